@@ -211,13 +211,14 @@ TEST(DdpLaunchTest, RanksThatDisagreeOnTheWorldFail) {
   }
 }
 
-// `none` trains each rank's weights apart; who keeps all parts on each host nevertheless begins with equal ones.
+// `none` trains each rank's weights apart; who keeps all parts on each host nevertheless begins with equal
+// ones.
 TEST(DdpLaunchTest, RanksOfTwoHostsStayEqualWithPartsOnEach) {
   if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
   const std::string out = FreshDirectory(), meeting = comm::FreeTcpUrl(comm::OuterAddress());
-  const Arguments arguments = With(Micro(out, {"--backend=hierarchical",
-                                               "--variants=none,zero3:within=host,zero1:within=host"}),
-                                   "--steps", "3");
+  const Arguments arguments =
+      With(Micro(out, {"--backend=hierarchical", "--variants=none,zero3:within=host,zero1:within=host"}),
+           "--steps", "3");
   std::vector<std::unique_ptr<RunningProgram>> ranks;
   for (const int rank : {0, 1, 2, 3}) {
     ranks.push_back(std::make_unique<RunningProgram>(

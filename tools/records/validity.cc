@@ -79,6 +79,14 @@ Detail RanksDisagree(const Judged& judged) {
   return If(*most > *least * (1 + kRanksMayDifferBy));
 }
 
+Detail SharedCpu(const Judged& judged) {
+  const bench::Record& record = judged.measurement.record;
+  const int64_t cpus = record.provenance.cpu_count;
+  const int64_t threads = judged.measurement.ranks_on_host * record.config.IntOr("threads_per_rank", 0);
+  return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 && threads > cpus,
+            Join((threads + cpus - 1) / std::max<int64_t>(cpus, 1)));
+}
+
 Detail Oversubscribed(const Judged& judged) {
   const bench::Record& record = judged.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
@@ -121,6 +129,8 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(judged.measurement.ranks_on_gpu > 1, Join(judged.measurement.ranks_on_gpu));
      }},
+    {Flag::kSharedCpu, "shared-cpu",
+     "so many compute threads of ranks on one CPU: shows that they work, and not how fast", SharedCpu},
     {Flag::kWrong, "wrong", "so many elements of the result were not as expected",
      [](const Judged& judged) {
        const int64_t wrong = judged.measurement.wrong_elements.value_or(0);

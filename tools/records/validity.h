@@ -15,6 +15,7 @@ namespace gradsync::tools {
 enum class Flag {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
+  kSharedCpu,          // "shared-cpu:2"
   kWrong,              // "wrong:3"
   kUnequal,            // "unequal:lm_head.weight"; not of floors
   kDrifts,             // "drifts"

@@ -214,6 +214,9 @@ TEST(ValidityTest, Oversubscribed) {
   EXPECT_EQ(with_cpus(7), "oversubscribed");
   EXPECT_EQ(with_cpus(8), "");
   EXPECT_EQ(with_cpus(0), "");
+  // Two that compute have no CPU each.
+  EXPECT_EQ(with_cpus(2), "oversubscribed");
+  EXPECT_EQ(with_cpus(1), "shared-cpu:2 oversubscribed");
   EXPECT_EQ(AllFlags([](Record& rank) {
               rank.provenance.cpu_count = 4;
               rank.provenance.host += std::to_string(rank.rank);

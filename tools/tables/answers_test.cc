@@ -291,6 +291,7 @@ TEST(FindingsTest, AVoidRunSaysWhyAndNothingElse) {
   for (const auto& [word, change] : std::vector<std::pair<std::string, Change>>{
            {"`traced`", [](Record& rank) { rank.config.Set("traced", true); }},
            {"`in-blocks`", [](Record& rank) { rank.config.Set("order", "blocks"); }},
+           {"`shared-cpu`", [](Record& rank) { rank.provenance.cpu_count = 1; }},
            {"`shared-gpu`", [](Record& rank) { rank.facts.Set("ranks_per_gpu", 2); }}}) {
     const std::string text =
         Sentences({Of("none", 90, 0, change), Of("core", 100, 1, change), Of("naive", 125, 2, change)});

@@ -55,7 +55,7 @@ void FindBaselines(std::string_view wanted, Cell* cell) {
 }
 
 // Why no winner can be named.
-constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,         Flag::kTraced,
+constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,         Flag::kSharedCpu, Flag::kTraced,
                           Flag::kInBlocks,   Flag::kTooFewForInterval, Flag::kPublished};
 
 std::string VoidReasonOf(const Cell& cell) {
