@@ -159,7 +159,7 @@ TEST(DifferencesFigureTest, PlacesAndVerdictsNameTheirModel) {
     const size_t first = records.size();
     AddVariant("core", "gloo", 60, 40, &records);
     AddVariant("naive", "gloo", 60, 60, &records);
-    for (size_t i = first; i < records.size(); ++i) records[i].config.Set("model_size", std::string(model));
+    for (size_t i = first; i < records.size(); ++i) records[i].config.Set("model", std::string(model));
   }
   const std::vector<XmlElement> figure = FigureOf("report_models", records, "figure-differences");
   EXPECT_THAT(TextsOf(WithClass(figure, "name")), ::testing::UnorderedElementsAre("tiny", "small"));
