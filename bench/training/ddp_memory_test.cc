@@ -97,7 +97,8 @@ TEST(DdpMemoryTest, MemoryIsThatOfTheVariantAlone) {
 
 // What the system has counted for one variant does not count for the next. Of ten units with all weights, the
 // first variant keeps all from forward to backward, the second one: 3.5 bytes less for each parameter. Before
-// the first step it has whole weights too, and saves less of the peak.
+// the first step it has whole weights too, and saves less of the peak, by an amount that
+// depends on what the allocators kept. If the first one's peak counted for the second nothing would be saved.
 TEST(DdpMemoryTest, ResidentMemoryIsThatOfTheVariant) {
   const std::string out = FreshDirectory();
   Arguments arguments =
@@ -113,7 +114,7 @@ TEST(DdpMemoryTest, ResidentMemoryIsThatOfTheVariant) {
                           record.facts.DoubleOr("num_parameters", 0);
   }
   ASSERT_EQ(saved.size(), 2u);
-  for (const auto& [rank, bytes] : saved) EXPECT_GT(bytes, 1) << rank;
+  for (const auto& [rank, bytes] : saved) EXPECT_GT(bytes, 0.2) << rank;
 }
 
 // Variants that fit are launched alone, in turn, there and back; they take no more than they may, and the
