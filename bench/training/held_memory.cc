@@ -38,8 +38,7 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
   const double gathers = is_common                   ? 0
                          : traits.gathers == nullptr ? 1
                                                      : traits.gathers(variant.strategy_options(), units);
-  // An all-reduce is a reduce-scatter and a gathering too.
-  // Between hosts there is one of each part.
+  // Between hosts each part is all-reduced, within one an all-reduce is a reduce-scatter and a gathering too.
   const double between_hosts = 2 * (bytes / ranks) * (hosts - 1) / hosts;
   facts.Set("theory_sent_bytes", Value((1 + gathers) * bytes * (ranks - 1) / ranks + between_hosts));
 }

@@ -206,8 +206,7 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
       "estimate; of --model launches each that fits in processes of its own, without --verify, --repeats "
       "times (by default 3) in turn; fails if one takes more. Counted are all resident pages of a rank's "
       "process, those of code and libraries too: before it trains 20 to 30 MiB, with CUDA's libraries about "
-      "180 "
-      "MiB. Memory that ranks share counts for each of them.");
+      "180 MiB. Memory that ranks share counts for each of them.");
   flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "
