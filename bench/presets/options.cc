@@ -126,11 +126,11 @@ void Smoke(Builder& builder) {
                               "--buffer_elements=256Ki,2Mi", "--warmup_steps=1", "--steps=5"}}});
 }
 
-// Ten minutes on two cores. The small model decides, because it has the most rounds; the larger one shows
-// what synchronisation costs where computation is long. No claim has fewer than ten rounds, and rounds are
-// whole blocks (bench/timing/schedule.h): over two backends one of 44 rounds in each launch of `tiny`, and
-// one of 20 of `small`, which takes the rows that could win. A turn of zero1:gather=forward is four steps;
-// over shm, where zero1 has nothing to gather, it could not win.
+// Ten minutes on two cores, whatever their speed: the long experiments get a time. The small model decides,
+// because it has the most rounds; the larger one shows what synchronisation costs where computation is long,
+// with the rows that could win. No claim has fewer than ten rounds, and rounds are whole blocks
+// (bench/timing/schedule.h). A turn of zero1:gather=forward is four steps; over shm, where zero1 has nothing
+// to gather, it could not win.
 void Quick(Builder& builder) {
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Train("ddp",
@@ -141,7 +141,7 @@ void Quick(Builder& builder) {
   builder.Train("ddp",
                 OfModels({"small"}, "exact strategies that could win",
                          {"--variants=none,bucketed_async,core,core_update,zero1,zero1:gather=forward@gloo",
-                          "--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=20"}));
+                          "--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
                                  "--warmup_steps=1", "--steps=30"}));

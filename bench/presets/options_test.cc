@@ -106,6 +106,13 @@ TEST(SuiteOptionsTest, QuickMeasuresEachLaunchOfTheDecidingModelForNinetySeconds
   EXPECT_EQ(parsed.time, std::chrono::seconds(90));
 }
 
+TEST(SuiteOptionsTest, QuickGivesTheLargerModelATimeSoThatASlowMachineTakesNoLonger) {
+  std::vector<std::string> notes;
+  const TrainingOptions parsed = Parsed(MakeExperiments({}, &notes).at(2));
+  EXPECT_EQ(parsed.model, "small");
+  EXPECT_EQ(parsed.time, std::chrono::minutes(4));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PresetTest, ::testing::Values("smoke", "quick", "reference"));
 
 TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
