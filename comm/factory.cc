@@ -10,7 +10,6 @@
 #include "comm/hierarchical/hierarchical_process_group.h"
 #include "comm/mpi/mpi_process_group.h"
 #include "comm/nccl/nccl_process_group.h"
-#include "comm/queue/checked_process_group.h"
 #include "comm/rendezvous/job.h"
 #include "comm/shm/shm_process_group.h"
 #include "model/cuda_device.h"
@@ -19,14 +18,13 @@
 namespace gradsync::comm {
 namespace {
 
-bool IsSwitchedOn(const char* variable) {
-  const char* value = std::getenv(variable);
+bool SharesGpus() {
+  const char* value = std::getenv("GRADSYNC_NCCL_SHARE_GPU");
   const std::string_view text = value == nullptr ? "0" : value;
-  Require(text == "0" || text == "1" || text.empty(), variable, " is '", text, "', expected 0 or 1");
+  Require(text == "0" || text == "1" || text.empty(), "GRADSYNC_NCCL_SHARE_GPU is '", text,
+          "', expected 0 or 1");
   return text == "1";
 }
-
-bool SharesGpus() { return IsSwitchedOn("GRADSYNC_NCCL_SHARE_GPU"); }
 
 void CheckGloo(model::Device::Type, const World&) {}
 
@@ -193,15 +191,11 @@ std::vector<std::string> BackendNames() {
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device) {
   Require(device != nullptr, "backend ", options.backend, ": no device");
   CheckBackend(options.backend, options.backend_options, device->type(), options.world);
-  // Ranks of shm compare every collective, whatever the environment says.
-  const bool is_checked = IsSwitchedOn("GRADSYNC_CHECK_COLLECTIVES") && options.backend != "shm";
   const Backend& backend = Find(options.backend);
   GroupOptions completed = options;
   for (const auto& [name, values] : backend.options)
     completed.backend_options.try_emplace(std::string(name), values.front());
-  std::unique_ptr<ProcessGroup> group = backend.make(completed, device, nullptr);
-  if (is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), device);
-  return std::make_unique<MadeGroup>(std::move(group), options, device);
+  return std::make_unique<MadeGroup>(backend.make(completed, device, nullptr), options, device);
 }
 
 }  // namespace gradsync::comm

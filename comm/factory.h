@@ -35,9 +35,8 @@ bool NeedsMpirun(const std::string& backend, const BackendOptions& options);
 // The versions of the libraries that backends are built on, by name, where they tell at run time.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
-// Joins the world: returns when all ranks have. With GRADSYNC_CHECK_COLLECTIVES=1 in the environment of all
-// ranks, they compare every collective before they run it. With GRADSYNC_NCCL_SHARE_GPU=1, nccl takes more
-// ranks (each a process) than there are GPUs: they exchange data over sockets, so only function can be
+// Joins the world: returns when all ranks have. With GRADSYNC_NCCL_SHARE_GPU=1 in the environment, nccl takes
+// more ranks (each a process) than there are GPUs: they exchange data over sockets, so only function can be
 // tested. Throws InvalidInput for an unknown backend, or one that cannot serve the device; CollectiveError,
 // naming the ranks that are missing, if they did not all arrive within the timeout, or disagree on the size
 // of the world.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
@@ -201,12 +200,6 @@ TEST(FactoryTest, OptionsOfABackendAreChecked) {
   EXPECT_EQ(error_of("gloo", {{"inner", "shm"}}), "backend gloo has no option 'inner'");
   EXPECT_EQ(error_of("hierarchical", {{"inner", "nccl"}}),
             "backend hierarchical: inner is 'nccl', expected one of: shm, gloo, mpi");
-}
-
-TEST(FactoryTest, NamesTheVariableOfTheCheck) {
-  setenv("GRADSYNC_CHECK_COLLECTIVES", "yes", 1);
-  EXPECT_EQ(MakeError("gloo"), "GRADSYNC_CHECK_COLLECTIVES is 'yes', expected 0 or 1");
-  unsetenv("GRADSYNC_CHECK_COLLECTIVES");
 }
 
 }  // namespace

@@ -83,8 +83,7 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
   int root = -1;                 // of kBroadcast
   Waits waits = Waits::kLater;
-  int64_t sequence = -1;     // counts the collectives of this rank from 0; -1: the backend counts
-  bool is_check = false;     // compares the collectives of this number (queue/checked_process_group.h)
+  int64_t sequence = 0;      // counts the collectives of this rank from 0; the backend sets it
   bool within_host = false;  // for the ranks of each host, see HostGroup
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};

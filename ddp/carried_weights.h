@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_DDP_CARRIED_WEIGHTS_H_
 #define GRADSYNC_DDP_CARRIED_WEIGHTS_H_
 
-#include <cstddef>
 #include <vector>
 
 #include "ddp/bucket.h"

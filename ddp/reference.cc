@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <eigen3/Eigen/Core>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -53,72 +54,47 @@ class MeanOf : public Reference {
 class PowerSgd : public Reference {
  public:
   PowerSgd(std::span<const model::Shape> shapes, double rank, double min_compression)
-      : rank_(static_cast<size_t>(rank)),
+      : rank_(static_cast<int64_t>(rank)),
         min_compression_(min_compression),
         shapes_(shapes.begin(), shapes.end()) {}
 
-  // Each rank's M is its gradient plus its error. Factors are stored by column, one after the other.
   Vector Next(size_t i, std::span<const Vector> of_ranks) override {
-    const size_t numel = of_ranks[0].size();
-    const size_t rows = shapes_[i].empty() || numel == 0 ? 1 : static_cast<size_t>(shapes_[i][0]);
-    const size_t columns = numel / rows;
+    const auto numel = static_cast<int64_t>(of_ranks[0].size());
+    const int64_t rows = shapes_[i].empty() || numel == 0 ? 1 : shapes_[i][0];
+    const int64_t columns = numel / rows;
     const auto sent = static_cast<double>(rank_ * (rows + columns));
     if (static_cast<double>(numel) / sent <= min_compression_) return Mean(of_ranks);
     const auto [kept, is_first] = kept_.try_emplace(i);
-    Vector& q = kept->second.q;
-    std::vector<Vector>& errors = kept->second.errors;
+    auto& [q, errors] = kept->second;
     if (is_first) {
       q = Start(i, columns);
-      errors.assign(of_ranks.size(), Vector(numel));
+      errors.assign(of_ranks.size(), Matrix::Zero(rows, columns));
     }
-    const double share = 1 / static_cast<double>(of_ranks.size());
-    std::vector<Vector> m(of_ranks.begin(), of_ranks.end());
-    for (size_t r = 0; r < m.size(); ++r) {
-      for (size_t at = 0; at < numel; ++at) m[r][at] += errors[r][at];
+    // M of a rank is its gradient plus its error. The mean of all M q is that of all M, times q.
+    Matrix mean = Matrix::Zero(rows, columns);
+    for (size_t r = 0; r < errors.size(); ++r) {
+      errors[r] += Eigen::Map<const Matrix>(of_ranks[r].data(), rows, columns);
+      mean += errors[r] / static_cast<double>(errors.size());
     }
-    Vector p(rank_ * rows);
-    for (const Vector& matrix : m) {
-      for (size_t k = 0; k < rank_; ++k) {
-        for (size_t row = 0; row < rows; ++row) {
-          for (size_t col = 0; col < columns; ++col)
-            p[k * rows + row] += share * matrix[row * columns + col] * q[k * columns + col];
-        }
-      }
-    }
-    Orthonormalise(rows, p);
-    q.assign(rank_ * columns, 0);
-    for (const Vector& matrix : m) {
-      for (size_t k = 0; k < rank_; ++k) {
-        for (size_t row = 0; row < rows; ++row) {
-          for (size_t col = 0; col < columns; ++col)
-            q[k * columns + col] += share * matrix[row * columns + col] * p[k * rows + row];
-        }
-      }
-    }
-    Vector product(numel);
-    for (size_t row = 0; row < rows; ++row) {
-      for (size_t k = 0; k < rank_; ++k) {
-        for (size_t col = 0; col < columns; ++col)
-          product[row * columns + col] += p[k * rows + row] * q[k * columns + col];
-      }
-    }
-    for (size_t r = 0; r < m.size(); ++r) {
-      for (size_t at = 0; at < numel; ++at) errors[r][at] = m[r][at] - product[at];
-    }
-    return product;
+    const Matrix p = Orthonormal(mean * q);
+    q = mean.transpose() * p;
+    const Matrix product = p * q.transpose();
+    for (Matrix& error : errors) error -= product;
+    return {product.data(), product.data() + numel};
   }
 
  private:
+  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
   struct Kept {
-    Vector q;
-    std::vector<Vector> errors;  // by rank
+    Matrix q;
+    std::vector<Matrix> errors;  // by rank
   };
 
-  Vector Start(size_t i, size_t columns) const {
-    const auto start = model::Tensor::Empty(
-        model::CpuDevice(), {static_cast<int64_t>(rank_), static_cast<int64_t>(columns)}, model::DType::kF64);
+  Matrix Start(size_t i, int64_t columns) const {
+    const auto start = model::Tensor::Empty(model::CpuDevice(), {rank_, columns}, model::DType::kF64);
     model::FillTruncatedNormal(start, 1, 0, i);
-    return start.ToVector<double>();
+    return Eigen::Map<const Matrix>(start.data<double>(), rank_, columns).transpose();
   }
 
   // What is left of a column that does not depend on those before it, by which it is told from rounding
@@ -127,34 +103,25 @@ class PowerSgd : public Reference {
 
   // Gram and Schmidt. A column that depends on those before it gives way to the first unit vector that does
   // not.
-  void Orthonormalise(size_t rows, Vector& p) const {
-    const auto subtract_earlier = [&](size_t k) {
-      for (size_t earlier = 0; earlier < k; ++earlier) {
-        double dot = 0;
-        for (size_t row = 0; row < rows; ++row) dot += p[k * rows + row] * p[earlier * rows + row];
-        for (size_t row = 0; row < rows; ++row) p[k * rows + row] -= dot * p[earlier * rows + row];
-      }
-    };
-    const auto norm = [&](size_t k) {
-      double squares = 0;
-      for (size_t row = 0; row < rows; ++row) squares += p[k * rows + row] * p[k * rows + row];
-      return std::sqrt(squares);
-    };
-    for (size_t k = 0; k < rank_; ++k) {
-      double before = norm(k);
-      subtract_earlier(k);
-      for (size_t unit = 0; norm(k) <= kIndependent * before; ++unit) {
-        for (size_t row = 0; row < rows; ++row) p[k * rows + row] = row == unit ? 1 : 0;
+  static Matrix Orthonormal(Matrix p) {
+    for (int64_t k = 0; k < p.cols(); ++k) {
+      const auto subtract_earlier = [&] {
+        for (int64_t i = 0; i < k; ++i) p.col(k) -= p.col(i).dot(p.col(k)) * p.col(i);
+      };
+      double before = p.col(k).norm();
+      subtract_earlier();
+      for (int64_t unit = 0; p.col(k).norm() <= kIndependent * before; ++unit) {
+        p.col(k) = Eigen::VectorXd::Unit(p.rows(), unit);
         before = 1;
-        subtract_earlier(k);
+        subtract_earlier();
       }
-      subtract_earlier(k);  // Once more, for what the first subtraction left by rounding.
-      const double length = norm(k);
-      for (size_t row = 0; row < rows; ++row) p[k * rows + row] /= length;
+      subtract_earlier();  // Once more, for what the first subtraction left by rounding.
+      p.col(k).normalize();
     }
+    return p;
   }
 
-  const size_t rank_;
+  const int64_t rank_;
   const double min_compression_;
   const std::vector<model::Shape> shapes_;
   std::map<size_t, Kept> kept_;  // by parameter

@@ -11,7 +11,7 @@
 #include "model/tensor.h"
 
 // What strategies that are not exact must compute: the equations of their papers, for all ranks in one
-// process, in f64 and with plain loops. They share no code with the strategies, which tests and the check of
+// process and in f64. They share no code with the strategies, which tests and the check of
 // every run compare with them. The only thing in common is how random numbers start (model/random.h).
 namespace gradsync::ddp {
 

@@ -1,9 +1,7 @@
 #include "bench/learning/checkpoint.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "bench/records/units.h"

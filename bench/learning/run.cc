@@ -7,7 +7,6 @@
 #include <memory>
 #include <numbers>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "bench/launch/over_ranks.h"
 #include "bench/records/units.h"

@@ -40,22 +40,9 @@ struct Experiment {
   std::vector<std::string> files = {};  // that it wrote, below the suite's directory
 };
 
-// The experiments of the preset, in order:
-//
-//   smoke      every strategy, the all-reduce and the comparison over bucket sizes once, on small sizes:
-//              whether everything works
-//   quick      all strategies on `tiny` and on `small`, several sizes of batches and of buckets, in minutes;
-//              on a CPU over gloo and shm
-//   resolution `core` against itself, and against itself with known delays: how small a difference can be
-//              shown in how much time
-//   calibrate  collectives of all sizes alone, and steps that overlap nothing, over several launches: what
-//              predictions need of a machine
-//   reference  the published experiments: xl over the published batches and sequences, and its traces; the
-//              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
-//              for xl, the largest model that fits takes its place
-//
-// `notes` gets a line for everything that was left out or replaced. Throws InvalidInput if a benchmark would
-// refuse the flags, naming the flag.
+// The experiments of the preset, in order; --help says what each preset is for. Where this host has not the
+// memory for a published model, the largest that fits takes its place. `notes` gets a line for everything
+// that was left out or replaced. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
 std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes);
 
 }  // namespace gradsync::bench

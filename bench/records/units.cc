@@ -17,11 +17,6 @@ struct Prefix {
 };
 constexpr std::array<Prefix, 4> kBinaryPrefixes = {{{"Ti", 40}, {"Gi", 30}, {"Mi", 20}, {"Ki", 10}}};
 
-std::string ThreeDigits(double number, std::string_view unit) {
-  const int decimals = number < 10 ? 2 : number < 100 ? 1 : 0;
-  return absl::StrFormat("%.*f %s", decimals, number, unit);
-}
-
 }  // namespace
 
 std::optional<int64_t> ParseInteger(std::string_view text) {
@@ -62,15 +57,11 @@ std::string FormatByteCount(int64_t bytes) {
 
 std::string ApproximateBytes(double bytes) {
   for (const auto& [name, bits] : kBinaryPrefixes) {
-    if (bytes >= std::ldexp(1.0, bits)) return ThreeDigits(std::ldexp(bytes, -bits), absl::StrCat(name, "B"));
+    const double number = std::ldexp(bytes, -bits);
+    const int decimals = number < 10 ? 2 : number < 100 ? 1 : 0;
+    if (number >= 1) return absl::StrFormat("%.*f %sB", decimals, number, name);
   }
   return absl::StrFormat("%.0f bytes", bytes);
-}
-
-std::string ApproximateDuration(double ns) {
-  if (ns >= 1e9) return ThreeDigits(ns / 1e9, "s");
-  if (ns >= 1e6) return ThreeDigits(ns / 1e6, "ms");
-  return ThreeDigits(ns / 1e3, "us");
 }
 
 }  // namespace gradsync::bench

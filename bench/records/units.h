@@ -23,10 +23,8 @@ std::string FormatCount(int64_t count);
 // The same of bytes: "1MiB", "1536KiB", "1000".
 std::string FormatByteCount(int64_t bytes);
 
-// A rounded size for people: "37.1 MiB".
+// A size for people, of three significant digits: "37.1 MiB".
 std::string ApproximateBytes(double bytes);
-// Three significant digits with a fitting unit: "371 ms", "1.25 s".
-std::string ApproximateDuration(double ns);
 
 }  // namespace gradsync::bench
 

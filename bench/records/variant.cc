@@ -33,12 +33,8 @@ std::pair<std::string, Variant::Options> ParseNamed(std::string_view text) {
   return {name, options};
 }
 
-std::string Print(const Variant::Options& options) {
-  return absl::StrJoin(options, ",", absl::PairFormatter("="));
-}
-
 std::string PrintNamed(const std::string& name, const Variant::Options& options) {
-  return options.empty() ? name : Join(name, ":", Print(options));
+  return options.empty() ? name : Join(name, ":", absl::StrJoin(options, ",", absl::PairFormatter("=")));
 }
 
 }  // namespace
@@ -85,8 +81,6 @@ std::string Variant::name() const {
 }
 
 std::string Variant::over() const { return PrintNamed(backend, backend_options); }
-
-std::string Variant::options_text() const { return Print(options); }
 
 double Variant::NumberOr(std::string_view option, double fallback) const {
   const auto given = options.find(option);

@@ -40,8 +40,6 @@ struct Variant {
   std::string qualified_strategy() const;
   // The backend with its options: "hierarchical:inner=shm,outer=mpi".
   std::string over() const;
-  // "bucket_bytes=1Mi"; empty without options.
-  std::string options_text() const;
   // An option's value as a number, which may end as a count does ("1Mi"); `fallback` if it is not given or no
   // number.
   double NumberOr(std::string_view option, double fallback) const;

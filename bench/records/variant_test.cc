@@ -27,7 +27,6 @@ TEST(VariantTest, PartsAreFoundInItsText) {
                           .backend = "hierarchical",
                           .backend_options = {{"inner", "shm"}, {"outer", "mpi"}}}));
   EXPECT_EQ(own.label(), "core:a=1,b=x=y");
-  EXPECT_EQ(own.options_text(), "a=1,b=x=y");
   const Variant peer = Variant::Parse("pytorch_ddp_compiled:a=1@gloo");
   EXPECT_EQ(peer, (Variant{.framework = "pytorch",
                            .strategy = "ddp",

@@ -1,7 +1,6 @@
 #include "bench/timing/annotate.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "model/error.h"

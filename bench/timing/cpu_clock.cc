@@ -4,7 +4,6 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
-#include <string>
 #include <system_error>
 
 #include "absl/strings/numbers.h"

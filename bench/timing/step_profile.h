@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_BENCH_TIMING_STEP_PROFILE_H_
 #define GRADSYNC_BENCH_TIMING_STEP_PROFILE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -7,7 +7,6 @@
 #include <functional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "model/error.h"
 #include "model/random.h"

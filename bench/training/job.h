@@ -18,21 +18,18 @@ using MakeTrainingTask =
 // The main function of the training benchmark: RunRankProgram's, after a look at whether this host has the
 // memory and PyTorch, where it is wanted. Returns the exit status.
 //
-// Ranks join a group for each backend that occurs; the first also carries the run's own business. In each
-// cell all variants train one replica of the model, step by step in turn, and are timed; their records are
-// written, round by round; then each one is compared with a single process that trains on the batches of all
-// ranks, and the records get what came of that. A rank fails, after that has been done for all of them, if a
-// variant that is not meant to drift was wrong; and at once, if after a timed step, drawn at random, ranks
-// have different gradients.
+// In each cell all variants train one replica of the model, step by step in turn, and are timed; their
+// records are written, round by round; then each one is compared with a single process that trains on the
+// batches of all ranks. A rank fails, after that has been done for all of them, if a variant that is not
+// meant to drift was wrong; and at once, if after a timed step, drawn at random, ranks have different
+// gradients.
 //
 // A step is the strategy's preparation, forward, backward, synchronisation and optimizer. Outside of it,
-// untimed: making the batch, putting gradients to their places, a barrier of all ranks. With `none` replicas
-// drift apart, which costs no time and which no other strategy's check sees: checks start again from the
-// initial weights.
+// untimed: making the batch, putting gradients to their places, a barrier of all ranks.
+// Checks start again from the initial weights, because replicas under `none` drift apart.
 //
 // `make_task` (by default MakeTask) is called once, before the groups are joined: whoever waits for a rank
-// that found fault with a file is just stopped. Variants of peers take their steps in another program, in
-// turn with the others, and are checked against the same reference.
+// that found fault with a file is just stopped.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const MakeTrainingTask& make_task = {});
 

@@ -1,7 +1,6 @@
 #include "bench/training/plan.h"
 
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,11 +1,9 @@
 #ifndef GRADSYNC_BENCH_TRAINING_STEPPER_H_
 #define GRADSYNC_BENCH_TRAINING_STEPPER_H_
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <string>
 
 #include "bench/launch/placement.h"
 #include "bench/peers/pytorch.h"

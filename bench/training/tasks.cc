@@ -1,7 +1,5 @@
 #include "bench/training/tasks.h"
 
-#include <utility>
-
 #include "model/error.h"
 #include "model/resnet.h"
 #include "model/transformer.h"

@@ -22,8 +22,7 @@ uint64_t BaseSlot(const Request& request) {
   uint64_t hash = static_cast<uint64_t>(signature.bytes);
   for (const uint64_t value :
        {static_cast<uint64_t>(signature.collective), static_cast<uint64_t>(signature.op),
-        static_cast<uint64_t>(signature.dtype), static_cast<uint64_t>(signature.root + 1),
-        static_cast<uint64_t>(request.is_check)}) {
+        static_cast<uint64_t>(signature.dtype), static_cast<uint64_t>(signature.root + 1)}) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15;
   }
   return static_cast<uint64_t>(request.sequence) << 32 | (hash >> 36 << 3);

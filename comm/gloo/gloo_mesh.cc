@@ -42,9 +42,8 @@ void ThrowIfAborted(bool completed) {
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
   if (says("Timed out waiting")) {
-    throw PeerError(peer,
-                    Join(rank, " made no progress for ", Seconds(timeout),
-                         " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"));
+    throw PeerError(
+        peer, Join(rank, " made no progress for ", Seconds(timeout), ", or issues different collectives"));
   }
   if (says("Connect timeout")) throw PeerError(peer, Join(rank, " made no progress for ", Seconds(timeout)));
   // This rank's own lack.

@@ -177,7 +177,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   FlightPtr Issue(Request request) {
     std::unique_lock lock(mutex_);
-    if (request.sequence < 0) request.sequence = next_sequence_++;
+    request.sequence = next_sequence_++;
     auto flight = std::make_shared<Flight>(shared_from_this(), std::move(request));
     if (!failure_.empty()) {
       Reject(*flight, failure_);

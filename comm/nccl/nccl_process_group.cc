@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -168,7 +167,7 @@ class Engine {
   // Numbers it; with an error if it need not be tried.
   std::shared_ptr<Flight> Prepare(Request request) {
     const std::lock_guard lock(mutex_);
-    if (request.sequence < 0) request.sequence = next_sequence_++;
+    request.sequence = next_sequence_++;
     auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
     if (flight->signature.collective == Collective::kBarrier) {
       flight->request.input = flight->request.output = barrier_;

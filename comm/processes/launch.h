@@ -21,10 +21,9 @@ struct LaunchOptions {
 };
 
 // Starts world_size copies of the program, each by executing it anew with the arguments argv (argv[0]
-// included) and GRADSYNC_RANK, GRADSYNC_WORLD_SIZE, GRADSYNC_LOCAL_RANK, GRADSYNC_LOCAL_WORLD_SIZE,
-// GRADSYNC_RENDEZVOUS, GRADSYNC_JOB and GRADSYNC_SECRET in the environment: WorldFromEnvironment() then
-// answers "self". With mpirun the variables of ranks are its own. The rendezvous is a fresh directory under
-// TMPDIR, removed at the end. Waits for all of them and returns the exit status for main:
+// included), and tells them by the environment who they are: WorldFromEnvironment() then answers "self". With
+// mpirun the variables of ranks are its own. The rendezvous is a fresh directory under TMPDIR, removed at the
+// end. Waits for all of them and returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the

@@ -98,7 +98,7 @@ void RequestQueue::Abort(std::string_view cause) {
 
 Work RequestQueue::Issue(Request request) {
   const std::lock_guard lock(mutex_);
-  if (request.sequence < 0) request.sequence = next_sequence_++;
+  request.sequence = next_sequence_++;
   const bool is_divided = static_cast<bool>(options_.divide);
   if (is_divided && failure_.empty()) request.after = options_.divide(request);
   auto item = std::make_shared<Item>(std::move(request), is_divided);

@@ -2,7 +2,6 @@
 #define GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

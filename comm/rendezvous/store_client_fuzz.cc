@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>

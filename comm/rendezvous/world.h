@@ -49,20 +49,13 @@ std::string HostOf(const World& world);
 // The value of an environment variable, or nullopt.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
-// The world that a launcher described in the environment; nullopt without a launcher. Looked for, in this
-// order:
-//
-//   self      GRADSYNC_RANK, GRADSYNC_WORLD_SIZE, GRADSYNC_LOCAL_RANK, GRADSYNC_LOCAL_WORLD_SIZE
-//   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
-//   mpirun    OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE} (Open MPI), or
-//             PMI_{RANK,SIZE} and MPI_LOCAL{RANKID,NRANKS} (MPICH)
-//   srun      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
+// The world that a launcher described in the environment; nullopt without a launcher. world.cc lists the
+// variables of each, and asks LaunchSelf first, then torchrun, mpirun (of Open MPI or MPICH) and srun.
 //
 // The local rank and size are optional, and replaced by what the ranks find when they meet; without them
-// local_size is 0. The job's name is GRADSYNC_JOB if set, else that of torchrun (TORCHELASTIC_RUN_ID), srun
-// (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE); behind it how often torchrun or Slurm has
-// started the job again (TORCHELASTIC_RESTART_COUNT, SLURM_RESTART_COUNT). GRADSYNC_SECRET, of 16 bytes or
-// more, is its secret. GRADSYNC_HOST, if set, names the host instead of the system.
+// local_size is 0. The job's name is GRADSYNC_JOB if set, else the launcher's; behind it how often torchrun
+// or Slurm has started the job again. GRADSYNC_SECRET, of 16 bytes or more, is its secret. GRADSYNC_HOST, if
+// set, names the host instead of the system.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
 // own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their

@@ -9,7 +9,6 @@ model::DevicePtr FirstGpu(int) { return std::make_shared<model::CudaDevice>(0); 
 
 INSTANTIATE_TEST_SUITE_P(OneGpu, ConformanceTest,
                          testing::Values(ConformanceParam{"nccl", 1, FirstGpu},
-                                         ConformanceParam{"nccl", 1, FirstGpu, 0, /*is_checked=*/true},
                                          ConformanceParam{"gloo", 1, FirstGpu},
                                          ConformanceParam{"gloo", 2, FirstGpu},
                                          ConformanceParam{"gloo", 3, FirstGpu}),

@@ -18,7 +18,6 @@ std::vector<ConformanceParam> Params() {
   std::vector<ConformanceParam> params;
   for (const int size : {1, 2, 3, 4}) params.push_back({"mpi", size});
   params.push_back({.backend = "mpi", .size = 3, .options = {{"progress", "wait"}}});
-  params.push_back({.backend = "mpi", .size = 4, .is_checked = true});
   for (const std::string inner : {"shm", "mpi"}) {
     params.push_back({.backend = "hierarchical",
                       .size = 4,

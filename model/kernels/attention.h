@@ -1,8 +1,6 @@
 #ifndef GRADSYNC_MODEL_KERNELS_ATTENTION_H_
 #define GRADSYNC_MODEL_KERNELS_ATTENTION_H_
 
-#include <cstdint>
-
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"

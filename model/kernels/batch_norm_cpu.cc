@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "model/kernels/batch_norm.h"
 #include "model/kernels/eigen.h"

@@ -2,7 +2,6 @@
 #define GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
 
 #include <compare>
-#include <cstddef>
 #include <dnnl.hpp>
 #include <initializer_list>
 #include <map>

@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <numeric>
 
-#include "model/error.h"
 #include "tools/predict/step.h"
 
 namespace gradsync::tools {

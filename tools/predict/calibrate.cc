@@ -4,7 +4,6 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "tools/predict/probes.h"
 #include "tools/statistics/statistics.h"

@@ -7,7 +7,6 @@
 #include <map>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

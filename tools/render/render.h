@@ -2,8 +2,6 @@
 #define GRADSYNC_TOOLS_RENDER_RENDER_H_
 
 #include <ostream>
-#include <string>
-#include <vector>
 
 #include "tools/tables/table.h"
 

@@ -1,7 +1,6 @@
 #include "tools/render/screen.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>

@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_TOOLS_RENDER_SECTION_H_
 #define GRADSYNC_TOOLS_RENDER_SECTION_H_
 
-#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/strings/str_replace.h"
-#include "model/error.h"
 
 namespace gradsync::tools {
 namespace {

@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "model/error.h"

@@ -1,6 +1,5 @@
 #include "model/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/reports/timeline.h"
 #include "tools/reports/trace.h"
 
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_ANSWERS_H_
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/tables/rows.h"

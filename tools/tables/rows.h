@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_ROWS_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

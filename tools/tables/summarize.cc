@@ -1,7 +1,6 @@
 #include "tools/tables/summarize.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "bench/launch/flags.h"

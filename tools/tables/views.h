@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_VIEWS_H_
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/error.h"
