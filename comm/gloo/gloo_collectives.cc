@@ -15,7 +15,7 @@ namespace {
 
 // A slot is the sequence number, what the collective is, and the stream's number. Because the middle part
 // differs between different collectives, ranks that disagree do not take each other's messages for their own.
-enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3 };
+enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3, kShort = 4 };
 
 uint64_t BaseSlot(const Request& request) {
   const Signature signature(request);
@@ -120,6 +120,13 @@ void AllReduceDirect(const Call& call) {
                                                : received + bytes * static_cast<size_t>(rank));
   }
   call.Reduce(vectors, call.output(), bytes);
+}
+
+// Those that run one at a time, because their callers wait.
+void AllReduceShort(const Call& call) {
+  const std::vector<std::byte*> vectors =
+      call.mesh.short_messages().Exchange(call.slot + kShort, call.output(), call.output_bytes());
+  call.Reduce(vectors, call.output(), call.output_bytes());
 }
 
 // Segments small enough that what arrives from all ranks together stays within bounds, and that a slow link
@@ -345,9 +352,11 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
   if (request.bytes() == 0) return;
   switch (request.collective) {
     case Collective::kAllReduce:
-      return call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) <= tuning.direct_bytes
-                 ? AllReduceDirect(call)
-                 : AllReduceInParts(call);
+      if (call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) > tuning.direct_bytes)
+        return AllReduceInParts(call);
+      return request.waits == Waits::kAtOnce && call.output_bytes() <= ShortMessages::kMaxBytes
+                 ? AllReduceShort(call)
+                 : AllReduceDirect(call);
     case Collective::kReduceScatter:
       return ReduceScatter(call);
     case Collective::kAllGather:
