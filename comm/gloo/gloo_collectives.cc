@@ -91,6 +91,9 @@ void SendAll(std::vector<Outgoing>& streams, size_t offset_bytes, size_t bytes) 
   for (Outgoing& stream : streams) stream.Send(offset_bytes, bytes);
 }
 
+// So many meet at once in less time than in rounds, whose messages are not ShortMessages.
+constexpr int kFewRanks = 8;
+
 constexpr size_t kLeavesAtOnceBytes = 4 << 10;
 
 // Reductions of short vectors: everybody gets all of them.
@@ -348,15 +351,19 @@ std::byte* Scratch::Get(size_t bytes) {
 
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch) {
   const Call call{mesh, request, tuning, scratch, BaseSlot(request)};
-  if (request.collective == Collective::kBarrier) return mesh.WaitForOthers(call.slot);
+  const bool is_short =
+      request.waits == Waits::kAtOnce && static_cast<size_t>(request.bytes()) <= ShortMessages::kMaxBytes;
+  if (request.collective == Collective::kBarrier) {
+    if (!is_short || mesh.size() > kFewRanks) return mesh.WaitForOthers(call.slot);
+    mesh.short_messages().Exchange(call.slot + kShort, nullptr, 0);
+    return;
+  }
   if (request.bytes() == 0) return;
   switch (request.collective) {
     case Collective::kAllReduce:
       if (call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) > tuning.direct_bytes)
         return AllReduceInParts(call);
-      return request.waits == Waits::kAtOnce && call.output_bytes() <= ShortMessages::kMaxBytes
-                 ? AllReduceShort(call)
-                 : AllReduceDirect(call);
+      return is_short ? AllReduceShort(call) : AllReduceDirect(call);
     case Collective::kReduceScatter:
       return ReduceScatter(call);
     case Collective::kAllGather:

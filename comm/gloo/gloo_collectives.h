@@ -17,7 +17,8 @@
 // network as often as in a ring (Patarasuk and Yuan, 2009: 2 (size - 1) / size times for an all-reduce), but
 // in two steps where a ring takes 2 (size - 1).
 //
-// A barrier and a broadcast take as many steps as the number of ranks has binary digits.
+// A barrier and a broadcast take as many steps as the number of ranks has binary digits. Few ranks meet by
+// one short message to each other rank.
 //
 // Either way all ranks' elements are reduced at once, in rank order and rounded once
 // (comm/queue/reduction.h), so a result does not depend on lengths or segments, and is bitwise the same on

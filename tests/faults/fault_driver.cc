@@ -164,7 +164,7 @@ class Run {
                                                 "--warmup_steps=1",
                                                 "--steps=3",
                                                 "--backend=" + backend,
-                                                "--strategies=" + accident.strategy,
+                                                "--variants=" + accident.strategy,
                                                 Join("--world_size=", accident.world_size),
                                                 Join("--timeout=", timeout_s, "s"),
                                                 "--out=" + out_};
