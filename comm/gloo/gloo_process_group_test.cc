@@ -72,15 +72,19 @@ Tensor Uneven(int rank, int64_t numel) {
   return Tensor::From<float>(Cpu(), {numel}, values);
 }
 
+std::vector<float> SumOfUneven(int size, int64_t numel) {
+  std::vector<float> sum = Uneven(0, numel).ToVector<float>();
+  for (int rank = 1; rank < size; ++rank) {
+    const std::vector<float> values = Uneven(rank, numel).ToVector<float>();
+    for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+  }
+  return sum;
+}
+
 // Every collective on `numel` elements, against results computed here.
 void CheckResults(ProcessGroup& group, int64_t numel) {
   const int rank = group.rank();
   const int size = group.size();
-  std::vector<float> sum = Uneven(0, numel).ToVector<float>();
-  for (int peer = 1; peer < size; ++peer) {
-    const std::vector<float> values = Uneven(peer, numel).ToVector<float>();
-    for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
-  }
   const Tensor reduced = Uneven(rank, numel);
   const Tensor copied = Uneven(rank, numel);
   const Tensor gathered = Zeros(numel * size);
@@ -89,7 +93,7 @@ void CheckResults(ProcessGroup& group, int64_t numel) {
   const Work broadcast = group.Broadcast(copied, size - 1);
   const Work gather = group.AllGather(Uneven(rank, numel), gathered);
   for (Work work : {reduce, broadcast, gather}) work.Wait();
-  EXPECT_EQ(reduced.ToVector<float>(), sum);
+  EXPECT_EQ(reduced.ToVector<float>(), SumOfUneven(size, numel));
   EXPECT_EQ(copied.ToVector<float>(), Uneven(size - 1, numel).ToVector<float>());
   for (int peer = 0; peer < size; ++peer) {
     EXPECT_EQ(gathered.Slice(peer * numel, {numel}).ToVector<float>(), Uneven(peer, numel).ToVector<float>());
@@ -148,6 +152,64 @@ TEST(GlooMismatchTest, EndsAtTheDeadlineWithAHint) {
                 HasSubstr("made no progress for 1.0 s, or issues different collectives"))
         << other;
     for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of ")) << other;
+  }
+}
+
+// Of sizes around the largest message, by turns, and behind long ones that are not done.
+TEST(GlooShortTest, MessagesAreWhole) {
+  for (const int size : {2, 3, 5}) {
+    auto groups = Connect(size, [](GroupOptions&) {});
+    RunRanks(size, [&](int rank) {
+      ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+      for (const int64_t numel : {1023, 1024, 1025, 1, 2, 1000, 3}) {
+        const Tensor longer = Uneven(rank, 100'000), tensor = Uneven(rank, numel);
+        const Work before = group.AllReduce(longer, ReduceOp::kSum);
+        group.AllReduce(tensor, ReduceOp::kSum, Waits::kAtOnce).Wait();
+        EXPECT_TRUE(before.Done());
+        EXPECT_EQ(longer.ToVector<float>(), SumOfUneven(size, 100'000));
+        EXPECT_EQ(tensor.ToVector<float>(), SumOfUneven(size, numel));
+      }
+    });
+  }
+}
+
+TEST(GlooShortTest, ACollectiveOfAnotherKindIsNoticed) {
+  for (const int64_t numel : {1, 2}) {
+    auto groups = Connect(2, [](GroupOptions&) {});
+    const auto errors = ErrorsOfRanks(2, [&](int rank) {
+      const ReduceOp op = rank == 0 || numel > 1 ? ReduceOp::kSum : ReduceOp::kMax;
+      groups[static_cast<size_t>(rank)]->AllReduce(Zeros(rank == 0 ? 1 : numel), op, Waits::kAtOnce).Wait();
+    });
+    EXPECT_THAT(errors[0] + errors[1],
+                ContainsRegex("rank [01] is in another collective \\(GRADSYNC_CHECK_COLLECTIVES=1 shows"));
+  }
+}
+
+// A rank may be late, but not for ever.
+TEST(GlooShortTest, ThePeersDeadlineIsTheGroups) {
+  auto groups = Connect(2, [](GroupOptions& options) { options.timeout = std::chrono::seconds(3); });
+  const auto reduce = [&](int rank) {
+    groups[static_cast<size_t>(rank)]->AllReduce(Zeros(1), ReduceOp::kSum, Waits::kAtOnce).Wait();
+  };
+  RunRanks(2, [&](int rank) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    reduce(rank);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(ErrorOf<CollectiveError>([&] { reduce(0); }),
+              HasSubstr("rank 1 made no progress for 3.0 s (GRADSYNC_CHECK_COLLECTIVES=1 shows"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+}
+
+// Its last message counts, although its connections are closed.
+TEST(GlooShortTest, ARankMayLeaveAtOnce) {
+  for (int i = 0; i < 20; ++i) {
+    auto groups = Connect(3, [](GroupOptions&) {});
+    RunRanks(3, [&](int rank) {
+      auto& group = groups[static_cast<size_t>(rank)];
+      group->AllReduce(Zeros(1), ReduceOp::kSum, Waits::kAtOnce).Wait();
+      group.reset();
+    });
   }
 }
 

@@ -27,6 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kFailed = 1;
 constexpr int kBadArguments = 2;
 // The file that the rank makes which reports bad arguments.
 constexpr char kReportVariable[] = "GRADSYNC_REPORT";
@@ -44,6 +45,8 @@ struct Failure {
   ProcessEnd end;
 
   bool killed() const { return end.signal().has_value(); }
+  // Not as a rank does that fails because of another one.
+  bool exited_by_itself() const { return !killed() && end.exit_status() != kFailed; }
   bool bad_arguments() const { return end.exit_status() == kBadArguments; }
 };
 
@@ -136,9 +139,10 @@ class Launcher {
       if (!end.has_value()) continue;
       rank.ended = true;
       if (!finish_by_.has_value()) finish_by_ = Clock::now() + options_.finish;
+      const Failure failure{.rank = rank.index, .pid = rank.process.pid(), .end = *end};
       // A rank that ended because it was stopped is not a cause.
-      if (end->ok() || asked_) continue;
-      failures_.push_back({.rank = rank.index, .pid = rank.process.pid(), .end = *end});
+      if (end->ok() || (asked_ && (interruption_.has_value() || !failure.exited_by_itself()))) continue;
+      failures_.push_back(failure);
       if (!stop_at_.has_value()) stop_at_ = Clock::now() + options_.settle;
     }
   }
@@ -174,8 +178,9 @@ class Launcher {
   }
 
   int Report() {
-    // A rank that was killed did not fail because of another one, even if that one was noticed first.
+    // Such a rank did not fail because of another one, even if that one was noticed first.
     auto cause = std::ranges::find_if(failures_, &Failure::killed);
+    if (cause == failures_.end()) cause = std::ranges::find_if(failures_, &Failure::exited_by_itself);
     if (cause == failures_.end()) cause = failures_.begin();
     if (cause == failures_.end() && late_.has_value()) {
       Say(Join("rank ", *late_, " did not end within ",

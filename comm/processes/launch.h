@@ -30,6 +30,9 @@ struct LaunchOptions {
 //      first cause
 //   2  the first rank to fail exited with 2 (bad arguments): the others were stopped
 //
+// The first cause is a rank that was killed; else one that exited with another status than 1, with which
+// ranks fail that say of what; else the one that ended first.
+//
 // Ranks write to this process's stderr, and rank 0 also to its stdout, which for the others is stderr too.
 //
 // SIGINT, SIGTERM and SIGHUP are passed on to the ranks, rank 0 last; a second one kills the ranks. When all

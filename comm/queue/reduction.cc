@@ -66,7 +66,8 @@ bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* c
 template <class T, class Op>
 void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                   double factor, Op op) {
-  if (ReduceIfFew<2, T>(parts, results, n, factor, op) || ReduceIfFew<4, T>(parts, results, n, factor, op))
+  if (ReduceIfFew<2, T>(parts, results, n, factor, op) || ReduceIfFew<4, T>(parts, results, n, factor, op) ||
+      ReduceIfFew<8, T>(parts, results, n, factor, op))
     return;
   using C = model::Wide<T>;
   std::array<C, kBlockNumel> sum;

@@ -64,7 +64,7 @@ TEST(ReduceTest, GoesFromTheFirstPartToTheLast) {
 }
 
 TEST(ReduceTest, ResultsMayBeTheParts) {
-  for (const size_t count : {2, 3, 4, 5}) {
+  for (const size_t count : {2, 3, 4, 5, 8, 9}) {
     auto parts = Parts<int32_t>(count, 1500);
     const auto inputs = parts;
     Reduce(DType::kI32, ReduceOp::kSum, Pointers(parts), Pointers(parts), 1500);
@@ -100,12 +100,12 @@ TEST(ReduceTest, ThereMayBeFewerResultsThanParts) {
 
 // As many parts as are read in one pass, and more.
 TEST(ReduceTest, AMeanIsDividedByTheNumberOfParts) {
-  for (size_t count = 2; count <= 5; ++count) {
+  for (const size_t count : {2, 3, 4, 5, 8, 9}) {
     std::vector<std::vector<float>> parts(count, std::vector<float>(1500, 6));
     Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500);
     for (const auto& part : parts) EXPECT_EQ(part, std::vector<float>(1500, 6)) << count;
-    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500, /*num_ranks=*/12);
-    for (const auto& part : parts) EXPECT_EQ(part.back(), 6 * static_cast<float>(count) / 12) << count;
+    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500, /*num_ranks=*/16);
+    for (const auto& part : parts) EXPECT_EQ(part.back(), 6 * static_cast<float>(count) / 16) << count;
   }
 }
 
@@ -122,7 +122,7 @@ TEST(ReduceTest, AMeanOfF64IsOfF64) {
 // Whichever part it is in, and wherever the others' values lie.
 template <class T>
 void CheckNansStay(DType dtype) {
-  for (size_t count = 1; count <= 6; ++count) {
+  for (size_t count = 1; count <= 9; ++count) {
     for (size_t nan = 0; nan < count; ++nan) {
       std::vector<std::vector<T>> parts(count, std::vector<T>{T(-1.0f), T(2.0f)});
       parts[nan][0] = T(std::numeric_limits<float>::quiet_NaN());

@@ -118,6 +118,15 @@ TEST(LaunchTest, AKilledRankIsTheCauseEvenIfItsPeersWereNoticedFirst) {
               MatchesRegex("rank 1 .* was killed by signal 9 .SIGKILL.; stopped the other ranks\n"));
 }
 
+// Within the time to settle, and after it.
+TEST(LaunchTest, ARankThatExitsIsTheCauseEvenIfItsPeersWereNoticedFirst) {
+  for (const std::string after_ms : {"30", "300"}) {
+    Program program({"exit_after_peer_failed", after_ms});
+    EXPECT_EQ(program.Wait(), 1);
+    EXPECT_THAT(program.err(), MatchesRegex("rank 1 .* exited with status 7; stopped the other ranks\n"));
+  }
+}
+
 TEST(LaunchTest, RanksThatDoNotWantToStopAreMadeTo) {
   Program program({"stubborn"});
   EXPECT_EQ(program.Wait(), 1);

@@ -104,6 +104,13 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     raise(SIGKILL);
   }
+  if (mode == "exit_after_peer_failed") {
+    // When it has been asked to stop, or before.
+    if (world.rank != 1) return 1;
+    const BlockSignals block_signals(SetOf({SIGTERM}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(argument)));
+    std::_Exit(7);
+  }
   if (mode == "stubborn") {
     if (world.rank == 1) return 1;
     signal(SIGTERM, SIG_IGN);

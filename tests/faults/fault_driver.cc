@@ -4,7 +4,7 @@
 // tools/summarize reads them; nothing is left behind. Prints a count by outcome, and fails if one was not
 // right. On a machine with time:
 //   bazel run //tests/faults:fault_test -- --runs=500 --first_seed=1 [--backend=NAME [--ranks_per_host=N]]
-//     [--place=PLACE]
+//     [--place=PLACE] [--strategy=STRATEGY]
 #include <dirent.h>
 
 #include <algorithm>
@@ -45,6 +45,10 @@ int StepsPerCase(const ddp::Traits& traits) {
   const int turns = traits.reference == nullptr ? 5 : 6;
   return turns * static_cast<int>(ddp::PeriodOf(traits, {}));
 }
+// Of "zero1", and of "zero1:within=host".
+const ddp::Traits& TraitsOf(const std::string& strategy) {
+  return ddp::TraitsOf(strategy.substr(0, strategy.find(':')));
+}
 int MeetingsPerCase(const ddp::Traits& traits) { return 2 * StepsPerCase(traits); }
 
 struct Accident {
@@ -72,14 +76,16 @@ struct Accident {
   }
   // Whether all ranks have the records of the first case before it.
   bool after_first_case() const {
-    const ddp::Traits& traits = ddp::TraitsOf(strategy);
+    const ddp::Traits& traits = TraitsOf(strategy);
     return (in_phase() && count >= StepsPerCase(traits)) || (place == "records" && count >= kWritesPerCase) ||
            (place == "meeting" && count >= MeetingsPerCase(traits)) || place == "end";
   }
 };
 
-// With `ranks_per_host`, of a world of so many hosts. With `place`, there.
-Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::string& place) {
+// With `ranks_per_host`, of a world of so many hosts, in half of which strategies that can do so shard within
+// hosts. With `place`, there; with `strategy`, to that one.
+Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::string& place,
+                        const std::string& strategy) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   const auto one_of = [&](const std::vector<std::string>& values) {
@@ -95,6 +101,7 @@ Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::
   accident.world_size = 2 + below(3);
   if (ranks_per_host > 0) accident.world_size = num_hosts * ranks_per_host;
   accident.strategy = one_of(strategies);
+  if (!strategy.empty()) accident.strategy = strategy;
   accident.rank = below(accident.world_size);
   accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
                            "synchronisation", "optimizer", "records", "end"});
@@ -107,7 +114,7 @@ Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::
                   : accident.place == "start"
                       ? one_of({"kill", "stop", "exit", "leave", "hang", "silent"})
                       : one_of({"kill", "stop", "exit", "leave", "throw", "memory", "hang", "silent"});
-  const ddp::Traits& traits = ddp::TraitsOf(accident.strategy);
+  const ddp::Traits& traits = TraitsOf(accident.strategy);
   const bool many = !traits.has_buckets && traits.gradient_copies == 0;  // a collective for each parameter
   const int steps = 2 * StepsPerCase(traits);
   const std::map<std::string, int> counts = {{"start", 1},
@@ -120,6 +127,8 @@ Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::
                                              {"records", 2 * kWritesPerCase}};
   const auto count = counts.find(accident.place);
   accident.count = below(count == counts.end() ? steps : count->second);
+  const bool can_shard = strategy.empty() && traits.FindOption(ddp::kWithin.name) != nullptr;
+  if (ranks_per_host > 0 && can_shard && below(2) == 0) accident.strategy += ":within=host";
   return accident;
 }
 
@@ -155,7 +164,7 @@ class Run {
                                                 "--warmup_steps=1",
                                                 "--steps=3",
                                                 "--backend=" + backend,
-                                                "--strategies=" + accident.strategy,
+                                                "--variants=" + accident.strategy,
                                                 Join("--world_size=", accident.world_size),
                                                 Join("--timeout=", timeout_s, "s"),
                                                 "--out=" + out_};
@@ -275,7 +284,7 @@ class Run {
 
 int Main(int argc, char** argv) {
   int64_t first_seed = 1, runs = 16, hosts = 2, ranks_per_host = 0, timeout_s = 10;
-  std::string backend = "gloo", place;
+  std::string backend = "gloo", place, strategy;
   bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
   flags.Add("first_seed", &first_seed, bench::Integer(0, 1'000'000'000),
             "Of the first run; the next has the next one.");
@@ -287,6 +296,7 @@ int Main(int argc, char** argv) {
   flags.Add("hosts", &hosts, bench::Integer(2, 64), "So many, with --ranks_per_host.");
   flags.Add("place", &place, bench::Text("a place (faulty_ddp.cc)"),
             "Where all accidents happen. At a meeting: to strategies whose ranks share weights over shm.");
+  flags.Add("strategy", &strategy, bench::Text("a strategy"), "To which all accidents happen.");
   flags.Parse(argc, argv);
 
   const comm::TemporaryDirectory directory;
@@ -295,7 +305,7 @@ int Main(int argc, char** argv) {
   bool ok = true;
   for (int64_t seed = first_seed; seed < first_seed + runs; ++seed) {
     const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(hosts),
-                                             static_cast<int>(ranks_per_host), place);
+                                             static_cast<int>(ranks_per_host), place, strategy);
     const Run run(accident, backend, static_cast<int>(ranks_per_host), static_cast<int>(timeout_s));
     const std::string outcome = run.Outcome();
     ++outcomes[accident.kind][outcome];
