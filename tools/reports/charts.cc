@@ -260,7 +260,7 @@ Svg DrawMap(const MapChart& chart) {
     for (const MapCell& cell : cells) {
       svg.Rect("cell " + cell.style, x + 1, y + 1, width - 2, kCellHeight - 2, cell.tip);
       svg.Text("value", x + width / 2, y + 16, "middle", cell.text, cell.tip);
-      svg.Text("tick", x + width / 2, y + 30, "middle", cell.below, cell.tip);
+      svg.Text("axis", x + width / 2, y + 30, "middle", cell.below, cell.tip);
       x += width;
     }
     y += kCellHeight;
