@@ -244,7 +244,9 @@ Svg DrawMap(const MapChart& chart) {
   const double top = kLineHeight * static_cast<double>(num_lines) + 6;
   const double width = (kChartWidth - left) / static_cast<double>(chart.columns.size());
   const double bottom = top + kCellHeight * static_cast<double>(chart.rows.size());
-  Svg svg(kChartWidth, bottom + 44, chart.title);
+  Svg note(kChartWidth, 0, "");
+  const double end = note.Paragraph("axis", 0, bottom + 18, kChartWidth, kFontSize, chart.note);
+  Svg svg(kChartWidth, end - kLineHeight / 2, chart.title);
   for (size_t i = 0; i < headers.size(); ++i) {
     double y = top - 7 - kLineHeight * static_cast<double>(headers[i].size() - 1);
     for (const std::string& word : headers[i]) {
@@ -265,7 +267,7 @@ Svg DrawMap(const MapChart& chart) {
     }
     y += kCellHeight;
   }
-  svg.Paragraph("axis", 0, bottom + 18, kChartWidth, kFontSize, chart.note);
+  svg.Place(0, 0, note);
   return svg;
 }
 
