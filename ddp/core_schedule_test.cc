@@ -71,7 +71,7 @@ TEST_F(ScheduleTest, CoreWithoutViewsSendsTheSameFromCopies) {
   for (model::Parameter* const param : model_.params()) EXPECT_FALSE(group_.Holds(param->grad()));
 }
 
-// So that kernels write whole cache lines, and ranks that share memory never write to the same one.
+// Kernels then write whole cache lines, and ranks that share memory never write to the same one.
 TEST_F(ScheduleTest, CoreBeginsEachGradientOnACacheLine) {
   TestModel odd({1001, 999, 3});
   const std::unique_ptr<Strategy> core =

@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(AllStrategiesOnHosts, EquivalenceTest,
                                           testing::Values(size_t{4000}, size_t{25} << 20)),
                          CaseName);
 
-// Of two and of three hosts, each has all parts.
+// Each of two or three hosts has all parts.
 INSTANTIATE_TEST_SUITE_P(WithinHosts, EquivalenceTest,
                          testing::Combine(testing::Values(Tested{"zero1", {{"within", 1}}},
                                                           Tested{"zero1", {{"gather", 1}, {"within", 1}}},
@@ -326,8 +326,8 @@ TEST_P(CombinationTest, EqualsOneProcessOnTheWholeBatch) {
 INSTANTIATE_TEST_SUITE_P(OfEverySwitch, CombinationTest, testing::ValuesIn(EveryCombination()),
                          [](const auto& tested) { return tested.param.name(); });
 
-// So that the tests above compare weights that all ranks have in common, over shm, with a process that shares
-// no memory with them.
+// Therefore the tests above compare weights that all ranks have in common, over shm, with a process that
+// shares no memory with them.
 TEST(ShardedWeightsTest, ExistOnceOverShm) {
   for (const std::string& name : StrategyNames()) {
     if (!TraitsOf(name).shards_state) continue;

@@ -57,7 +57,7 @@ class Strategy {
   // Whether parameters' values live in memory that all ranks of a host share: then there is one copy of the
   // weights, and no rank gathers them.
   virtual bool places_values() const { return false; }
-  // Of values and of gradients: this rank's parts, if it keeps no more than them from step to step; empty:
+  // This rank's parts of values and of gradients, if it keeps no more than them from step to step. Empty:
   // they are whole, where parameters have them.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};

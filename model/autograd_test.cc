@@ -204,7 +204,7 @@ TEST_F(AutogradTest, AContributionThatIsMadeTwiceIsNamed) {
   const std::string error =
       "Backward: operation 'mul' contributed twice to the gradient of parameter 'a', its input 0";
   EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_, {0, 0, 1}), params_); }), error);
-  // Which would have been ready too early.
+  // This one would have been ready too early.
   EXPECT_EQ(ErrorOf([&] {
               Backward(Mul(Mul(a_, b_), a_, {1, 1, 0}), params_, Hook());
             }),

@@ -35,6 +35,11 @@ done
 # Two baselines over each backend.
 tools/summarize --format=screen "$records/resnet50" >"$TEST_TMPDIR/screen"
 grep --quiet '^ *gloo, 1Mi  *shm, 1Mi  *gloo, 7Mi  *shm, 7Mi$' "$TEST_TMPDIR/screen" || fail "columns of two baselines"
+# Rows over a backend without a baseline have no difference.
+tools/summarize --format=screen "$records/sharding_ranks" >"$TEST_TMPDIR/screen"
+grep --quiet '^Not compared, because there is no core over shm: zero1@shm (123 ms) and zero3:shared=1@shm (123 ms)\.$' \
+  "$TEST_TMPDIR/screen" || fail "rows that are not compared"
+! grep --quiet '^zero3:shared=1' "$TEST_TMPDIR/screen" || fail "a difference to another backend's baseline"
 # Sizes have their own units.
 tools/summarize --format=screen "$records/sweep" >"$TEST_TMPDIR/screen"
 for size in 8B 1KiB 1MiB; do grep --quiet "^all_reduce of $size " "$TEST_TMPDIR/screen" || fail "no $size"; done

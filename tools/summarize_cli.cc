@@ -53,8 +53,9 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
       "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
-             "The row that others are compared with, over the same backend and at the same size if it is "
-             "there. Default: core, or the first row where there is no core.");
+             "The row that others are compared with. A strategy: its row over the same backend, of the same "
+             "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
+             "Default: core, or the first row's strategy where there is no core.");
   flags->Add("run", &line->run, bench::Text("a run's name, such as 20261124T073209-5e1f"),
              "This run alone, with all its launches.");
   flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");

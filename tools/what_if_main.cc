@@ -50,29 +50,32 @@ int Run(int argc, const char* const* argv) {
       "  what_if FILE           of a PyTorch model that record_torch.py has recorded\n"
       "  what_if DIR...         of gradsync's own strategies, from records of //bench:plan or //bench:ddp");
   flags.AllowPaths(&question.records, "a file that record_torch.py wrote, or records with the variant none");
-  flags.Add("world_size", &place.world_size, bench::Integer(0, 16384), "Ranks. 0: as recorded.");
-  flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384), "That share a host's link.");
-  flags.Add(
-      "link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
-      "Between hosts; without it as recorded. The file is another recording, what nccl-tests printed or "
-      "wrote with -J, or records of //bench:all_reduce.");
+  flags.Add("world_size", &place.world_size, bench::Integer(0, 16384), "How many ranks. 0: as recorded.");
+  flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384),
+            "How many ranks share a host's link.");
+  flags.Add("link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
+            "The link between hosts. Default: as recorded. A file may be another recording, what nccl-tests "
+            "printed "
+            "or wrote with -J, or records of //bench:all_reduce.");
   flags.Add("within", &within, bench::Text("a rate and a latency such as 200Gbit,3us"),
-            "Between ranks of a host.");
+            "The link between the ranks of one host.");
   flags.Add("algorithm", &algorithm, bench::OneOf({"best", "ring", "tree", "hierarchical"}),
-            "Of collectives.");
+            "How ranks exchange data in a collective.");
   flags.Add("processor_percent", &percent, bench::Integer(-1, 1000),
-            "What communication uses of a rank's processor. -1: as measured, or assumed.");
+            "How much of a rank's processors communication uses. -1: as measured, or assumed.");
   flags.BeginGroup("PyTorch models");
   flags.Add("at", &at, bench::Path("a file that record_torch.py wrote"),
             "A recording of the model where the answer is to hold. Computation is scaled to its step without "
             "synchronisation; what else it measured is only compared.");
   flags.BeginGroup("gradsync's strategies");
   flags.Add("model", &question.model, bench::Text("a model of the records"),
-            "Without it the first. //bench:plan --model=NAME makes the records of any.");
+            "Which model of the records. Default: the first. //bench:plan --model=NAME makes records of any "
+            "model.");
   flags.Add("calibration", &question.calibrations, bench::Path("directories or files of //bench:calibrate"),
-            "The link, unless --link gives another, and what communication takes of the processors.");
+            "What the link can do, unless --link names another, and how much of the processors communication "
+            "uses.");
   flags.Add("variants", &question.variants, bench::Text("variants or strategies of the records"),
-            "Without it all of them.");
+            "Which variants of the records. Default: all.");
   flags.Add("out", &question.figure, bench::Path("a file"), "A map (SVG) of which variant is fastest where.");
   flags.Add("measured", &question.measured, bench::Path("directories or files of //bench:ddp"),
             "Steps over links of limited rates: compared with predictions, marked in the map, and used for "

@@ -74,7 +74,7 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
             "How the learning rate changes. warmup: it grows in the first STEPS. cosine: it then falls "
             "until the last step, to min=SHARE of --learning_rate, else to 0.");
   flags.Add("decay", &decay, OneOf({"all", "matrices"}),
-            "What AdamW's weight decay applies to: matrices alone leaves out norms.");
+            "What AdamW's weight decay applies to. matrices: not to norms.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
             "How many seeds. A seed decides the initial weights and the order of the text. Every variant "

@@ -128,7 +128,7 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
                                [](int64_t) { return 0.01; });
 }
 
-// Which takes all parts of a step at once.
+// A recipe takes all parts of a step at once.
 TEST(TrialTest, LossFallsLikeThatOfASingleProcessWithAllOfARecipe) {
   for (const std::string& name : ddp::ExactStrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(name);

@@ -159,7 +159,8 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.Add(
       "variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
       "The variants that take turns. Options: bucket_bytes=12Mi or bucket_elements=3Mi; clip_norm=1, which "
-      "scales gradients whose norm, over all of them, is larger down to it; and those that --help=strategies "
+      "scales gradients down if the norm of all of them is larger than that; and those that "
+      "--help=strategies "
       "lists. A variant without a backend or a size runs once for each of --backend and of --bucket_bytes. "
       "Default: --strategies.");
   std::string help = "Ways of averaging gradients.";
@@ -204,9 +205,10 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
       "max_memory", &max_memory, Bytes(),
       "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by "
       "estimate; of --model launches each that fits in processes of its own, without --verify, --repeats "
-      "times (by default 3) in turn; fails if one takes more. Counted are all resident pages of a rank's "
-      "process, those of code and libraries too: before it trains 20 to 30 MiB, with CUDA's libraries about "
-      "180 MiB. Memory that ranks share counts for each of them.");
+      "times (by default 3) in turn; fails if one takes more. All resident pages of a rank's process count, "
+      "those of code and libraries too, which are 20 to 30 MiB before it trains, or about 180 MiB with "
+      "CUDA's "
+      "libraries. Memory that ranks share counts for each of them.");
   flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "

@@ -72,7 +72,7 @@ struct TrainingOptions {
   std::optional<std::chrono::milliseconds> time;  // instead of steps; once completed, of one launch
   std::optional<double> precision;                // part of a step; repeats launches unless it is reached
   std::string order = "interleaved";              // with max_memory: launches
-  // Of each rank, in bytes: each variant that is estimated to take less is launched alone, in turn.
+  // A rank may take so many bytes: each variant that is estimated to take less is launched alone, in turn.
   std::optional<int64_t> max_memory;
 
   bool verify = true;

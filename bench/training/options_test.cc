@@ -327,7 +327,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   };
   EXPECT_EQ(with_program(30 * kMebi), with_program(0));
   EXPECT_EQ(with_program(180 * kMebi) - with_program(0), (180 + 32 - 64) * kMebi);
-  // Of four ranks on two hosts: half of the state, and one copy of the weights on each host.
+  // Each of four ranks on two hosts has half of the state; each host has one copy of the weights.
   const TrainingOptions within = Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
                                         "--variants=zero1:within=host@hierarchical"});
   comm::World hosts = WorldOf(4);

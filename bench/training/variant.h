@@ -58,7 +58,7 @@ struct TrainingVariant : Variant {
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::CarriesOver(*traits, strategy_options()); }
-  // Of what it shards: how many ranks have one part each.
+  // Into how many parts it divides what it shards: as many ranks have one each.
   int num_parts(const comm::World& world) const {
     return ddp::IsWithinHost(*traits, strategy_options()) ? std::max(1, world.local_size) : world.size;
   }

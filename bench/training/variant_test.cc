@@ -156,7 +156,7 @@ TEST(VariantTest, PeersDoNotClip) {
               ElementsAre("pytorch_naive@gloo"));
 }
 
-// Which are no option of the strategy.
+// Delays are no options of the strategy.
 TEST(VariantTest, DelaysAreInTheRecord) {
   const TrainingVariant variant =
       Make("core:wait_delay_us=1500,forward_delay_us=20", {{"gloo"}, {kDefaultBucketBytes}})[0];

@@ -281,7 +281,7 @@ bool BlocksSigpipe(pid_t thread) {
   return false;
 }
 
-// Nor on the caller's own thread, which runs what it waits for at once, while the peer is not there.
+// The caller's own thread runs what it waits for at once. It must not die either while the peer is not there.
 TEST(GlooIdentityTest, APeerThatHasGoneDoesNotKillTheCaller) {
   auto groups = Connect(2, [](GroupOptions&) {});
   std::atomic<pid_t> caller = 0;

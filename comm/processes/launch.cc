@@ -98,7 +98,7 @@ class Launcher {
     ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options)});
   }
 
-  // Which kills the other ranks when one has failed, and ends with its status.
+  // mpirun kills the other ranks when one has failed, and ends with its status.
   void StartMpirun() {
     ChildOptions options = OptionsOfAll();
     options.environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},

@@ -252,7 +252,7 @@ TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
   EXPECT_EQ(answer.type, FrameType::kNo);
   EXPECT_EQ(answer.payload, "GRADSYNC_SECRET is not the one of rank 0");
 
-  // Nor does what rank 0 said, because the rank has another nonce.
+  // What rank 0 said cannot be replayed either, because the rank has another nonce.
   const auto listeners = ListenAnywhere();
   std::thread impostor([&] {
     Channel client(Accepted(listeners[0]));
@@ -311,7 +311,7 @@ TEST_F(StoreTest, AStrangerWhoConnectsIsTurnedAway) {
   EXPECT_EQ(
       join([&](const auto& nonce, const auto&) { return ProofOfRank(kSecret, hello, nonce, "2\nhost\n"); }),
       FrameType::kNo);  // of another rank
-  // Nor can it ask anything without.
+  // It cannot ask anything without a proof.
   for (const FrameType type : {FrameType::kSet, FrameType::kGet, FrameType::kFail, FrameType::kJoin}) {
     Channel stranger(Connected());
     stranger.Send({type, "1\nkey"}, Soon());

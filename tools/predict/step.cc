@@ -16,7 +16,7 @@ using Draw = std::vector<const Round*>;  // a round of all ranks
 // Rounds of all ranks: those that were measured, or, in a larger world, some whose other ranks are drawn from
 // them.
 std::vector<Draw> DrawRounds(const StepInputs& inputs, std::mt19937_64& random) {
-  // So that thousands of ranks take seconds.
+  // With so few, thousands of ranks take seconds.
   constexpr size_t kMostRankActions = 20'000'000, kFewest = 12;
   const size_t measured = inputs.rounds.size(), num_rounds = inputs.rounds.front().size();
   const size_t world = static_cast<size_t>(inputs.world_size);

@@ -15,7 +15,7 @@
 // it. Fields have the file's names; times are nanoseconds.
 namespace gradsync::tools {
 
-// Of a probe.
+// The collectives of a probe.
 struct TorchCollectives {
   std::string kind;                       // all_reduce, bf16, or zero1: ZeroRedundancyOptimizer's broadcasts
   int in_flight = 1;                      // one after the other; 0: all at once
@@ -98,7 +98,7 @@ class TorchProfile {
   // What was measured: the step of a mode ("none"), of "ddp" that with the settings of this name. NaN without
   // such steps.
   Estimate Measured(const std::string& mode, const std::string& row = "") const;
-  // Of DDP with these settings: see tools/statistics/estimates.h.
+  // The second-run error (tools/statistics/estimates.h) of DDP with these settings.
   double SecondRunError(const std::string& row) const;
   // What a step with these settings should take, of `row.passes` passes. No step of DDP enters. Throws
   // InvalidInput if nothing was communicated and `elsewhere` has no link.

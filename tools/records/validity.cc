@@ -202,7 +202,8 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(judged.measurement.launches.size() < 2 && !judged.measurement.is_published());
      }},
-    {Flag::kOutliers, "outliers", "so many steps lie beyond 10 scaled median absolute deviations",
+    {Flag::kOutliers, "outliers",
+     "so many steps lie beyond 10 scaled median absolute deviations; plain means (*) hold them",
      [](const Judged& judged) {
        const size_t outliers = CountOutliers(judged.times.max, kOutlierMads, kOutlierRelative);
        return If(outliers > 0, Join(outliers));

@@ -89,6 +89,19 @@ second:
 )");
 }
 
+TEST(RenderTest, ColumnsOfNoSectionAreSaidOnceOrNotAtAll) {
+  Table table("t", "T",
+              {{.name = "x", .kind = Kind::kInteger, .section = 1},
+               {.name = "ranks", .kind = Kind::kInteger, .section = kNowhere, .said_once = true},
+               {.name = "batch", .kind = Kind::kInteger, .section = kNowhere, .said_once = true}});
+  table.AddRow({1.0, 2.0, 3.0});
+  table.AddRow({1.0, 2.0, 4.0});
+  Report report;
+  report.tables.push_back(std::move(table));
+  EXPECT_EQ(Text(Markdown, report), "\n## T\n\nAll rows: ranks 2.\n\n|   x |\n|----:|\n|   1 |\n|   1 |\n");
+  EXPECT_THAT(Text(RenderCsv, report), ::testing::HasSubstr("1,2,4"));
+}
+
 // People read another unit than machines, and signs once.
 TEST(RenderTest, ColumnsMayBeShownInAnotherUnit) {
   Report report;
@@ -197,7 +210,9 @@ TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
     table.AddRow({Flags{}});
     report.tables.push_back(std::move(table));
   }
-  const std::string outliers = "`outliers`: so many steps lie beyond 10 scaled median absolute deviations.";
+  const std::string outliers =
+      "`outliers`: so many steps lie beyond 10 scaled median absolute deviations; plain means (*) "
+      "hold them.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
   EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
   const std::string latex = Text(Latex, report);

@@ -247,6 +247,7 @@ std::string ScreenOf(const Summary& summary) {
   const auto add = [&](const std::string& name, const std::string& text, size_t most) {
     if (!text.empty()) AddText(Padded(name, 12), text, most, &tail);
   };
+  if (const std::string text = NotCompared(training); !text.empty()) AddText("", text, 2, &tail);
   if (shown.size() > 1) add("sent", BytesOf(shown), 1);
   for (const Table& table : summary.report.tables) {
     if (table.name() == "ddp" || table.is_detail() || table.findings().empty()) continue;

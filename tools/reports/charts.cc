@@ -244,7 +244,9 @@ Svg DrawMap(const MapChart& chart) {
   const double top = kLineHeight * static_cast<double>(num_lines) + 6;
   const double width = (kChartWidth - left) / static_cast<double>(chart.columns.size());
   const double bottom = top + kCellHeight * static_cast<double>(chart.rows.size());
-  Svg svg(kChartWidth, bottom + 44, chart.title);
+  Svg note(kChartWidth, 0, "");
+  const double end = note.Paragraph("axis", 0, bottom + 18, kChartWidth, kFontSize, chart.note);
+  Svg svg(kChartWidth, end - kLineHeight / 2, chart.title);
   for (size_t i = 0; i < headers.size(); ++i) {
     double y = top - 7 - kLineHeight * static_cast<double>(headers[i].size() - 1);
     for (const std::string& word : headers[i]) {
@@ -260,12 +262,12 @@ Svg DrawMap(const MapChart& chart) {
     for (const MapCell& cell : cells) {
       svg.Rect("cell " + cell.style, x + 1, y + 1, width - 2, kCellHeight - 2, cell.tip);
       svg.Text("value", x + width / 2, y + 16, "middle", cell.text, cell.tip);
-      svg.Text("tick", x + width / 2, y + 30, "middle", cell.below, cell.tip);
+      svg.Text("axis", x + width / 2, y + 30, "middle", cell.below, cell.tip);
       x += width;
     }
     y += kCellHeight;
   }
-  svg.Paragraph("axis", 0, bottom + 18, kChartWidth, kFontSize, chart.note);
+  svg.Place(0, 0, note);
   return svg;
 }
 

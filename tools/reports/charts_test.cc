@@ -308,11 +308,17 @@ TEST(RowChartTest, CutsNamesThatAreWiderThanTheChartAndKeepsThemInTips) {
 }
 
 TEST(MapChartTest, HasACellForEachRowAndColumn) {
-  const MapChart chart{.title = "map",
-                       .columns = {"gloo", "200 Mbit/s"},
-                       .rows = {{"topk", {{"slower", "+54", "±5", "tip"}, {"faster", "−89", "±1"}}},
-                                {"zero1", {{}, {"open", "+1", "±6"}}}}};
-  const std::vector<XmlElement> elements = ParseXml(DrawMap(chart).Finish());
+  const MapChart chart{
+      .title = "map",
+      .columns = {"gloo", "200 Mbit/s"},
+      .rows = {{"topk", {{"slower", "+54", "±5", "tip"}, {"faster", "−89", "±1"}}},
+               {"zero1", {{}, {"open", "+1", "±6"}}}},
+      .note = std::string(50, 'n') + " " + std::string(50, 'o') + " " + std::string(50, 'p') + " last"};
+  const Svg map = DrawMap(chart);
+  const std::vector<XmlElement> elements = ParseXml(map.Finish());
+  // Of the note, however long it is, nothing is cut off.
+  EXPECT_EQ(elements.back().text, "last");
+  EXPECT_LT(elements.back().Number("y") + 3, map.height());
   const std::vector<XmlElement> cells = WithClass(elements, "cell");
   ASSERT_THAT(cells, SizeIs(4));
   EXPECT_TRUE(cells[0].HasClass("slower"));

@@ -125,7 +125,7 @@ TEST(ReportTest, ShowsTheFirstSectionOfATableAndUnfoldsTheRest) {
   EXPECT_THAT(page, HasSubstr(">a_<wbr/>name</th>"));
 }
 
-// So that on a phone numbers stand beside it.
+// On a phone numbers then stand beside it.
 TEST(ReportTest, ALongNameMayBreakBetweenItsOptions) {
   Table table("x", "x", {{.name = "variant", .kind = Kind::kText}, {.name = "other", .kind = Kind::kText}});
   table.AddRow({"core:a=1,b=2@gloo", "x:1,2"});

@@ -107,7 +107,7 @@ class Picture {
     origin_us_ = strip.begin_us;
     svg_.Line("grid", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
     svg_.Text("heading", kMargin, y + 15, "start", strip.strategy);
-    svg_.Text("", kMargin + 12 + TextWidth(strip.strategy, 15.5), y + 15, "start",
+    svg_.Text("", kMargin + 12 + TextWidth(strip.strategy, 13), y + 15, "start",
               Traffic(strip.ranks.begin()->second));
     y += kTitleHeight;
     DrawTotals(strip, y);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 #include "absl/strings/str_format.h"
 #include "model/error.h"
@@ -23,7 +25,8 @@ std::string StyleOf(std::optional<size_t> winner) {
 
 double Between(double low, double high, double part) { return low * std::pow(high / low, part); }
 
-Svg PanelOf(const WinnersPanel& panel, const std::vector<std::string>& names) {
+// `won`: how many places each name wins; the last number is of those that are undecided.
+Svg PanelOf(const WinnersPanel& panel, const std::vector<std::string>& names, std::vector<size_t>* won) {
   Svg svg(kWidth, kHeight, "rate of the link against " + panel.quantity);
   const Scale x = Scale::Log(kLowestGbit, kHighestGbit, kLeft, kWidth - kRight, 5);
   const Scale y = Scale::Log(panel.low, panel.high, kHeight - kBottom, kTop, 5);
@@ -33,6 +36,7 @@ Svg PanelOf(const WinnersPanel& panel, const std::vector<std::string>& names) {
       const auto value = [&](double at) { return Between(panel.low, panel.high, at / kRows); };
       const double gbit = rate(column + 0.5), quantity = value(row + 0.5);
       const std::optional<size_t> winner = panel.winner(gbit, quantity);
+      ++(*won)[winner.value_or(names.size())];
       const double left = x(rate(column)), top = y(value(row + 1.0));
       svg.Rect(StyleOf(winner), left, top, x(rate(column + 1.0)) - left, y(value(row)) - top,
                absl::StrFormat("%.3g Gbit/s, %.3g %s: %s", gbit, quantity, panel.quantity,
@@ -56,15 +60,31 @@ Svg PanelOf(const WinnersPanel& panel, const std::vector<std::string>& names) {
 
 void WriteWinnersMap(const std::string& path, const std::vector<std::string>& names,
                      const std::vector<WinnersPanel>& panels) {
-  Figure figure{.title = "Which variant should be fastest where"};
-  for (size_t i = 0; i < names.size(); ++i) figure.key.push_back(BoxKey(StyleOf(i), names[i]));
+  Figure figure;
+  std::vector<size_t> won(names.size() + 1);
+  std::set<std::optional<size_t>> shown;
+  for (const WinnersPanel& panel : panels) {
+    figure.panels.push_back({"", PanelOf(panel, names, &won)});
+    for (const WinnersPanel::Point& point : panel.measured) shown.insert(point.winner);
+  }
+  const auto share = [&](size_t places) {
+    const double part = static_cast<double>(places) / std::accumulate(won.begin(), won.end(), 0.0);
+    return absl::StrFormat("%.0f %%", 100 * part);
+  };
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (won[i] > 0)
+      figure.title +=
+          Join(figure.title.empty() ? "Predicted fastest: " : ", ", names[i], " in ", share(won[i]));
+    if (won[i] > 0 || shown.contains(i)) figure.key.push_back(BoxKey(StyleOf(i), names[i]));
+  }
+  figure.title += Join(figure.title.empty() ? "U" : " of the places; u", "ndecided in ", share(won.back()));
   figure.key.push_back(BoxKey(StyleOf(std::nullopt), "undecided: intervals overlap"));
   if (std::ranges::any_of(panels, [](const auto& panel) { return !panel.measured.empty(); })) {
     Svg& mark =
-        figure.key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), "measured, likewise"}).mark;
+        figure.key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), "measured; filled as its fastest"})
+            .mark;
     mark.Marker(kOutlined + StyleOf(std::nullopt), 0, kMarkWidth / 2, kMarkHeight / 2, "");
   }
-  for (const WinnersPanel& panel : panels) figure.panels.push_back({"", PanelOf(panel, names)});
   WriteFile(path, [&](std::ostream& file) { file << PictureOf(figure); });
 }
 

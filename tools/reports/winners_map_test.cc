@@ -22,7 +22,8 @@ TEST(WinnersMapTest, ShowsWhoWinsWhere) {
     if (tokens < 10) return std::nullopt;
     return gbit > 4.47 ? 0 : 1;  // the middle of 0.05 to 400
   };
-  WriteWinnersMap(path, {"core", "zero1"}, {{"tokens", 1, 100, winner, {{1, 10, 1}, {4, 10, std::nullopt}}}});
+  WriteWinnersMap(path, {"core", "zero1", "naive"},
+                  {{"tokens", 1, 100, winner, {{1, 10, 1}, {4, 10, std::nullopt}}}});
   const std::string svg = ReadTestFile(path);
   // 16 x 10 places, half of the rows undecided, and the key.
   EXPECT_EQ(Count(svg, "<rect class='marker c-1'"), 40u + 1);
@@ -31,8 +32,11 @@ TEST(WinnersMapTest, ShowsWhoWinsWhere) {
   EXPECT_EQ(Count(svg, "class='interval total marker c-2'"), 1u);
   EXPECT_EQ(Count(svg, "class='interval total cell open'"), 1u + 1);
   EXPECT_NE(svg.find("4 Gbit/s, measured: undecided"), std::string::npos);
-  EXPECT_NE(svg.find("measured, likewise"), std::string::npos);
+  EXPECT_NE(svg.find("measured; filled as its fastest"), std::string::npos);
   EXPECT_NE(svg.find(">zero1<"), std::string::npos);
+  EXPECT_EQ(svg.find("naive"), std::string::npos);
+  EXPECT_NE(svg.find("'Predicted fastest: core in 25 %, zero1 in 25 % of the places; undecided in 50 %'"),
+            std::string::npos);
   EXPECT_NE(svg.find("undecided: intervals overlap"), std::string::npos);
 }
 

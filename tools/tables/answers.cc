@@ -258,6 +258,25 @@ std::string NoVerdict(const std::vector<Cell>& cells) {
   return is_void == cells.end() ? "" : "No verdict. " + is_void->void_reason;
 }
 
+std::string NotCompared(const std::vector<Cell>& cells) {
+  std::vector<std::string> rows;
+  std::set<std::string> backends;
+  const Row* base = nullptr;
+  for (const Cell& cell : cells) {
+    for (const Row& row : cell.rows) {
+      if (row.baseline != Row::kNone && base == nullptr) base = &cell.rows[row.baseline];
+      if (row.baseline != Row::kNone || row.is_floor() || row.is_peer() || std::isnan(row.step_s)) continue;
+      rows.push_back(Join(row.variant(), " (", TimeText(row.step_s), ")"));
+      backends.insert(row.backend());
+    }
+  }
+  if (rows.empty()) return "";
+  return Join("Not compared, because there is no ", base->strategy(), " over ",
+              absl::StrJoin(backends, " and "), ": ",
+              rows.size() > kMostNames ? Join(rows.size(), " rows") : Listed(rows),
+              ". `summarize DIR --baseline_row=", base->variant(), "` compares all with one row.");
+}
+
 double SecondsToDecide(const Cell& cell, const Estimate& difference) {
   const auto launches = static_cast<double>(cell.num_looks > 1 ? cell.num_looks + 1 : cell.num_launches);
   const auto block = static_cast<double>(RoundsPerBlock(cell));

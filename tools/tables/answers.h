@@ -60,6 +60,10 @@ std::string CostText(const Row& row);
 // "No verdict. `traced`: ...": the first reason of a cell; empty if all have verdicts.
 std::string NoVerdict(const std::vector<Cell>& cells);
 
+// "Not compared, because there is no core over shm: zero1@shm (123 ms). ...": the rows whose backend has no
+// baseline, and how to compare them all the same; empty without such rows.
+std::string NotCompared(const std::vector<Cell>& cells);
+
 // How long to measure, as --time takes it, all launches together, until a difference that is open is shown,
 // or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate stays
 // where it is and its interval narrows with the root of the rounds.

@@ -201,7 +201,7 @@ TEST(FindingsTest, TimeIsThatOfAllLaunches) {
 TEST(FindingsTest, WhereLaunchesAreTheSamplesMoreLaunchesDecide) {
   const Tabled t({InLaunches({96, 100, 104}, false)});
   EXPECT_THAT(t.findings("ddp"), HasSubstr("decided with `--repeats="));
-  // Which are to stay as long as they are.
+  // The launches should stay as long as they are.
   const Tabled timed(
       {InLaunches({96, 100, 104}, false, [](Record& rank) { rank.config.Set("time", "1m"); })});
   EXPECT_THAT(timed.findings("ddp"), ContainsRegex("decided with `--time=[0-9]+[ms][^ ]* --repeats="));

@@ -155,8 +155,9 @@ struct LearningView {
   }
 };
 
+enum Section { kHeadline = 1, kDetails };
+
 std::vector<Field<LearningView>> FieldsOfTable() {
-  enum Section { kHeadline = 1, kDetails };
   using View = LearningView;
   const auto of_row = [](auto member) {
     return [member](const View& view) { return std::invoke(member, view.row); };
@@ -169,25 +170,25 @@ std::vector<Field<LearningView>> FieldsOfTable() {
   };
   std::vector<Field<View>> fields = {
       {{.name = "variant"}, of_row(&LearningRow::variant)},
-      {{.name = "bits_per_byte", .section = kHeadline},
+      {{.name = "bits_per_byte", .header = "bits/byte", .section = kHeadline},
        [](const View& view) { return view.row.final_bits.value; }},
       {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
        [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
-      {{.name = "steps", .kind = Kind::kInteger, .section = kHeadline},
-       [](const View& view) { return std::round(view.row.steps_to_reach); }},
       {{.name = "time (s)", .digits = 3, .section = kHeadline},
        [](const View& view) { return view.row.steps_to_reach * view.row.step_s; }},
       {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
        [](const View& view) { return view.row.steps_to_reach * view.row.bytes_per_step / kMega; }},
-      {{.name = "settings", .section = kHeadline},
+      {{.name = "settings", .section = kHeadline, .said_once = true},
        [](const View& view) -> std::string {
          if (view.row.measured->record.variant.tuned) return "tuned";
          // What averages gradients exactly is naive under another schedule.
          const bool is_exact = view.row.measured->record.facts.StringOr("agreement", "exact") == "exact";
          return is_exact ? "" : "untuned";
        }},
-      {{.name = "own_work (s)", .digits = 2, .section = kHeadline}, of_row(&LearningRow::own_s)},
-      {{.name = "step_vs_bf16 (%)", .kind = Kind::kPercent, .section = kHeadline},
+      {{.name = "steps", .kind = Kind::kInteger, .section = kDetails},
+       [](const View& view) { return std::round(view.row.steps_to_reach); }},
+      {{.name = "own_work (s)", .digits = 2, .section = kDetails}, of_row(&LearningRow::own_s)},
+      {{.name = "step_vs_bf16 (%)", .kind = Kind::kPercent, .section = kDetails},
        [](const View& view) { return 100 * view.StepAgainst(kSpeedBaseline); }},
       {{.name = "seeds_bits_per_byte", .section = kDetails}, of_row(&LearningRow::final_bits)},
       {{.name = "step (s)", .section = kDetails}, of_row(&LearningRow::step_s)},
@@ -205,12 +206,12 @@ std::vector<Field<LearningView>> FieldsOfTable() {
   for (const bench::ConfigName name : std::initializer_list<bench::ConfigName>{
            "num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
     fields.push_back(
-        {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
+        {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = kDetails, .said_once = true},
          [name](const View& view) { return ConfigNumber(*view.row.measured, name); }});
   }
   fields.push_back({{.name = "world_size", .section = kHeadline, .said_once = true},
                     [](const View& view) { return view.row.measured->world_size(); }});
-  fields.push_back({{.name = "run", .section = kHeadline, .said_once = true},
+  fields.push_back({{.name = "run", .section = kDetails, .said_once = true},
                     [](const View& view) { return view.row.measured->record.run_id; }});
   return fields;
 }
@@ -298,16 +299,18 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
   }
   if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(Join(
-      "bits_per_byte: of the held-out text after the last step, mean over seeds. order0_bits is the "
+      "bits/byte: of the held-out text after the last step, mean over seeds. order0_bits is the "
       "entropy of single bytes; xz_bits is what xz needs for the held-out text behind the training text. "
       "delta: against ",
       kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
   table.AddNote(Join(
-      "steps, time, sent: until every seed has reached the last loss of ", kLossBaseline,
-      " within 0.1 %; empty if one does not. time: these steps times the row's median step. sent: by each "
-      "rank, as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector). own_work: "
-      "what the strategy itself computes in each step. step_vs_bf16: how much longer a step is than that of ",
-      kSpeedBaseline, " over the same backend."));
+      "time, sent: until every seed has reached the last loss of ", kLossBaseline,
+      " within 0.1 %; empty if one does not. time: so many steps times the row's median step. sent: by each "
+      "rank, as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector)."));
+  table.SetSectionTitle(kDetails, Join("steps: until every seed has reached that loss; own_work: what the "
+                                       "strategy itself computes in each step; step_vs_bf16: how much longer "
+                                       "a step is than that of ",
+                                       kSpeedBaseline, " over the same backend"));
   tables->push_back(std::move(table));
   AddTuningTable(cells, tables);
 }

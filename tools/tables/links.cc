@@ -39,7 +39,8 @@ std::string RatesText(const std::vector<double>& rates) {
 std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
   enum Section { kHeadline = 1, kDetails };
   const auto delta = [](const std::string& place) {
-    return Column{.name = Join("delta ", place, " (%)"), .kind = Kind::kPercent, .section = kHeadline};
+    const std::string name = Join("delta ", place, " (%)");
+    return Column{.name = name, .kind = Kind::kPercent, .header = name, .section = kHeadline};
   };
   std::vector<Field<OverLinks>> fields = {
       {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label(); }},
@@ -123,7 +124,7 @@ void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   table.AddNote(
       "faster than baseline: the measured rates of the link, in each direction, at which the interval of the "
       "difference lies below zero; slower: above zero. open: at no rate, or at rates with gaps between them. "
-      "over gloo, over shm: without a link, on one host. All intervals of a run hold at once.");
+      "over gloo, over shm: without a link, on one host. In brackets: 95 % CI, which hold at once in a run.");
   tables->push_back(std::move(table));
 }
 

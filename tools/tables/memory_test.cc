@@ -36,6 +36,11 @@ TEST(MemoryTableTest, ShowsWhatIsKeptForEachParameter) {
   EXPECT_DOUBLE_EQ(Number(table, 0, "after update"), 17);
   EXPECT_DOUBLE_EQ(Number(table, 0, "peak"), 18);
   EXPECT_TRUE(std::isnan(Number(table, 0, "process (MB)")));
+  // Twelve columns are too many for a line.
+  const auto section = [&](const char* name) { return table.columns()[ColumnOf(table, name)].section; };
+  EXPECT_EQ(section("in theory"), 1);
+  EXPECT_EQ(section("built"), 2);
+  EXPECT_EQ(section("peak"), 2);
 }
 
 }  // namespace

@@ -30,12 +30,15 @@ struct Pair {
                : own.cell.rows[floor].step_s / peer_floor()->step_s;
   }
 
-  // What is against either.
+  // What is against either. That both drift is alike, and no trimmed mean holds outliers.
   Flags flags() const {
     Flags flags = own.row.flags;
     for (const FlagOfRow& flag : peer.row.flags) {
       if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(flag);
     }
+    std::erase_if(flags, [](const FlagOfRow& flag) {
+      return flag.flag == Flag::kDrifts || flag.flag == Flag::kOutliers;
+    });
     std::ranges::sort(flags);
     return flags;
   }
@@ -47,24 +50,38 @@ auto Of(const View Pair::*view, auto value) {
 }
 Estimate CostOf(const View& view) { return view.row.cost.total; }
 
+enum Section { kHeadline = 1, kDetails };
+
 std::vector<Field<Pair>> Fields() {
-  enum Section { kHeadline = 1, kDetails };
   std::vector<Field<Pair>> fields = {
       {{.name = "variant"}, Of(&Pair::own, &View::name)},
-      {{.name = "peer"}, Of(&Pair::peer, &View::variant)},
-      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
-       Of(&Pair::own, CostOf)},
-      {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
-       Of(&Pair::peer, CostOf)},
-      {{.name = "difference of costs (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+      {{.name = "peer", .audience = Audience::kPeople},
+       [](const Pair& pair) {
+         const Row& peer = pair.peer.row;
+         return peer.backend() == pair.own.row.backend() ? peer.label() : peer.variant();
+       }},
+      {{.name = "peer", .audience = Audience::kMachines}, Of(&Pair::peer, &View::variant)},
+      {{.name = "difference of costs (s)",
+        .kind = Kind::kPart,
+        .header = "costs differ by (ms)",
+        .times = 1e3,
+        .digits = 3,
+        .section = kHeadline},
        &Pair::dearer},
-      {{.name = "ratio_to_pytorch", .kind = Kind::kFraction, .section = kHeadline},
+      {{.name = "ratio_to_pytorch",
+        .kind = Kind::kFraction,
+        .header = "ratio of steps",
+        .section = kHeadline},
        [](const Pair& pair) {
          const Interval& interval = pair.slower.interval;
          return Estimate{1 + pair.slower.value, {1 + interval.low, 1 + interval.high}};
        }},
-      {{.name = "floors' ratio", .kind = Kind::kFraction, .section = kHeadline}, &Pair::floors_ratio},
 
+      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kDetails},
+       Of(&Pair::own, CostOf)},
+      {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kDetails},
+       Of(&Pair::peer, CostOf)},
+      {{.name = "floors' ratio", .kind = Kind::kFraction, .section = kDetails}, &Pair::floors_ratio},
       {{.name = "step (s)", .section = kDetails}, Of(&Pair::own, &View::step_s)},
       {{.name = "peer's step (s)", .section = kDetails}, Of(&Pair::peer, &View::step_s)},
       {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails},
@@ -150,11 +167,12 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   for (const Pair& pair : pairs) table.Add(pair);
   if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
-      "sync_cost: how much longer a step is than a step of the same framework without synchronisation. "
-      "difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: of steps; "
-      "below 1 gradsync is faster. floors' ratio: of steps without synchronisation, which compares the "
-      "engines alone. All intervals of a column hold at once.");
-  table.SetSectionTitle(2, "Steps, memory at the peak of the timed steps, verification, and the run");
+      "costs differ by: what synchronisation costs in gradsync less what it costs in PyTorch, in the same "
+      "rounds. A cost (`--details` shows both) is how much longer a step is than one of the same framework "
+      "without synchronisation. ratio of steps: below 1 gradsync is faster; that of `none` compares the "
+      "engines alone. In brackets: 95 % CI; all of a column hold at once.");
+  table.SetSectionTitle(kDetails,
+                        "Costs, steps, memory at the peak of the timed steps, verification, and the run");
   tables->push_back(std::move(table));
 }
 

@@ -59,6 +59,20 @@ TEST(PeersTableTest, BackendsAreThePeers) {
   EXPECT_EQ(Text(both.table("peers"), 0, "variant"), "core@gloo");
   const Tabled shm({{Ddp("core", 1, over_shm), Ddp("pytorch_core", 1)}});
   EXPECT_EQ(Text(shm.table("peers"), 0, "variant"), "core@shm");
+  // People are told the backend where it is another.
+  EXPECT_EQ(both.table("peers").text(0, 1), "pytorch_core");
+  EXPECT_EQ(shm.table("peers").text(0, 1), "pytorch_core@gloo");
+}
+
+// Both drift alike, and no trimmed mean holds outliers; but a disturbed row is one for both.
+TEST(PeersTableTest, FlagsAreThoseThatAreAgainstThePair) {
+  std::vector<double> steps = Wobble(100, 100, 1);
+  steps[7] = 900;
+  const auto disturbed = [](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(40 * kMs, 100); };
+  const Tabled t({{Steady("none", steps, disturbed), Steady("pytorch_none", steps)}});
+  EXPECT_THAT(TextOf(t.row("none").flags), HasSubstr("drifts"));
+  EXPECT_THAT(TextOf(t.row("none").flags), HasSubstr("outliers:1"));
+  EXPECT_EQ(Text(t.table("peers"), 0, "flags"), "disturbed:5% one-launch");
 }
 
 Group Pair(size_t steps, const Change& change = {}) {

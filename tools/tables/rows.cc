@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -41,6 +40,8 @@ void FindBaselines(std::string_view wanted, Cell* cell) {
   const auto is_it = [&](const Row& row) { return row.is_called(wanted); };
   const auto competes = [](const Row& row) { return !row.is_floor() && !row.is_peer(); };
   const bool has_it = std::ranges::any_of(cell->rows, is_it);
+  const bool is_variant =
+      std::ranges::any_of(cell->rows, [&](const Row& row) { return row.variant() == wanted; });
   const auto first = std::ranges::find_if(cell->rows, competes);
   const auto is_like_first = [&](const Row& row) {
     return row.strategy().empty() ? &row == &*first : row.strategy() == first->strategy();
@@ -50,7 +51,12 @@ void FindBaselines(std::string_view wanted, Cell* cell) {
       return other.is_floor() && other.strategy() == row.measured->floor();
     });
     if (!competes(row) && !is_it(row)) continue;
-    row.baseline = MostLike(cell->rows, row, has_it ? std::function<bool(const Row&)>(is_it) : is_like_first);
+    row.baseline = MostLike(cell->rows, row, [&](const Row& other) {
+      // A strategy is the baseline over its own backend alone: between backends the difference would be
+      // theirs.
+      const bool is_here = is_variant || row.strategy().empty() || other.backend() == row.backend();
+      return is_here && (has_it ? is_it(other) : is_like_first(other));
+    });
   }
 }
 

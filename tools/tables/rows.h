@@ -57,8 +57,9 @@ struct Row {
 
   const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
   size_t floor = kNone;                   // the row of the cell that the cost is counted from, maybe itself
-  size_t baseline =
-      kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
+  // The row of the cell that it is compared with, maybe itself. None: a floor, a peer, or there is no
+  // baseline over its backend.
+  size_t baseline = kNone;
   Flags flags{};
   double step_s = kNaN;  // trimmed mean, or as published
   // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
@@ -131,8 +132,9 @@ size_t RoundsPerBlock(const Cell& cell);
 // baseline's step; NaN if one is not known or there is none.
 double PrecisionOf(const Cell& cell);
 
-// One cell for each group, which must outlive them. `baseline_row`: a strategy or a variant; where there is
-// none, the first row takes its place.
+// One cell for each group, which must outlive them. `baseline_row`: a strategy, whose row over a backend is
+// the baseline of the rows over that backend, or a variant, which is that of all; where there is none, the
+// first row takes its place.
 std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row = kDefaultBaseline);
 
 // Sets what is known of a cell whose variants took turns: its rounds, the coefficient of forward and which

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tools/records/test_records.h"
+#include "tools/tables/answers.h"
 #include "tools/tables/test_tables.h"
 #include "tools/tables/views.h"
 
@@ -76,6 +77,32 @@ TEST(RowsTest, TheBaselineIsTheMostAlike) {
   EXPECT_NEAR(sweep.row("bucketed_sync:bucket_elements=8Mi@gloo").against_baseline.value, 0.25, 1e-9);
 }
 
+// Between backends the difference would be theirs. A variant that is asked for is compared with all.
+TEST(RowsTest, ABackendWithoutBaselineIsNotCompared) {
+  const Change shm = [](Record& rank) { rank.variant.backend = "shm"; };
+  const Group group = {Made("none", Steps({})), Made("core", Steps({.exposed = 9})),
+                       Made("flat", Steps({.exposed = 9})),
+                       Made("naive", Steps({.exposed = 1}), 0, "run", shm),
+                       Made("flat", Steps({.exposed = 1}), 0, "run", shm)};
+  const Tabled t({group});
+  EXPECT_EQ(t.row("flat@gloo").baseline, 1u);
+  EXPECT_EQ(t.row("flat@shm").baseline, Row::kNone);
+  EXPECT_FALSE(t.row("flat@shm").may_be_fastest);
+  EXPECT_NEAR(1e3 * t.row("flat@shm").cost.total.value, 1, 1e-6);
+  EXPECT_THAT(t.findings("ddp"),
+              HasSubstr("Not compared, because there is no core over shm: naive@shm (23.2 ms) "
+                        "and flat@shm (23.2 ms). `summarize DIR --baseline_row=core@gloo` "));
+  for (const Cell& cell : t.cells) EXPECT_EQ(ChoicesOf({cell}).size(), 1u);
+  const Tabled by_variant({group}, "core@gloo");
+  EXPECT_LT(by_variant.row("flat@shm").against_baseline.value, -0.2);
+  EXPECT_EQ(NotCompared(by_variant.cells), "");
+  // The same holds where the first row takes the place of a baseline.
+  const Tabled first(
+      {{Made("naive", Steps({})), Made("flat", Steps({})), Made("flat", Steps({}), 0, "run", shm)}});
+  EXPECT_EQ(first.row("flat@gloo").baseline, 0u);
+  EXPECT_THAT(NotCompared(first.cells), HasSubstr("no naive over shm: flat@shm ("));
+}
+
 TEST(RowsTest, AnotherBaselineCanBeAskedFor) {
   Group group = {Made("core", Steps({})), Made("naive", Steps({.exposed = 3})),
                  Made("flat", Steps({.exposed = 3}))};
@@ -130,7 +157,7 @@ TEST(RowsTest, ADisturbedRowHasNoVerdict) {
   EXPECT_THAT(naive.findings("ddp"), HasSubstr("%: flat; no verdict: naive (disturbed:11%)."));
   EXPECT_EQ(Text(naive.table("ddp"), 1, "verdict"), "disturbed:11%");
   EXPECT_EQ(Text(naive.table("ddp"), 2, "verdict"), "slower");
-  // Nor does it keep others from being the fastest.
+  // It does not keep others from being the fastest either.
   const Tabled fast({{Steady("core", Wobble(100, 24, 1)), Disturbed("naive", 70, 2, 0.11),
                       Steady("flat", Wobble(130, 24, 3))}});
   EXPECT_TRUE(fast.row("core@gloo").may_be_fastest);

@@ -30,6 +30,9 @@ enum class Kind {
 // In which format a column, or a table, appears.
 enum class Audience { kAll, kPeople, kMachines };
 
+// A section that is not shown: what is said above the table, or to machines alone.
+inline constexpr int kNowhere = -1;
+
 struct Column {
   std::string name;
   Kind kind = Kind::kDecimal;
@@ -41,7 +44,7 @@ struct Column {
   // below the other, with the same rows.
   double times = 1;                   // so many times the value is shown, in the unit of `header`
   int digits = 4;                     // of kDecimal and kPart
-  int section = 0;                    // where the column is shown; 0: in every section
+  int section = 0;                    // where the column is shown; 0: in every section; kNowhere: in none
   bool said_once = false;             // with one value in all rows it is said above the table instead
   bool has_interval = false;          // the next two columns, for machines, are the ends of its interval
   std::optional<Flag> marked_with{};  // numbers are marked in rows with this flag

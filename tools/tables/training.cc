@@ -58,8 +58,9 @@ Fields DdpFields() {
       {{.name = "variant", .audience = Audience::kPeople}, &View::name},
       {{.name = "model_size", .section = kSteps, .said_once = true}, Text("model")},
       {{.name = "backend", .section = kSteps}, &View::backend},
-      {{.name = "time_per_step", .section = kSteps}, MeanTime("step_ns")},
-      {{.name = "std_time_step", .digits = 3, .section = kSteps}, StdTime("step_ns")},
+      {{.name = "time_per_step", .section = kSteps, .marked_with = Flag::kOutliers}, MeanTime("step_ns")},
+      {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Flag::kOutliers},
+       StdTime("step_ns")},
       {{.name = "time_per_sync", .section = kSteps}, MeanTime("sync_exposed_ns")},
       {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime("sync_exposed_ns")},
       {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
@@ -73,14 +74,10 @@ Fields DdpFields() {
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Fact("bucket_bytes")},
 
-      {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline}, &View::step_s},
-      {{.name = "delta (%)", .kind = Kind::kPercent, .header = "delta, paired (%)", .section = kHeadline},
+      {{.name = "step (s)", .section = kHeadline}, &View::step_s},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .header = "delta (%)", .section = kHeadline},
        &View::delta_percent},
-      {{.name = "sync_cost (s)",
-        .kind = Kind::kPart,
-        .header = "sync_cost, paired (s)",
-        .digits = 3,
-        .section = kHeadline},
+      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
        CostOf(&Cost::total)},
       {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
        [](const View& view) { return 1e-6 * Fact("sent_bytes_per_step")(view); }},
@@ -166,8 +163,7 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
   for (Field<View>& field : fields) {
     Column& column = field.column;
     if (!column.name.ends_with(" (s)")) continue;
-    const std::string& seconds = column.header.empty() ? column.name : column.header;
-    column.header = Join(seconds.substr(0, seconds.size() - 2), "ms)");
+    column.header = Join(column.name.substr(0, column.name.size() - 2), "ms)");
     column.times = 1e3;
   }
   Append(RunFields(kSteps), &fields);
@@ -182,6 +178,7 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
   std::vector<std::string> findings = SentencesOf(AnswersOf(cells));
   findings.push_back(CostSentence(cells));
   if (std::ranges::all_of(findings, &std::string::empty)) findings = {NoVerdict(cells)};
+  findings.push_back(NotCompared(cells));
   std::erase(findings, "");
   if (!findings.empty()) table.AddFinding(absl::StrJoin(findings, " "));
   table.SetSectionTitle(
@@ -221,10 +218,11 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
   Table& last = (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)];  // of those for people
   last.AddNote(
-      "step: 20 % trimmed mean of the row alone. delta and sync_cost, paired: 20 % trimmed means of "
-      "differences to the steps of the baseline over the same backend, and of the floor, in the same round; "
-      "where `covariate` is not 0, less so many times the difference of forward. In brackets: simultaneous "
-      "95 % CI, of all deltas of a cell, and of all its costs. Bold: may be fastest.");
+      "step: 20 % trimmed mean of the row alone. delta and sync_cost: 20 % trimmed means of differences to "
+      "the steps of the baseline over the same backend, and of the floor, in the same round, so they may "
+      "differ from the difference of two steps; where `covariate` is not 0, less so many times the "
+      "difference of forward. In brackets: simultaneous 95 % CI, of all deltas of a cell, and of all its "
+      "costs. Bold: may be fastest.");
   if (std::ranges::any_of(all, &Cell::has_own_launches))
     last.AddNote(
         "Rows that had launches of their own are compared unpaired: by the trimmed means of their steps, "

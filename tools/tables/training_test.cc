@@ -30,6 +30,19 @@ TEST(DdpTableTest, HasTheReferencesColumnsFirst) {
                           "std_time_sync", "fraction_sync", "strategy"));
 }
 
+// A trimmed mean holds none, a plain one does.
+TEST(DdpTableTest, OutliersMarkTheMeansThatHoldThem) {
+  std::vector<double> steps = Wobble(100, 24, 1);
+  steps[7] = 900;
+  const Tabled t({{Steady("core", steps), Steady("naive", Wobble(100, 24, 2))}});
+  const Table& table = t.table("ddp");
+  for (const char* const mean : {"time_per_step", "std_time_step"}) {
+    EXPECT_TRUE(table.marked(0, ColumnOf(table, mean))) << mean;
+    EXPECT_FALSE(table.marked(1, ColumnOf(table, mean))) << mean;
+  }
+  EXPECT_FALSE(table.marked(0, ColumnOf(table, "step (s)")));
+}
+
 Measurement Published(std::string_view run, const std::string& samples) {
   Record record = DdpRecord("naive", 0, {});
   record.samples.clear();
@@ -182,7 +195,7 @@ TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
     rank.samples.erase("comm_busy_ns");
   })}});
   EXPECT_THAT(Text(without_busy.table("ddp"), 0, "flags"), HasSubstr("too-fast:121GB/s"));
-  // Nor is what one exposes in each of the steps that share a collective.
+  // What a step exposes is no measure where several steps share a collective.
   const Tabled periodic({{Ddp("naive", 1, [&](Record& rank) {
     faster(rank);
     rank.facts.Set("period", 8);

@@ -43,7 +43,12 @@ std::string Listed(const std::vector<std::string>& items) {
 }
 
 std::string Brief(const std::string& place) {
-  return absl::StrReplaceAll(place, {{", batch ", " b"}, {"batch ", "b"}, {", sequence ", " s"}});
+  return absl::StrReplaceAll(place, {{", batch ", " b"},
+                                     {"batch ", "b"},
+                                     {", accumulation ", " a"},
+                                     {"accumulation ", "a"},
+                                     {", sequence ", " s"},
+                                     {", run published-", ", "}});
 }
 
 std::string Fixed(double value, int decimals) {
