@@ -52,7 +52,8 @@ int Run(int argc, const char* const* argv) {
       "  what_if DIR...         of gradsync's own strategies, from records of //bench:plan or //bench:ddp");
   flags.AllowPaths(&question.records, "a file that record_torch.py wrote, or records with the variant none");
   flags.Add("world_size", &place.world_size, bench::Integer(0, 16384), "Ranks. 0: as recorded.");
-  flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384), "That share a host's link.");
+  flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384),
+            "That share a host's link, or without --link the recorded host's processors.");
   flags.Add(
       "link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
       "Between hosts; without it as recorded. The file is another recording, what nccl-tests printed or "
@@ -76,8 +77,8 @@ int Run(int argc, const char* const* argv) {
             "Without it all of them.");
   flags.Add("out", &question.figure, bench::Path("a file"), "A map (SVG) of which variant is fastest where.");
   flags.Add("measured", &question.measured, bench::Path("directories or files of //bench:ddp"),
-            "Steps over links of limited rates: compared with predictions, marked in the map, and used for "
-            "nothing else.");
+            "Steps of as many ranks over the same link, or without --link as recorded: compared with "
+            "predictions, and used for nothing else. Those over links are marked in the map.");
   return RunTool("what_if", &flags, argc, argv, std::cout, std::cerr, [&] {
     Require(!question.records.empty(), "what_if takes a recording, or directories or files with records");
     const bool is_torch = IsRecording(question.records.front());
