@@ -54,7 +54,7 @@ struct Candidate {
 
 // The steps of variants that were measured over a link, by name, in seconds.
 struct MeasuredAt {
-  double gbit;
+  double gbit;  // 0: as recorded
   int64_t world_size;
   std::map<std::string, double> steps;
 };
@@ -80,6 +80,9 @@ class Answer {
             "no steps of the floor with ready times: give records of //bench:plan or //bench:ddp "
             "that have the variant none");
     floor_ = floors.front();
+    recorded_on_host_ = std::ranges::count_if(floors, [&](const Record* const one) {
+      return one->run_id == floor_->run_id && one->provenance.host == floor_->provenance.host;
+    });
     const std::vector<std::string>& wanted = question.variants;
     Records of_world;
     for (const Record& one : calibrations_) {
@@ -118,6 +121,7 @@ class Answer {
       Prediction prediction;
     };
     std::vector<Line> lines;
+    const double crowding = ProcessorsAt(candidates_.front(), place_).crowding();
     bool assumes_processor = false;
     for (const Candidate& candidate : candidates_) {
       lines.push_back({candidate.name(), Predict(candidate, place_)});
@@ -130,9 +134,14 @@ class Answer {
       out << absl::StrFormat(" (%d on a host), %.4g Gbit/s and %.4g us between hosts", place_.ranks_per_host,
                              8e-9 * place_.wire->bytes_per_second, 1e6 * place_.wire->latency_s);
     }
-    out << absl::StrFormat("; without synchronisation %s ms, computed as on %s.\n\n",
-                           Milliseconds(best.none_s), floor_->provenance.cpu_model);
     const MeasuredAt* const measured = MeasuredHere();
+    out << "; without synchronisation " << Milliseconds(best.none_s) << " ms";
+    if (measured != nullptr && measured->steps.contains(floor_->variant.name())) {
+      const double none_s = measured->steps.at(floor_->variant.name());
+      out << absl::StrFormat(" (measured %s, %+.1f %%)", Milliseconds(none_s),
+                             100 * (best.none_s / none_s - 1));
+    }
+    out << ", computed as on " << floor_->provenance.cpu_model << ".\n\n";
     out << absl::StrFormat("%-40s %10s  %-20s %9s %9s %9s%s\n", "variant", "step (ms)", "95 %", "exposed",
                            "floor", "(%)", measured != nullptr ? "  measured  error (%)" : "");
     std::vector<std::string> as_good;
@@ -150,9 +159,16 @@ class Answer {
       }
       out << "\n";
     }
-    out << (as_good.size() == 1 ? "\nFastest: "
-                                : "\nUndecided, intervals overlap or differ by less than 1 %: ")
-        << Listed(as_good) << ".\n";
+    if (crowding > 1) {
+      out << absl::StrFormat(
+          "\nNo verdict: oversubscribed. %d ranks share %d processors, and compute at 1 / %.3g of the "
+          "pace.\n",
+          RanksOnHost(place_), floor_->provenance.cpu_count, crowding);
+    } else {
+      out << (as_good.size() == 1 ? "\nFastest: "
+                                  : "\nUndecided, intervals overlap or differ by less than 1 %: ")
+          << Listed(as_good) << ".\n";
+    }
     if (assumes_processor) {
       out << absl::StrFormat("Assumed: communication uses %g (0 to %g) of a rank's processors.\n",
                              kAssumedProcessor, kMostProcessor);
@@ -185,6 +201,7 @@ class Answer {
     };
     by_ranks.winner = [&](double gbit, double value) { return winner(gbit, static_cast<int64_t>(value), 1); };
     for (const MeasuredAt& measured : measured_) {
+      if (measured.gbit == 0) continue;
       std::vector<Estimate> steps;
       for (const Candidate& candidate : candidates_) {
         const auto step = measured.steps.find(candidate.name());
@@ -235,6 +252,19 @@ class Answer {
     return place_.link ? place_.link->world_size : calibrations_.front().world_size;
   }
 
+  static int64_t RanksOnHost(const Place& place) { return std::min(place.ranks_per_host, place.world_size); }
+
+  // Without a link of its own the place is the recorded host, whose processors its ranks share. A GPU's
+  // computation uses none. More threads than processors have been as slow where they were recorded.
+  RankProcessors ProcessorsAt(const Candidate& candidate, const Place& place) const {
+    RankProcessors processors = candidate.calibration ? candidate.calibration->processors : RankProcessors{};
+    if (place.wire || place.link || floor_->config.StringOr("device", "") != "cpu") return processors;
+    const double threads = processors.computing * static_cast<double>(recorded_on_host_),
+                 cpus = std::max(threads, static_cast<double>(floor_->provenance.cpu_count));
+    processors.available = std::min(processors.available, cpus / static_cast<double>(RanksOnHost(place)));
+    return processors;
+  }
+
   // Whether nobody has measured what communication uses of processors.
   bool IsAssumed(const Candidate& candidate, const Place& place) const {
     if (place.processor) return false;
@@ -250,6 +280,7 @@ class Answer {
     if (IsAssumed(candidate, place)) costs = costs.WithProcessor(kAssumedProcessor);
     Calibration calibration = measured.value_or(Calibration{.link = costs});
     calibration.link = costs;
+    calibration.processors = ProcessorsAt(candidate, place);
     if (place.wire) calibration.log_error = std::max(calibration.log_error, kAssumedLinkError);
     return calibration;
   }
@@ -260,7 +291,7 @@ class Answer {
       const auto& [own, floor] = std::tie(record.config, floor_->config);
       const double gbit = 1e-9 * static_cast<double>(own.IntOr("link_rate", 0));
       const std::vector<int64_t>* const steps = record.samples.Find("step_ns");
-      if (gbit == 0 || steps == nullptr || own.StringOr("model", "") != floor.StringOr("model", "") ||
+      if (steps == nullptr || own.StringOr("model", "") != floor.StringOr("model", "") ||
           own.IntOr("batch_size", 0) != floor.IntOr("batch_size", 0) ||
           own.IntOr("seq_len", 0) != floor.IntOr("seq_len", 0))
         continue;
@@ -277,9 +308,9 @@ class Answer {
   }
   // What was measured over the place's own link.
   const MeasuredAt* MeasuredHere() const {
+    const double gbit = place_.wire ? 8e-9 * place_.wire->bytes_per_second : 0;
     for (const MeasuredAt& one : measured_) {
-      const bool same_rate =
-          place_.wire && std::abs(1e9 / 8 * one.gbit / place_.wire->bytes_per_second - 1) < 1e-6;
+      const bool same_rate = !place_.link && std::abs(one.gbit - gbit) <= 1e-6 * gbit;
       if (same_rate && one.world_size == place_.world_size) return &one;
     }
     return nullptr;
@@ -288,6 +319,7 @@ class Answer {
   Place place_;
   std::vector<Record> records_, calibrations_;
   const Record* floor_ = nullptr;
+  int64_t recorded_on_host_ = 0;  // ranks
   std::vector<std::vector<Round>> rounds_;
   std::vector<Candidate> candidates_;
   std::vector<MeasuredAt> measured_;

@@ -18,7 +18,7 @@ struct StrategiesQuestion {
   std::string model = {};                      // of the records; empty: the first that has the floor
   Place place = {};
   std::string figure = {};  // a file for the map of which variant is fastest where, or empty
-  // From //bench:ddp over links: steps that are compared, and marked in the map.
+  // From //bench:ddp: steps that are compared; those over links are marked in the map.
   std::vector<std::string> measured = {};
 };
 

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <regex>
 #include <sstream>
 #include <utility>
 
 #include "model/error.h"
 #include "tools/records/test_records.h"
+#include "tools/statistics/estimates.h"
 
 namespace gradsync::tools {
 namespace {
@@ -83,8 +85,23 @@ TEST(StrategiesAnswerTest, PredictsOverALinkThatNobodyHas) {
   EXPECT_THAT(text, Not(HasSubstr("rank's processors")));
 }
 
+// Of a variant's line, in milliseconds.
+Interval IntervalOf(const std::string& text, const std::string& variant) {
+  std::smatch found;
+  if (!std::regex_search(text, found, std::regex(variant + " +[0-9.]+ +([0-9.]+) to ([0-9.]+)"))) return {};
+  return {std::stod(found[1]), std::stod(found[2])};
+}
+
 TEST(StrategiesAnswerTest, WhatIsAssumedIsSaidAndWidens) {
   const std::string text = AnswerOf({.world_size = 2, .wire = Wire{1e6, 1e-9}});
+  // 3 ms of a link that is known to 10 %.
+  const Interval flat = IntervalOf(text, "flat@gloo");
+  EXPECT_NEAR(flat.low, 103 - 1.96 * 3 * 0.095, 0.15);
+  EXPECT_NEAR(flat.high, 103 + 1.96 * 3 * 0.105, 0.15);
+  // The 2 ms beside backward take 0 to 0.6 of it, and a millisecond is after it.
+  const Interval overlap = IntervalOf(text, "overlap@gloo");
+  EXPECT_NEAR(overlap.low, 101 - 1.96 * 0.095, 0.1);
+  EXPECT_NEAR(overlap.high, 101.6 + 1.96 * 1.6 * 0.105, 0.1);
   EXPECT_THAT(text, HasSubstr("Assumed: communication uses 0.1 (0 to 0.3) of a rank's processors."));
   EXPECT_THAT(text, HasSubstr("Assumed: the link is within 10 % of its data sheet"));
 }
@@ -102,6 +119,48 @@ TEST(StrategiesAnswerTest, TakesACalibratedLink) {
   const std::string text = AnswerOf({.world_size = 4}, {"flat"}, {calibration});
   EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +113.5 "));
   EXPECT_THAT(text, HasSubstr("Assumed: collectives go around a ring."));
+}
+
+TEST(StrategiesAnswerTest, RanksOfTheRecordedHostShareItsProcessors) {
+  const std::string calibration = Written("calibration", Calibration());
+  const auto answer = [&](const Place& place) { return AnswerOf(place, {"flat"}, {calibration}); };
+  // 16 ranks on 8 processors: twice 100 ms, and 15 hops of an eighth of the bytes.
+  const std::string text = answer({.world_size = 16, .ranks_per_host = 16});
+  EXPECT_THAT(text, HasSubstr("without synchronisation 200 ms"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +216.9 "));
+  EXPECT_THAT(text, HasSubstr("No verdict: oversubscribed. 16 ranks share 8 processors, and compute at 1 / 2 "
+                              "of the pace."));
+  EXPECT_THAT(text, Not(HasSubstr("Fastest")));
+  // As many ranks as processors; no more ranks than there are; hosts that nobody has.
+  const MeasuredLink link{LinkCosts({{.bytes = 3000, .seconds = 9e-3}}), 16};
+  for (const Place& place : {Place{.world_size = 16, .ranks_per_host = 8},
+                             {.world_size = 8, .ranks_per_host = 16},
+                             {.world_size = 16, .ranks_per_host = 16, .wire = Wire{1e6, 1e-9}},
+                             {.world_size = 16, .ranks_per_host = 16, .link = link}}) {
+    EXPECT_THAT(answer(place), HasSubstr("without synchronisation 100 ms"));
+    EXPECT_THAT(answer(place), HasSubstr("Fastest: flat@gloo."));
+  }
+  // 16 ranks that were recorded there computed at that pace.
+  std::vector<Record> crowded(16, Plans()[0]);
+  for (size_t r = 0; r < crowded.size(); ++r) {
+    crowded[r].rank = static_cast<int64_t>(r);
+    crowded[r].world_size = 16;
+  }
+  crowded.push_back(Plans()[1]);
+  std::ostringstream recorded;
+  PrintStrategiesAnswer({.records = {Written("crowded", crowded)},
+                         .calibrations = {calibration},
+                         .place = {.world_size = 16, .ranks_per_host = 16}},
+                        recorded);
+  EXPECT_THAT(recorded.str(), HasSubstr("without synchronisation 100 ms"));
+  std::vector<Record> on_gpu = Plans();
+  for (Record& record : on_gpu) record.config.Set("device", "cuda");
+  std::ostringstream out;
+  PrintStrategiesAnswer({.records = {Written("gpu", on_gpu)},
+                         .calibrations = {calibration},
+                         .place = {.world_size = 16, .ranks_per_host = 16}},
+                        out);
+  EXPECT_THAT(out.str(), HasSubstr("without synchronisation 100 ms"));
 }
 
 TEST(StrategiesAnswerTest, TakesALinkThatOthersMeasured) {
@@ -172,6 +231,32 @@ TEST(StrategiesAnswerTest, ComparesWithWhatWasMeasuredOverTheSameLink) {
     std::ranges::for_each(others, change);
     EXPECT_THAT(answer(others, 1e6), Not(HasSubstr("error")));
   }
+}
+
+TEST(StrategiesAnswerTest, ComparesWithWhatWasMeasuredWhereStepsWereRecorded) {
+  std::vector<Record> records = Measured(100, 202);
+  for (const int64_t rank : {0, 1}) records.push_back(DdpRecord("none", rank, Repeat(80 * kMs, kSteps)));
+  for (Record& record : records) record.config.Set("link_rate", 0);
+  const std::string figure = FreshTestDir("map") + "/map.svg";
+  const auto answer = [&](const Place& place) {
+    std::ostringstream out;
+    PrintStrategiesAnswer({.records = {Written("plans", Plans())},
+                           .calibrations = {Written("calibration", Calibration())},
+                           .place = place,
+                           .figure = figure,
+                           .measured = {Written("measured", records)}},
+                          out);
+    return out.str();
+  };
+  const std::string text = answer({.world_size = 2});
+  EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo .*  100 +\\+9.0\n"));
+  EXPECT_THAT(text, HasSubstr("without synchronisation 100 ms (measured 80, +25.0 %), computed"));
+  // Loopback is no rate of a link.
+  EXPECT_THAT(ReadTestFile(figure), Not(HasSubstr("measured: ")));
+  const MeasuredLink link{LinkCosts({{.bytes = 3000, .seconds = 9e-3}}), 2};
+  for (const Place& place :
+       {Place{.world_size = 4}, {.world_size = 2, .wire = Wire{1e6, 1e-9}}, {.world_size = 2, .link = link}})
+    EXPECT_THAT(answer(place), Not(HasSubstr("measured")));
 }
 
 TEST(StrategiesAnswerTest, MarksMeasuredWinnersInTheMap) {

@@ -52,11 +52,10 @@ int Run(int argc, const char* const* argv) {
   flags.AllowPaths(&question.records, "a file that record_torch.py wrote, or records with the variant none");
   flags.Add("world_size", &place.world_size, bench::Integer(0, 16384), "How many ranks. 0: as recorded.");
   flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384),
-            "How many ranks share a host's link.");
+            "How many ranks share a host's link or, without --link, the recorded host's processors.");
   flags.Add("link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
             "The link between hosts. Default: as recorded. A file may be another recording, what nccl-tests "
-            "printed "
-            "or wrote with -J, or records of //bench:all_reduce.");
+            "printed or wrote with -J, or records of //bench:all_reduce.");
   flags.Add("within", &within, bench::Text("a rate and a latency such as 200Gbit,3us"),
             "The link between the ranks of one host.");
   flags.Add("algorithm", &algorithm, bench::OneOf({"best", "ring", "tree", "hierarchical"}),
@@ -78,8 +77,8 @@ int Run(int argc, const char* const* argv) {
             "Which variants of the records. Default: all.");
   flags.Add("out", &question.figure, bench::Path("a file"), "A map (SVG) of which variant is fastest where.");
   flags.Add("measured", &question.measured, bench::Path("directories or files of //bench:ddp"),
-            "Steps over links of limited rates: compared with predictions, marked in the map, and used for "
-            "nothing else.");
+            "Steps of as many ranks over the same link, or without --link as recorded: compared with "
+            "predictions, and used for nothing else. Those over links are marked in the map.");
   return RunTool("what_if", &flags, argc, argv, std::cout, std::cerr, [&] {
     Require(!question.records.empty(), "what_if takes a recording, or directories or files with records");
     const bool is_torch = IsRecording(question.records.front());

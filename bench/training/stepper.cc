@@ -106,7 +106,8 @@ class OwnStepper : public Stepper {
             cell().accumulation_steps,
             variant().clip_norm(),
             variant().delays(),
-            variant().learning_rate()};
+            variant().learning_rate(),
+            variant().records()};
   }
 
   // One turn: what it leaves in memory is the strategy's.

@@ -298,13 +298,18 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     model::UseHook on_use;
     if (strategy.hears_uses())
       on_use = [&](const Parameter& param) { hook(now_(), [&] { strategy.OnUse(param); }); };
+    bool is_first = true;
     Backward(
         loss, params(),
         [&](Parameter& param) {
+          const auto act = [&] {
+            if (std::exchange(is_first, false)) Spin(turn.delays.hook_ns);
+            strategy.OnGradReady(param);
+          };
+          if (!turn.records) return act();
           const int64_t ready_ns = now_();
           ready_.push_back({&param, ready_ns});
-          if (ready_.size() == 1) Spin(turn.delays.hook_ns);
-          hook(ready_ns, [&] { strategy.OnGradReady(param); });
+          hook(ready_ns, act);
         },
         on_use);
   }
@@ -327,7 +332,7 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   const int64_t all_ns = waited_ns() - waited_before_ns - broadcast_ns;
   result.waited_ns += all_ns;
   // The host's clock says nothing of a GPU's work.
-  if (device_->is_cpu()) {
+  if (device_->is_cpu() && turn.records) {
     // What the update waited is not the optimizer's time.
     marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += waited_ns() - before_update_ns;
     result.forward_waited_ns += forward_waited_ns;

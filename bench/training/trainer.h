@@ -89,6 +89,7 @@ struct Turn {
   double clip_norm = std::numeric_limits<double>::infinity();
   Delays delays = {};
   double learning_rate = 0;  // of these steps; 0: that of TrainerOptions
+  bool records = true;       // when gradients are ready and buckets sent, and what hooks and waits take
 };
 
 // The value of a tensor of one element.

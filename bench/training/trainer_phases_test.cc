@@ -34,6 +34,30 @@ TEST(TrainerPhasesTest, DelaysAreWhereTheyWereAskedFor) {
   });
 }
 
+TEST(TrainerPhasesTest, AStepMayRecordLess) {
+  static constexpr int64_t kDelayNs = 5'000'000;
+  OnTwoRanks([](Rank& rank) {
+    const Batch batch = BatchOf(rank.device, rank.group.rank());
+    for (const char* const name : {"none", "core"}) {
+      const auto strategy = rank.Make(name);
+      const auto step = [&](bool records) {
+        rank.trainer.Restart();
+        return rank.trainer.Step(
+            {.strategy = *strategy, .group = rank.group, .delays = {.hook_ns = kDelayNs}, .records = records},
+            batch);
+      };
+      const StepResult all = step(true);
+      const std::vector<std::vector<double>> grads = rank.Grads();
+      const StepResult less = step(false);
+      EXPECT_EQ(rank.Grads(), grads);
+      EXPECT_TRUE(all.hooks_ns && (!all.gradients_ready_ns.empty() || !all.moments.ready_ns.empty()));
+      EXPECT_FALSE(less.hooks_ns || less.begin_step_ns || less.backward_gathers_ns);
+      EXPECT_TRUE(less.gradients_ready_ns.empty() && less.moments.ready_ns.empty());
+      EXPECT_GE(less.marks.backward_ns(), kDelayNs);
+    }
+  });
+}
+
 // Writes down the phases, and how many operations were in each.
 class PhaseSink : public RangeSink {
  public:

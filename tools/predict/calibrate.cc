@@ -105,7 +105,8 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
       on_host.insert(record->rank);
   }
   const double cpus = static_cast<double>(any.provenance.cpu_count);
-  calibration.processors = {cpus / static_cast<double>(on_host.size()), threads};
+  // What more threads than processors computed has been slowed down already.
+  calibration.processors = {std::max(threads, cpus / static_cast<double>(on_host.size())), threads};
   reader.Complete(&calibration);
   return calibration;
 }

@@ -135,6 +135,9 @@ TEST(CalibrateTest, TimesInsideAStepAreThoseOfTheLastRank) {
   EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 1000, 1), 10.0 / 40, 1e-9);
   EXPECT_EQ(link.channels(), 2);
   EXPECT_EQ(calibration->processors.available, 1);
+  std::vector<Record> crowded = records;
+  for (Record& record : crowded) record.config.Set("threads_per_rank", 3);
+  EXPECT_EQ(CalibrationOf(Pointers(crowded), "gloo")->processors.crowding(), 1);
   // Rank 1 comes last, 5 ms after backward, spends 3 ms before the small one and 2 at the end: 10 in all,
   // less 3 for each.
   EXPECT_NEAR(calibration->blocking_s, 0.003, 1e-9);

@@ -125,7 +125,9 @@ LinkCosts InRingOf(const LinkCosts& costs, int64_t measured, int64_t wanted) {
                      .processor = costs.Processor(kind, bytes, 1)});
     }
   }
-  return LinkCosts(all, costs.channels());
+  LinkCosts ring(all, costs.channels());
+  ring.set_beside(costs.beside());
+  return ring;
 }
 
 }  // namespace gradsync::tools

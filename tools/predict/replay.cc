@@ -72,15 +72,12 @@ class Link {
   struct SlowDowns {
     double computation = 1, communication = 1;
   };
-  SlowDowns SlowDown() const {
-    if (in_flight_.empty()) return {};
+  SlowDowns SlowDown(bool is_busy) const {
     double wanted = 0;
-    for (const InFlight& one : in_flight_) wanted += Used(one);
-    wanted /= static_cast<double>(in_flight_.size());
-    const auto slow = [&](double used) {
-      return std::max(1.0, (processors_.computing + used) / processors_.available);
-    };
-    return {slow((1 + processors_.uneven) * wanted), slow(wanted)};
+    for (const InFlight& one : in_flight_) wanted += Used(one) / static_cast<double>(in_flight_.size());
+    const auto slow = [&](double threads) { return std::max(1.0, threads / processors_.available); };
+    return {slow(processors_.computing + (1 + processors_.uneven) * wanted),
+            slow((is_busy ? processors_.computing : 0) + wanted)};
   }
 
   void Start(bool is_busy) {
@@ -97,7 +94,7 @@ class Link {
   void Advance(double until_work, double busy_until) {
     const bool is_busy = work_ < busy_until;
     Start(is_busy);
-    const auto [slow, slow_link] = SlowDown();
+    const auto [slow, slow_link] = SlowDown(is_busy);
     double step = (until_work - work_) * slow;
     double next_work = until_work;
     const auto at_work = [&](double work) {
@@ -110,7 +107,7 @@ class Link {
     const auto pace = [&](const InFlight& one) {
       const auto& [kind, bytes] = collectives_[one.index];
       const int together = static_cast<int>(in_flight_.size());
-      return costs_.Gain(kind, bytes, together) / together / (is_busy ? slow_link : 1);
+      return costs_.Gain(kind, bytes, together) / together / slow_link;
     };
     bool ends = false;
     for (const InFlight& one : in_flight_) {
@@ -178,10 +175,12 @@ Replayed Replay(const std::vector<double>& begins, const std::vector<Action>& ac
     done.push_back(latest);
   }
   Replayed replayed;
-  replayed.end = link.Reach(latest) - late;
-  for (const double work : done) replayed.done.push_back(link.TimeOf(work) - late);
-  for (const double work : issued) replayed.issued.push_back(link.TimeOf(work) - late);
-  for (size_t i = 0; i < collectives.size(); ++i) replayed.finished.push_back(link.finished(i) - late);
+  replayed.end = link.Reach(latest);
+  const double begun = link.TimeOf(late);
+  replayed.end -= begun;
+  for (const double work : done) replayed.done.push_back(link.TimeOf(work) - begun);
+  for (const double work : issued) replayed.issued.push_back(link.TimeOf(work) - begun);
+  for (size_t i = 0; i < collectives.size(); ++i) replayed.finished.push_back(link.finished(i) - begun);
   return replayed;
 }
 

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_TOOLS_PREDICT_REPLAY_H_
 #define GRADSYNC_TOOLS_PREDICT_REPLAY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -29,10 +30,13 @@ struct ReplayedCollective {
 // The processors of one rank.
 struct RankProcessors {
   double available = 1;  // of the host, for each of its ranks
-  double computing = 1;  // threads
+  double computing = 1;  // threads; what they compute takes its own time if as many are available
   // The system shares them unevenly: communication takes so much more of the last rank's computation than of
   // the mean.
   double uneven = 0;
+
+  // How many times as long computation takes where threads share processors.
+  double crowding() const { return std::max(1.0, computing / available); }
 };
 
 // When things happen, in seconds after the last rank has begun.
@@ -45,9 +49,9 @@ struct Replayed {
 // Replays the actions of all ranks. A collective is one event: it starts when the last rank has issued it and
 // a channel is free, in the order of issue, and ends on all ranks at once. While k are in flight each goes at
 // Gain / k of its pace alone. A rank's processors are shared: where computing threads and communication want
-// more than there are, both are slowed down in proportion, communication if any rank computes at all. With
-// one processor and one thread that is 1 / (1 + u), and for computation, whose end the last rank decides,
-// 1 / (1 + (1 + uneven) * u).
+// more than there are, both are slowed down in proportion; the threads count for communication if any rank
+// computes at all. With one processor and one thread that is 1 / (1 + u), and for computation, whose end the
+// last rank decides, 1 / (1 + (1 + uneven) * u).
 //
 // `begins`: by rank, when it begins; only differences count.
 Replayed Replay(const std::vector<double>& begins, const std::vector<Action>& actions,

@@ -74,6 +74,21 @@ TEST(ReplayTest, ProcessorsToSpareAreUsedFirst) {
   EXPECT_DOUBLE_EQ(end({.available = 2, .computing = 2}), 15);  // 2.5 / 2 as long
 }
 
+TEST(ReplayTest, ThreadsThatShareAProcessorTakeAsManyTimesAsLong) {
+  const RankProcessors half{.available = 0.5, .computing = 1};
+  const auto end = [&](const std::vector<Action>& actions, double processor) {
+    return Replay({0, 0}, actions, {{kAllReduce, 10}}, ASecondForEachByte(processor), half).end;
+  };
+  EXPECT_DOUBLE_EQ(end({Compute({3, 5}), Compute({4, 1})}, 0), 14);
+  // Communication wants 0.8 of the half processor that there is, and 1.8 beside computation: 16 s alone.
+  EXPECT_DOUBLE_EQ(end({Issue(), Wait(0)}, 0.8), 16);
+  EXPECT_DOUBLE_EQ(end({Issue(), Compute({10, 10}), Wait(0)}, 0.8), 36);
+  // Rank 1 begins 4 s of time later, and computes until 10.
+  EXPECT_DOUBLE_EQ(Replay({10, 12}, {Compute({3, 5})}, {}, ASecondForEachByte(0), half).end, 10);
+  EXPECT_EQ(Replay({10, 12}, {Compute({3, 5})}, {}, ASecondForEachByte(0), half).done,
+            (std::vector<double>{10}));
+}
+
 TEST(ReplayTest, TheLastRankLosesMoreOfItsProcessorThanTheMean) {
   // The collective takes 10 * 1.5 from 2 on; meanwhile 15 / (1 + 1.5 * 0.5) s of 12 are computed.
   const Replayed replayed = Replay({0, 0}, {Compute({2, 2}), Issue(), Compute({12, 12}), Wait(0)},

@@ -84,6 +84,7 @@ double FloorOf(const StepInputs& inputs, const std::vector<Draw>& draws, double 
     link_s += seconds;
     processor_s += seconds * machine.link.Processor(bucket.kind, bytes, 1);
   }
+  const RankProcessors& processors = machine.processors;
   std::vector<double> first, optimizer;
   for (const Draw& draw : draws) {
     // The first gradient of the last rank.
@@ -93,14 +94,14 @@ double FloorOf(const StepInputs& inputs, const std::vector<Draw>& draws, double 
           std::max(ready, round->forward_s + (round->ready_s.empty() ? 0 : std::ranges::min(round->ready_s)));
       update = std::max(update, round->optimizer_s);
     }
-    first.push_back(ready);
-    optimizer.push_back(update);
+    first.push_back(processors.crowding() * ready);
+    optimizer.push_back(processors.crowding() * update);
   }
   double computed = none_s;
   if (inputs.plan.updates == StepPlan::Updates::kParts)
     computed -= TrimmedMean(optimizer) * (1 - 1 / static_cast<double>(inputs.world_size));
-  const RankProcessors& processors = machine.processors;
-  const double shared = (computed * processors.computing + processor_s) / processors.available;
+  const double computing_s = computed * processors.computing / processors.crowding();
+  const double shared = (computing_s + processor_s) / processors.available;
   return std::max({computed, bytes > 0 ? TrimmedMean(first) + link_s : 0, shared});
 }
 

@@ -178,6 +178,16 @@ TEST(StepTest, NoScheduleBeatsTheFloor) {
   StepPlan parts = Singles(Sends::kAfterBackward);
   parts.updates = Updates::kParts;
   EXPECT_DOUBLE_EQ(PredictStep(Inputs(parts, 0.5)).floor_s, 41.5);
+  // Half a processor: 66 s of computation; or 30 until the first gradient and 20 of the link; or 33 and 10
+  // CPU-seconds. One of two ranks updates half, which saves 3 s.
+  const auto on_half = [](StepPlan plan, double processor) {
+    StepInputs inputs = Inputs(std::move(plan), processor);
+    inputs.calibration.processors.available = 0.5;
+    return PredictStep(inputs).floor_s;
+  };
+  EXPECT_DOUBLE_EQ(on_half(Singles(Sends::kAfterBackward), 0), 66);
+  EXPECT_DOUBLE_EQ(on_half(Singles(Sends::kAfterBackward), 0.5), 86);
+  EXPECT_DOUBLE_EQ(on_half(parts, 0.5), 83);
 }
 
 TEST(StepTest, ThePlainEstimateSharesNoProcessors) {

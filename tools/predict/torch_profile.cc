@@ -263,15 +263,16 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
                 ? link.Seconds(CollectiveKind::kAllGather, total)
                 : elsewhere.pace * communication.zero1 * total;
   }
-  const auto on_host = std::ranges::count(launch.hosts, launch.hosts.front());
-  StepInputs inputs{.plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = std::move(buckets)},
-                    .parameter_bytes = bytes,
-                    .world_size = place.world_size,
-                    .calibration = {.link = link,
-                                    .processors = {.available = static_cast<double>(launch.cores) /
-                                                                static_cast<double>(on_host),
-                                                   .computing = static_cast<double>(launch.threads)},
-                                    .log_error = kLogError}};
+  const auto on_host = static_cast<double>(std::ranges::count(launch.hosts, launch.hosts.front()));
+  const auto threads = static_cast<double>(launch.threads), cores = static_cast<double>(launch.cores);
+  StepInputs inputs{
+      .plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = std::move(buckets)},
+      .parameter_bytes = bytes,
+      .world_size = place.world_size,
+      .calibration = {.link = link,
+                      // What more threads than cores computed has been slowed down already.
+                      .processors = {.available = std::max(threads, cores / on_host), .computing = threads},
+                      .log_error = kLogError}};
   for (const std::vector<TorchStep>& steps : launch.ranks) {
     const std::vector<double> passes = PassesOf(steps);
     Require(!passes.empty(), "no steps of mode \"none\"");

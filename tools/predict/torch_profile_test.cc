@@ -132,8 +132,12 @@ TEST(TorchProfile, CommunicationTakesTheProcessor) {
   launch["cores"] = 2;
   launch["hosts"] = {"a", "b"};
   EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), 97 * kMs, 1e-9);
-  // The host's processors are not the GPU's.
+  // More threads than cores have been as slow where they were recorded: three things want two cores.
   launch["hosts"] = {"a", "a"};
+  launch["threads"] = 2;
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), (20 + 45 + 30 + 7) * kMs, 1e-9);
+  launch["threads"] = 1;
+  // The host's processors are not the GPU's.
   launch["device"] = "NVIDIA H100";
   EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), 97 * kMs, 1e-9);
 }
@@ -260,9 +264,19 @@ TEST(TorchProfile, WhatIsLeftBehindPiecesOfOneSizeIsNotOfTheirSize) {
 
 TEST(TorchProfile, NothingOfDdpsOwnStepsEnters) {
   json launch = TestTorchLaunch();
-  const double before = StepOf(ProfileOf({launch}), {.name = "as the script has it"});
-  ForEachStep(&launch, "ddp", [](json& step) { step["step_ns"] = 7; });
-  EXPECT_EQ(StepOf(ProfileOf({launch}), {.name = "as the script has it"}), before);
+  const DdpRow row{.name = "as the script has it"};
+  const Prediction before = ProfileOf({launch}).Predict(row);
+  ForEachStep(&launch, "ddp", [](json& step) {
+    for (const char* const name : {"before_ns", "backward_ns", "rest_ns", "optimizer_ns", "step_ns"})
+      step[name] = 7;
+    step["ready_ns"] = {1, 2, 3};
+  });
+  launch["rows"][0]["rebuilt_bucket_bytes"] = {4 << 20};
+  const Prediction after = ProfileOf({launch}).Predict(row);
+  EXPECT_EQ(after.step_s, before.step_s);
+  EXPECT_EQ(after.cost_s, before.cost_s);
+  EXPECT_EQ(after.exposed_s, before.exposed_s);
+  EXPECT_EQ(after.floor_s, before.floor_s);
 }
 
 TEST(TorchProfile, OnlyProbesThatDoWhatDdpDoesLeaveMemoryAsItDoes) {
