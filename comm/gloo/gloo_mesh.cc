@@ -391,8 +391,7 @@ std::byte* ShortMessages::Receive(int peer, Place& place, uint64_t slot, size_t 
     if (!is_here()) throw;
   }
   if (is_here()) return message.data.data();
-  throw std::runtime_error(Join("rank ", mesh_.NameOf(peer),
-                                " is in another collective (GRADSYNC_CHECK_COLLECTIVES=1 shows which)"));
+  throw std::runtime_error(Join("rank ", mesh_.NameOf(peer), " is in another collective"));
 }
 
 }  // namespace gradsync::comm

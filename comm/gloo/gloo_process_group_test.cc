@@ -180,8 +180,7 @@ TEST(GlooShortTest, ACollectiveOfAnotherKindIsNoticed) {
       const ReduceOp op = rank == 0 || numel > 1 ? ReduceOp::kSum : ReduceOp::kMax;
       groups[static_cast<size_t>(rank)]->AllReduce(Zeros(rank == 0 ? 1 : numel), op, Waits::kAtOnce).Wait();
     });
-    EXPECT_THAT(errors[0] + errors[1],
-                ContainsRegex("rank [01] is in another collective \\(GRADSYNC_CHECK_COLLECTIVES=1 shows"));
+    EXPECT_THAT(errors[0] + errors[1], ContainsRegex("rank [01] is in another collective"));
   }
 }
 
@@ -196,8 +195,7 @@ TEST(GlooShortTest, ThePeersDeadlineIsTheGroups) {
     reduce(rank);
   });
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(ErrorOf<CollectiveError>([&] { reduce(0); }),
-              HasSubstr("rank 1 made no progress for 3.0 s (GRADSYNC_CHECK_COLLECTIVES=1 shows"));
+  EXPECT_THAT(ErrorOf<CollectiveError>([&] { reduce(0); }), HasSubstr("rank 1 made no progress for 3.0 s"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
 }
 
