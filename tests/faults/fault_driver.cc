@@ -221,7 +221,7 @@ class Run {
                                                        : "out of memory on cpu: asked for 1125899906842624";
     return Said(Join(rank, ": ", what)) &&
            (accident_.said_phase().empty() ||
-            Said(Join("; in ", accident_.said_phase(), " of ", accident_.strategy)));
+            Said(Join("; in ", accident_.said_phase(), " of ", TraitsOf(accident_.strategy).name)));
   }
 
   // Nobody says of another rank than that of the accident what a rank can do wrong.
@@ -262,7 +262,7 @@ class Run {
   bool Summarized() const {
     const ProgramResult summary = bench::RunProgram(kSummarize, {out_});
     if (!accident_.after_first_case()) return summary.status >= 0 && summary.status <= 2;
-    return summary.status == 0 && summary.out.find(accident_.strategy) != std::string::npos;
+    return summary.status == 0 && summary.out.find(TraitsOf(accident_.strategy).name) != std::string::npos;
   }
 
   // What removes the temporary files ends after the program.
