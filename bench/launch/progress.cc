@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kRefreshNs = 200'000'000;
 constexpr char kClearLine[] = "\r\033[K";
+// A line that a narrow terminal breaks could not be cleared whole.
+constexpr char kDoNotBreak[] = "\033[?7l", kBreak[] = "\033[?7h";
 
 }  // namespace
 
@@ -48,9 +50,9 @@ void Progress::Step(std::string_view what) {
   const int64_t now_ns = comm::Now();
   if (now_ns - shown_ns_ < show_every_ns_) return;
   shown_ns_ = now_ns;
-  std::fprintf(stderr, "%s%s%s", is_terminal_ ? kClearLine : "",
-               ProgressLine(what, done_, total_, budget_ns_, now_ns - begin_ns_).c_str(),
-               is_terminal_ ? "" : "\n");
+  const std::string line = ProgressLine(what, done_, total_, budget_ns_, now_ns - begin_ns_);
+  const std::string text = is_terminal_ ? Join(kClearLine, kDoNotBreak, line, kBreak) : line + "\n";
+  std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -62,7 +62,7 @@ TEST(ProgressTest, RewritesOneLineOnATerminal) {
   const ssize_t count = read(screen, text, sizeof(text));
   for (const int file : {saved, terminal, screen}) close(file);
   EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(count, 0))),
-            "\r\033[Ka: 1/2, 0 left\r\033[K");
+            "\r\033[K\033[?7la: 1/2, 0 left\033[?7h\r\033[K");
 }
 
 }  // namespace
