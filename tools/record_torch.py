@@ -12,8 +12,8 @@ gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has 
 buffer in pieces after backward, and copies gradients back that are no views. `ddp` is the script's own. A step begins with
 the first forward in training after the optimizer's last step, behind a barrier, and ends with the optimizer's next one.
 
-Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices, or
-torch.compile around DDP. Of several models the first that DDP wraps is recorded.
+Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices,
+static_graph, or torch.compile around DDP. Of several models the first that DDP wraps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. tools/predict/torch_profile.h explains the fields:
@@ -73,6 +73,8 @@ class Recorder:
         kinds = {(str(p.dtype), p.device) for p in self.params}
         if len(kinds) != 1 or self.params[0].device.type not in ("cpu", "cuda"):
             raise ValueError(f"gradsync records modules of one dtype on one CPU or GPU; this one has {kinds}")
+        if self.wrapper and self.wrapper.static_graph:
+            raise ValueError("gradsync does not record DistributedDataParallel(static_graph=True), whose steps all synchronise")
         self.device, self.world = self.params[0].device, dist.get_world_size() if dist.is_initialized() else 1
         self.cuda, self.ids = self.device.type == "cuda", {id(p) for p in self.params}
         numels = [p.numel() for p in self.params]
@@ -148,14 +150,19 @@ class Recorder:
             torch.mul(p.grad, self.share, out=self.slots[i])
             if self.views:
                 p.grad = self.slots[i]
-        self.ready[i] = self._mark()
+        self.ready[i], self.heard = self._mark(), True
 
     def _on_backward(self, *args, **kwargs):
         if self.step is None or not self.syncs:
             return self.backward(*args, **kwargs)
-        step, begin = self.step, self._mark()
+        step, begin, self.heard = self.step, self._mark(), False
         self.backward(*args, **kwargs)
         end = self._mark()
+        if not self.heard:
+            return  # another model's
+        if "before_ns" in step:
+            raise ValueError("gradsync records steps that synchronise once, before the step of an optimizer of torch.optim: "
+                             "use no_sync in all passes but the last")
         step |= {"before_ns": (self.begin, begin), "backward_ns": (begin, end),
                  "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready]}
         if self.wrapper:
@@ -278,7 +285,16 @@ def record(model, optimizer, loss, batches, out="gradsync.jsonl", **options):
 
 def record_script(argv, out="gradsync.jsonl", finished=lambda out: None, **options):
     """Runs a script; the first model that it wraps in DDP is recorded. Then `finished(out)` runs on rank 0, and all end."""
-    construct, recorders = DDP.__init__, []
+    construct, recorders, said = DDP.__init__, [], set()
+
+    def say(text):
+        if text not in said and os.environ.get("RANK", "0") == "0":
+            print(f"gradsync: {text}", file=sys.stderr)
+        said.add(text)
+
+    def on_update(*_):
+        if not recorders:
+            say(f"{argv[0]} trains without DistributedDataParallel, of which nothing is recorded. Was it started by torchrun?")
 
     class ScriptRecorder(Recorder):
         def _finish(self):
@@ -292,13 +308,21 @@ def record_script(argv, out="gradsync.jsonl", finished=lambda out: None, **optio
         construct(self, *args, **kwargs)
         if not recorders:
             recorders.append(ScriptRecorder(self, out, **options))
+        else:
+            say("the first model in DistributedDataParallel is recorded; what others communicate counts as computation")
 
     DDP.__init__ = construct_recorded
+    register_optimizer_step_post_hook(on_update)
     sys.argv = argv
     sys.path.insert(0, os.path.dirname(os.path.abspath(argv[0])))
-    runpy.run_path(argv[0], run_name="__main__")
-    taken = f"took {recorders[0].taken} steps, which are too few" if recorders else "used no DistributedDataParallel"
-    sys.exit(f"{argv[0]} {taken}")
+    try:
+        runpy.run_path(argv[0], run_name="__main__")
+    except KeyboardInterrupt:
+        sys.exit(f"{argv[0]} was interrupted; nothing was recorded")
+    if not recorders:
+        sys.exit(f"{argv[0]} used no DistributedDataParallel; nothing was recorded")
+    taken, needed = recorders[0].taken, recorders[0].rounds * len(recorders[0].plan)
+    sys.exit(f"{argv[0]} took {taken} steps, which are too few: {needed} are needed")
 
 
 def main(argv, finished=lambda out: None):
@@ -308,8 +332,13 @@ def main(argv, finished=lambda out: None):
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
     parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
     flags = parser.parse_args(argv)
-    if not flags.script:
-        parser.error("no script")
+    if not flags.script or not os.path.isfile(flags.script[0]):
+        parser.error(f"no script {' '.join(flags.script[:1])}")
+    if flags.rounds < 2:
+        parser.error(f"--rounds={flags.rounds}: expected at least 2")
+    directory = os.path.dirname(os.path.abspath(flags.out))
+    if not os.access(flags.out if os.path.exists(flags.out) else directory, os.W_OK):
+        parser.error(f"--out={flags.out} cannot be written")
     record_script(flags.script, flags.out, finished, rounds=flags.rounds, ddp=not flags.no_ddp)
 
 

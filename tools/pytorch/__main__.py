@@ -18,7 +18,7 @@ def main():
     if command == "what_if":
         os.execv(PROGRAM, [PROGRAM, *arguments])
     if command != "record":
-        sys.exit(USAGE)
+        sys.exit(print(USAGE) if command in ("-h", "--help") else USAGE)
     from gradsync import record_torch  # PyTorch takes seconds to import
     record_torch.main(arguments, finished=lambda out: subprocess.run([PROGRAM, out]))
 

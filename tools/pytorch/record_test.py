@@ -51,6 +51,21 @@ open({ended!r}, "w")
 """
 
 
+# A step of a model in DDP, which users may get wrong.
+SMALL = """
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+torch.distributed.init_process_group("gloo")
+model, x = DDP(nn.Linear(8, 8)), torch.ones(4, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range({steps}):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
 def net():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 700), torch.nn.ReLU(),
@@ -132,6 +147,10 @@ class RecordTest(unittest.TestCase):
     def check_steps(self, steps, launch):
         self.assertEqual([s["mode"] for s in steps].count("none"), 2)
         self.assertEqual([s["mode"] for s in steps].count("ddp"), 1)
+        for before, after in zip(steps, steps[1:]):
+            self.assertLessEqual(before["begin_ns"] + before["step_ns"], after["begin_ns"])
+        # A round begins one step later in turn than the one before, so that no kind of step always follows the same one.
+        self.assertEqual((steps[0]["mode"], steps[-1]["mode"]), ("probe", "none"))
         for s in steps:
             self.assertEqual(len(s["ready_ns"]), 6)
             if s["mode"] != "ddp":
@@ -142,13 +161,15 @@ class RecordTest(unittest.TestCase):
             self.assertLessEqual(parts + sent["wall_ns"], s["step_ns"])
             self.assertEqual("copy_back_ns" in s, s["mode"] == "probe" and not launch["views"])
             self.assertEqual("collectives" in s, s["mode"] == "probe")
+            if s["mode"] == "probe":
+                self.assertGreater(sent["cpu_ns"], 0)
             if s["mode"] == "probe" and sent["kind"] != "zero1":
                 self.assertEqual(len(sent["ns"]), len(sent["bytes"]) * sent["in_flight"])
                 self.assertLessEqual(sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])), sent["wall_ns"])
 
-    def run_script(self, steps, *flags, start=("tools/record_torch.py",), python=sys.executable):
+    def run_script(self, steps, *flags, start=("tools/record_torch.py",), python=sys.executable, text=SCRIPT):
         script, out = self.directory / "train.py", self.directory / "out.jsonl"
-        script.write_text(SCRIPT.replace("{steps}", str(steps)).replace("{ended!r}", repr(str(self.directory / "ended"))))
+        script.write_text(text.replace("{steps}", str(steps)).replace("{ended!r}", repr(str(self.directory / "ended"))))
         done = subprocess.run([python, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv_backend=c10d",
                                "--rdzv_endpoint=localhost:0", *start, f"--out={out}", "--rounds=2", *flags, str(script),
                                "--lr", "0.1"], capture_output=True, text=True)
@@ -172,7 +193,39 @@ class RecordTest(unittest.TestCase):
     def test_a_script_that_ends_too_early_is_named(self):
         done, _ = self.run_script(3)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("train.py took 3 steps, which are too few", done.stderr)
+        self.assertIn("train.py took 3 steps, which are too few: ", done.stderr)
+
+    def test_what_users_get_wrong_is_named(self):
+        model, update = "DDP(nn.Linear(8, 8))", "    optimizer.step()\n"
+        for found, changed, said, fails in (
+                (model, "nn.Linear(8, 8)", ["trains without DistributedDataParallel", "used no Dist"], True),
+                (update, "", ["before the step of an optimizer of torch.optim"], True),
+                ("    model(x)", "    model(x).sum().backward()\n    model(x)", ["use no_sync in all passes but the last"], True),
+                ("optimizer =", f"other = {model}\noptimizer =", ["the first model in DistributedData"], False),
+                ("    model(x)", "    y = model(x)\n    nn.Linear(8, 8)(x).sum().backward()\n    y", [], False),
+                (update, update + "    if step == 5: raise KeyboardInterrupt\n", ["was interrupted; nothing was recorded"], True),
+                (model, model[:-1] + ", static_graph=True)", ["does not record DistributedDataParallel(static_graph"], True),
+                (model, f"torch.compile({model}, backend='eager')", [], False)):
+            with self.subTest(changed):
+                self.assertIn(found, SMALL)
+                done, out = self.run_script(200, text=SMALL.replace(found, changed))
+                self.assertEqual(done.returncode != 0, fails, done.stderr)
+                self.assertEqual(out.exists(), not fails)
+                for text in said:
+                    self.assertIn(text, done.stderr)
+                self.assertLessEqual(done.stderr.count("gradsync: "), 1)
+                out.unlink(missing_ok=True)
+
+    def test_what_cannot_be_run_is_named_at_once(self):
+        script = self.directory / "empty.py"
+        script.write_text("")
+        for flags, said in (([], "no script"), (["nowhere.py"], "no script nowhere.py"),
+                            (["--rounds=1", script], "--rounds=1: expected at least 2"),
+                            ([f"--out={self.directory}/no/file", script], "no/file cannot be written"),
+                            ([script], "used no DistributedDataParallel; nothing was recorded")):
+            done = subprocess.run([sys.executable, "tools/record_torch.py", *flags], capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(said, done.stderr)
 
     def test_one_process_has_steps_and_no_collectives(self):
         model, out = net(), self.directory / "alone.jsonl"
