@@ -15,7 +15,7 @@ namespace {
 
 // A slot is the sequence number, what the collective is, and the stream's number. Because the middle part
 // differs between different collectives, ranks that disagree do not take each other's messages for their own.
-enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3, kShort = 4 };
+enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3 };
 
 uint64_t BaseSlot(const Request& request) {
   const Signature signature(request);
@@ -90,9 +90,6 @@ void SendAll(std::vector<Outgoing>& streams, size_t offset_bytes, size_t bytes) 
   for (Outgoing& stream : streams) stream.Send(offset_bytes, bytes);
 }
 
-// So many meet at once in less time than in rounds, whose messages are not ShortMessages.
-constexpr int kFewRanks = 8;
-
 constexpr size_t kLeavesAtOnceBytes = 4 << 10;
 
 // Reductions of short vectors: everybody gets all of them.
@@ -122,13 +119,6 @@ void AllReduceDirect(const Call& call) {
                                                : received + bytes * static_cast<size_t>(rank));
   }
   call.Reduce(vectors, call.output(), bytes);
-}
-
-// Those that run one at a time, because their callers wait.
-void AllReduceShort(const Call& call) {
-  const std::vector<std::byte*> vectors =
-      call.mesh.short_messages().Exchange(call.slot + kShort, call.output(), call.output_bytes());
-  call.Reduce(vectors, call.output(), call.output_bytes());
 }
 
 // Segments small enough that what arrives from all ranks together stays within bounds, and that a slow link
@@ -350,19 +340,13 @@ std::byte* Scratch::Get(size_t bytes) {
 
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch) {
   const Call call{mesh, request, tuning, scratch, BaseSlot(request)};
-  const bool is_short =
-      request.waits == Waits::kAtOnce && static_cast<size_t>(request.bytes()) <= ShortMessages::kMaxBytes;
-  if (request.collective == Collective::kBarrier) {
-    if (!is_short || mesh.size() > kFewRanks) return mesh.WaitForOthers(call.slot);
-    mesh.short_messages().Exchange(call.slot + kShort, nullptr, 0);
-    return;
-  }
+  if (request.collective == Collective::kBarrier) return mesh.WaitForOthers(call.slot);
   if (request.bytes() == 0) return;
   switch (request.collective) {
     case Collective::kAllReduce:
-      if (call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) > tuning.direct_bytes)
-        return AllReduceInParts(call);
-      return is_short ? AllReduceShort(call) : AllReduceDirect(call);
+      return call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) <= tuning.direct_bytes
+                 ? AllReduceDirect(call)
+                 : AllReduceInParts(call);
     case Collective::kReduceScatter:
       return ReduceScatter(call);
     case Collective::kAllGather:

@@ -6,17 +6,12 @@
 #include <net/if_arp.h>
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <cstring>
 #include <fstream>
-#include <stop_token>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "comm/process_group.h"
 #include "comm/processes/random.h"
-#include "comm/queue/chunks.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
 #include "model/error.h"
@@ -46,10 +41,11 @@ void ThrowIfAborted(bool completed) {
   const std::string rank = peer == kSomebody ? kAnotherRank : Join("rank ", peer);
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
-  if (says("Timed out waiting") || says("Read timeout") || says("Write timeout")) {
+  if (says("Timed out waiting")) {
     throw PeerError(
         peer, Join(rank, " made no progress for ", Seconds(timeout), ", or issues different collectives"));
   }
+  if (says("Connect timeout")) throw PeerError(peer, Join(rank, " made no progress for ", Seconds(timeout)));
   // This rank's own lack.
   if (says(ErrorText(EMFILE).c_str())) throw PeerError(kNobody, WithoutPlace(what));
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe") || says("Connection refused"))
@@ -166,8 +162,10 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
+    // gloo waits five times this long for a connection.
+    const milliseconds patience = std::max(timeout / 5, milliseconds(1));
     for (int i = 0; i < 2; ++i) {
-      Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
+      Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, patience)); });
     }
     // A nonce for the others' proofs, and where this rank waits for them.
     const std::string nonce = RandomHex();
@@ -176,10 +174,17 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
       own.push_back(nonce + contexts_[0]->AddressFor(peer) + contexts_[1]->AddressFor(peer));
     }
     const std::vector<std::string> notes = rendezvous.Exchange(own);
-    Connect(notes, nonce.size());
+    const size_t address_bytes = (own[static_cast<size_t>(others_[0])].size() - nonce.size()) / 2;
+    for (size_t i = 0; i < contexts_.size(); ++i) {
+      for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_) continue;
+        const std::string& note = notes[static_cast<size_t>(peer)];
+        Guarded(NameOf(peer), timeout, [&] {
+          contexts_[i]->Connect(peer, note.substr(nonce.size() + i * address_bytes, address_bytes));
+        });
+      }
+    }
     Prove(world.job_secret, notes, nonce);
-    short_messages_ = std::make_unique<ShortMessages>(*this);
-    WaitForOthers(kConnectedSlot);
   } catch (const CollectiveError&) {
     throw;
   } catch (const InvalidInput&) {
@@ -188,37 +193,6 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     first_cause.Write(error);
     throw CollectiveError(
         Join("rank ", NameOf(rank_), ": could not connect to the other ranks: ", first_cause.Read()));
-  }
-}
-
-void GlooMesh::Connect(const std::vector<std::string>& notes, size_t nonce_bytes) {
-  // gloo waits for a connection five times as long as for a message.
-  std::atomic<bool> is_late = false;
-  const std::jthread watch([&](const std::stop_token& is_done) {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any().wait_for(lock, is_done, timeout_, [] { return false; });
-    if (is_done.stop_requested()) return;
-    is_late = true;
-    for (const auto& context : contexts_) context->closeConnections();
-  });
-  for (size_t i = 0; i < contexts_.size(); ++i) {
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      const std::string& note = notes[static_cast<size_t>(peer)];
-      const size_t address_bytes = (note.size() - nonce_bytes) / 2;
-      try {
-        Guarded(NameOf(peer), timeout_, [&] {
-          contexts_[i]->Connect(peer, note.substr(nonce_bytes + i * address_bytes, address_bytes));
-        });
-      } catch (const std::exception&) {
-        if (!is_late) throw;
-      }
-      if (is_late) {
-        throw PeerError(NameOf(peer),
-                        Join("rank ", NameOf(peer), " made no progress for ", Seconds(timeout_)));
-      }
-    }
   }
 }
 
@@ -247,6 +221,7 @@ void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& 
     throw PeerError(kNobody, Join("whoever connected as rank ", NameOf(others_[i]), " is not of this job"));
   }
   for (Outgoing& stream : outgoing) stream.Wait();
+  WaitForOthers(kConnectedSlot);
 }
 
 GlooMesh::~GlooMesh() = default;
@@ -338,60 +313,6 @@ void Incoming::Expect(size_t offset_bytes, size_t bytes) {
 void Incoming::Wait() {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(),
           [&] { ThrowIfAborted(buffer_->waitRecv(nullptr, mesh_->timeout())); });
-}
-
-ShortMessages::ShortMessages(GlooMesh& mesh) : mesh_(mesh), places_(mesh.others().size()) {
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const int peer = mesh.others()[i];
-    const auto pair_for = [&](int from, int to) {
-      return mesh.contexts_[from < to ? 0 : 1]->getPair(peer).get();
-    };
-    for (size_t turn = 0; turn < 2; ++turn) {
-      Place& place = places_[i][turn];
-      const int slot = static_cast<int>(turn);
-      place.outgoing = pair_for(mesh.rank(), peer)->createSendBuffer(slot, &sent_[turn], sizeof(sent_[turn]));
-      place.incoming =
-          pair_for(peer, mesh.rank())->createRecvBuffer(slot, &place.received, sizeof(place.received));
-    }
-  }
-}
-
-// gloo's thread may be in the midst of a message that nobody waits for.
-ShortMessages::~ShortMessages() { mesh_.Abort(); }
-
-std::vector<std::byte*> ShortMessages::Exchange(uint64_t slot, std::byte* data, size_t bytes) {
-  const size_t turn = num_turns_++ % 2;
-  Message& own = sent_[turn];
-  own.slot = slot;
-  CopyBytes(own.data.data(), data, bytes);
-  std::memcpy(own.data.data() + bytes, &slot, sizeof(slot));
-  const auto with_others = [&](const auto& action) {
-    for (size_t i = 0; i < places_.size(); ++i) {
-      const int peer = mesh_.others()[i];
-      Guarded(mesh_.NameOf(peer), mesh_.timeout(), [&] { action(peer, places_[i][turn]); });
-    }
-  };
-  std::vector<std::byte*> all(static_cast<size_t>(mesh_.size()), data);
-  with_others([&](int, Place& place) { place.outgoing->send(0, 2 * sizeof(slot) + bytes); });
-  with_others(
-      [&](int peer, Place& place) { all[static_cast<size_t>(peer)] = Receive(peer, place, slot, bytes); });
-  with_others([](int, Place& place) { place.outgoing->waitSend(); });
-  return all;
-}
-
-std::byte* ShortMessages::Receive(int peer, Place& place, uint64_t slot, size_t bytes) const {
-  Message& message = place.received;
-  const auto is_here = [&] {
-    return message.slot == slot && std::memcmp(message.data.data() + bytes, &slot, sizeof(slot)) == 0;
-  };
-  try {
-    place.incoming->waitRecv();
-  } catch (const gloo::Exception&) {
-    // Of a peer that has left, gloo does not say that its message had arrived before.
-    if (!is_here()) throw;
-  }
-  if (is_here()) return message.data.data();
-  throw std::runtime_error(Join("rank ", mesh_.NameOf(peer), " is in another collective"));
 }
 
 }  // namespace gradsync::comm

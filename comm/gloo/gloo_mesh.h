@@ -2,13 +2,10 @@
 #define GRADSYNC_COMM_GLOO_GLOO_MESH_H_
 
 #include <gloo/context.h>
-#include <gloo/transport/buffer.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,8 +31,6 @@ struct BlockSigpipe : BlockSignals {
     sigtimedwait(&sigpipe, nullptr, &at_once);
   }
 };
-
-class ShortMessages;
 
 // TCP connections between every two ranks.
 //
@@ -67,7 +62,6 @@ class GlooMesh {
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
-  ShortMessages& short_messages() { return *short_messages_; }
 
   // For gloo's own algorithms: connections that carry messages both ways, and a call into gloo, whose
   // exceptions become PeerErrors that know no rank.
@@ -80,7 +74,6 @@ class GlooMesh {
  private:
   friend class Outgoing;
   friend class Incoming;
-  friend class ShortMessages;
   class Context;
   struct Forget {
     void operator()(gloo::transport::UnboundBuffer* buffer) const;
@@ -88,8 +81,7 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // `notes`: of all ranks, which begin with `nonce_bytes` of a nonce.
-  void Connect(const std::vector<std::string>& notes, size_t nonce_bytes);
+  // `notes`: of all ranks, which begin with their nonces.
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // For messages between these ranks, of which this is one.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
@@ -103,7 +95,6 @@ class GlooMesh {
   std::vector<std::shared_ptr<Context>> contexts_;  // to higher ranks, to lower ranks
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
-  std::unique_ptr<ShortMessages> short_messages_;
 };
 
 // Messages to one peer, all of one slot. They arrive in the order in which they were sent.
@@ -145,43 +136,6 @@ class Incoming {
   int peer_;
   uint64_t slot_;
   GlooMesh::Buffer buffer_;
-};
-
-// Short messages from all ranks to all others. Each is one write, because its receiver has room for it in
-// advance. For collectives that run one at a time, in the order of issue.
-class ShortMessages {
- public:
-  static constexpr size_t kMaxBytes = 4 << 10;
-
-  // Of a mesh whose connections are proven: from now on the other ranks may write.
-  explicit ShortMessages(GlooMesh& mesh);
-  ~ShortMessages();
-  ShortMessages(const ShortMessages&) = delete;
-  ShortMessages& operator=(const ShortMessages&) = delete;
-
-  // Sends `data` to all other ranks, and returns everyone's, by rank, until the next call. `slot` says which
-  // collective this is. Throws PeerError; std::runtime_error if another rank is in another collective.
-  std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-
- private:
-  struct Message {
-    uint64_t slot = 0;
-    std::array<std::byte, kMaxBytes + sizeof(slot)> data{};  // and the slot again
-  };
-  struct Place {
-    Message received;
-    std::unique_ptr<gloo::transport::Buffer> outgoing;
-    std::unique_ptr<gloo::transport::Buffer> incoming;
-  };
-
-  std::byte* Receive(int peer, Place& place, uint64_t slot, size_t bytes) const;
-
-  GlooMesh& mesh_;
-  // Used in turn. Who sends in one turn has read all of the turn before, so its receivers, who have sent in
-  // that one, have read all of the turn before that: its place is free.
-  std::array<Message, 2> sent_;
-  std::vector<std::array<Place, 2>> places_;  // of the other ranks
-  size_t num_turns_ = 0;
 };
 
 }  // namespace gradsync::comm

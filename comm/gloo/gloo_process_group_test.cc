@@ -7,16 +7,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <thread>
 
-#include "comm/gloo/gloo_mesh.h"
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/rendezvous.h"
@@ -75,19 +72,15 @@ Tensor Uneven(int rank, int64_t numel) {
   return Tensor::From<float>(Cpu(), {numel}, values);
 }
 
-std::vector<float> SumOfUneven(int size, int64_t numel) {
-  std::vector<float> sum = Uneven(0, numel).ToVector<float>();
-  for (int rank = 1; rank < size; ++rank) {
-    const std::vector<float> values = Uneven(rank, numel).ToVector<float>();
-    for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
-  }
-  return sum;
-}
-
 // Every collective on `numel` elements, against results computed here.
 void CheckResults(ProcessGroup& group, int64_t numel) {
   const int rank = group.rank();
   const int size = group.size();
+  std::vector<float> sum = Uneven(0, numel).ToVector<float>();
+  for (int peer = 1; peer < size; ++peer) {
+    const std::vector<float> values = Uneven(peer, numel).ToVector<float>();
+    for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+  }
   const Tensor reduced = Uneven(rank, numel);
   const Tensor copied = Uneven(rank, numel);
   const Tensor gathered = Zeros(numel * size);
@@ -96,7 +89,7 @@ void CheckResults(ProcessGroup& group, int64_t numel) {
   const Work broadcast = group.Broadcast(copied, size - 1);
   const Work gather = group.AllGather(Uneven(rank, numel), gathered);
   for (Work work : {reduce, broadcast, gather}) work.Wait();
-  EXPECT_EQ(reduced.ToVector<float>(), SumOfUneven(size, numel));
+  EXPECT_EQ(reduced.ToVector<float>(), sum);
   EXPECT_EQ(copied.ToVector<float>(), Uneven(size - 1, numel).ToVector<float>());
   for (int peer = 0; peer < size; ++peer) {
     EXPECT_EQ(gathered.Slice(peer * numel, {numel}).ToVector<float>(), Uneven(peer, numel).ToVector<float>());
@@ -156,106 +149,6 @@ TEST(GlooMismatchTest, EndsAtTheDeadlineWithAHint) {
         << other;
     for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of ")) << other;
   }
-}
-
-// Of sizes around the largest message, by turns, and behind long ones that are not done.
-TEST(GlooShortTest, MessagesAreWhole) {
-  for (const int size : {2, 3}) {
-    auto groups = Connect(size, [](GroupOptions&) {});
-    RunRanks(size, [&](int rank) {
-      ProcessGroup& group = *groups[static_cast<size_t>(rank)];
-      for (const int64_t numel : {1023, 1024, 1025, 1, 2, 1000, 3}) {
-        const Tensor longer = Uneven(rank, 100'000), tensor = Uneven(rank, numel);
-        const Work before = group.AllReduce(longer, ReduceOp::kSum);
-        group.AllReduce(tensor, ReduceOp::kSum, Waits::kAtOnce).Wait();
-        EXPECT_TRUE(before.Done());
-        EXPECT_EQ(longer.ToVector<float>(), SumOfUneven(size, 100'000));
-        EXPECT_EQ(tensor.ToVector<float>(), SumOfUneven(size, numel));
-      }
-    });
-  }
-}
-
-TEST(GlooShortTest, ACollectiveOfAnotherKindIsNoticed) {
-  for (const int64_t numel : {1, 2}) {
-    auto groups = Connect(2, [](GroupOptions&) {});
-    const auto errors = ErrorsOfRanks(2, [&](int rank) {
-      const ReduceOp op = rank == 0 || numel > 1 ? ReduceOp::kSum : ReduceOp::kMax;
-      groups[static_cast<size_t>(rank)]->AllReduce(Zeros(rank == 0 ? 1 : numel), op, Waits::kAtOnce).Wait();
-    });
-    EXPECT_THAT(errors[0] + errors[1], ContainsRegex("rank [01] is in another collective"));
-  }
-}
-
-// A rank may be late, but not for ever.
-TEST(GlooShortTest, ThePeersDeadlineIsTheGroups) {
-  auto groups = Connect(2, [](GroupOptions& options) { options.timeout = std::chrono::seconds(3); });
-  const auto reduce = [&](int rank) {
-    groups[static_cast<size_t>(rank)]->AllReduce(Zeros(1), ReduceOp::kSum, Waits::kAtOnce).Wait();
-  };
-  RunRanks(2, [&](int rank) {
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
-    reduce(rank);
-  });
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(ErrorOf<CollectiveError>([&] { reduce(0); }), HasSubstr("rank 1 made no progress for 3.0 s"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
-}
-
-// A rank that is ahead writes where the others have read.
-TEST(GlooShortTest, ManyFollowEachOther) {
-  for (const int size : {2, 4}) {
-    auto groups = Connect(size, [](GroupOptions&) {});
-    RunRanks(size, [&](int rank) {
-      const Tensor tensor = Zeros(1000);
-      for (int i = 0; i < 2000; ++i) {
-        tensor.data<float>()[999] = static_cast<float>(i + rank);
-        groups[static_cast<size_t>(rank)]->AllReduce(tensor, ReduceOp::kMax, Waits::kAtOnce).Wait();
-        ASSERT_EQ(tensor.data<float>()[999], static_cast<float>(i + size - 1)) << i;
-      }
-    });
-  }
-}
-
-// What rank 1 of two gets from a rank 0 that sends it so many words of a message of one word and leaves
-// before rank 1 has looked.
-std::string ExchangeAfterTheEnd(size_t num_words) {
-  const TemporaryDirectory directory;
-  std::atomic<bool> is_closed = false, is_done = false;
-  std::string outcome;
-  RunRanks(2, [&](int rank) {
-    const GroupOptions options = OptionsFor(rank, 2, directory);
-    FirstCause first_cause(options.world);
-    GlooMesh mesh(options.world, "", options.timeout, first_cause);
-    constexpr uint64_t kSlot = 7;
-    if (rank == 0) {
-      // As ShortMessages sends it, over the connection that carries what is from rank 0.
-      std::array<uint64_t, 3> message = {kSlot, 42, kSlot};
-      const auto& pair = mesh.context()->getPair(1);
-      const auto buffer = pair->createSendBuffer(0, message.data(), sizeof(message));
-      buffer->send(0, num_words * sizeof(uint64_t));
-      std::this_thread::sleep_for(milliseconds(100));
-      pair->close();
-      is_closed = true;
-      while (!is_done) std::this_thread::yield();
-      return;
-    }
-    while (!is_closed) std::this_thread::yield();
-    std::this_thread::sleep_for(milliseconds(100));
-    uint64_t own = 1, theirs = 0;
-    outcome = ErrorOf<PeerError>([&] {
-      const auto all = mesh.short_messages().Exchange(kSlot, reinterpret_cast<std::byte*>(&own), sizeof(own));
-      std::memcpy(&theirs, all[0], sizeof(theirs));
-    });
-    if (theirs != 0) outcome = std::to_string(theirs);
-    is_done = true;
-  });
-  return outcome;
-}
-
-TEST(GlooShortTest, WhatHasArrivedCountsAlthoughTheConnectionIsClosed) {
-  EXPECT_EQ(ExchangeAfterTheEnd(3), "42");
-  EXPECT_THAT(ExchangeAfterTheEnd(2), StartsWith("rank 0 closed the connection")) << "not all of it";
 }
 
 // Then no thread takes it, unless one is awake because it has just started.
@@ -326,7 +219,7 @@ bool BlocksSigpipe(pid_t thread) {
   return false;
 }
 
-// The caller's own thread runs what it waits for at once. It must not die either while the peer is not there.
+// Nor on the caller's own thread, which runs what it waits for at once, while the peer is not there.
 TEST(GlooIdentityTest, APeerThatHasGoneDoesNotKillTheCaller) {
   auto groups = Connect(2, [](GroupOptions&) {});
   std::atomic<pid_t> caller = 0;
