@@ -40,5 +40,15 @@ TEST(WinnersMapTest, ShowsWhoWinsWhere) {
   EXPECT_NE(svg.find("undecided: intervals overlap"), std::string::npos);
 }
 
+TEST(WinnersMapTest, NamesWhatWasFastestWhereItWasMeasuredAlone) {
+  const std::string path = FreshTestDir("undecided") + "/map.svg";
+  const auto nobody = [](double, double) -> std::optional<size_t> { return std::nullopt; };
+  WriteWinnersMap(path, {"core", "zero1"}, {{"tokens", 1, 100, nobody, {{1, 10, 1}}}});
+  const std::string svg = ReadTestFile(path);
+  EXPECT_NE(svg.find("'Undecided in 100 %'"), std::string::npos);
+  EXPECT_NE(svg.find(">zero1<"), std::string::npos);
+  EXPECT_EQ(svg.find(">core<"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -80,10 +80,12 @@ TEST(RowsTest, TheBaselineIsTheMostAlike) {
 // Between backends the difference would be theirs. A variant that is asked for is compared with all.
 TEST(RowsTest, ABackendWithoutBaselineIsNotCompared) {
   const Change shm = [](Record& rank) { rank.variant.backend = "shm"; };
-  const Group group = {Made("none", Steps({})), Made("core", Steps({.exposed = 9})),
+  const Group group = {Made("none", Steps({})),
+                       Made("core", Steps({.exposed = 9})),
                        Made("flat", Steps({.exposed = 9})),
                        Made("naive", Steps({.exposed = 1}), 0, "run", shm),
-                       Made("flat", Steps({.exposed = 1}), 0, "run", shm)};
+                       Made("flat", Steps({.exposed = 1}), 0, "run", shm),
+                       Made("pytorch_core", Steps({.exposed = 9}))};
   const Tabled t({group});
   EXPECT_EQ(t.row("flat@gloo").baseline, 1u);
   EXPECT_EQ(t.row("flat@shm").baseline, Row::kNone);
@@ -101,6 +103,12 @@ TEST(RowsTest, ABackendWithoutBaselineIsNotCompared) {
       {{Made("naive", Steps({})), Made("flat", Steps({})), Made("flat", Steps({}), 0, "run", shm)}});
   EXPECT_EQ(first.row("flat@gloo").baseline, 0u);
   EXPECT_THAT(NotCompared(first.cells), HasSubstr("no naive over shm: flat@shm ("));
+  // Many are counted.
+  Group many = {Made("core", Steps({}))};
+  for (const char* const name : {"naive", "flat", "overlap", "zero1", "zero2", "topk", "diloco"})
+    many.push_back(Made(name, Steps({}), 0, "run", shm));
+  const Tabled counted({many});
+  EXPECT_THAT(NotCompared(counted.cells), HasSubstr("no core over shm: 7 rows. "));
 }
 
 TEST(RowsTest, AnotherBaselineCanBeAskedFor) {
