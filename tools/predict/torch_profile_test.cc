@@ -332,6 +332,13 @@ TEST(TorchProfile, ALinkIsARing) {
   zero.zero1 = true;
   elsewhere.world_size = 2;
   EXPECT_NEAR(StepOf(profile, zero, elsewhere), (64 + 102 + 51) * kMs, 1e-6);
+  // Four ranks share three equal parameters.
+  json equal = TestTorchLaunch();
+  equal["parameters"][1]["numel"] = equal["parameters"][0]["numel"];
+  elsewhere.world_size = 4;
+  EXPECT_NEAR(StepOf(ProfileOf({equal}), zero, elsewhere), (61 + 2 + 6 * (1 + 25) + 3 * (1 + 25)) * kMs,
+              1e-6);
+  elsewhere.world_size = 2;
   json busy = TestTorchLaunch();
   ForEachStep(&busy, "probe",
               [](json& step) { step["collectives"]["cpu_ns"] = step["collectives"]["wall_ns"]; });
