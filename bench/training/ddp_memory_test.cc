@@ -95,9 +95,18 @@ TEST(DdpMemoryTest, MemoryIsThatOfTheVariantAlone) {
   EXPECT_GT(interleaved.at({"flat", 0}), interleaved.at({"none", 0}));
 }
 
+class ResidentMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "what the sanitizer keeps in memory counts as well";
+#endif
+  }
+};
+
 // What the system has counted for one cell does not count for the next: batches of 256 take some 400 MiB more
 // than of 1, which is far more than what of code and libraries happens to be resident.
-TEST(DdpMemoryTest, ResidentMemoryIsThatOfTheCell) {
+TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheCell) {
   const std::string out = FreshDirectory();
   Arguments arguments = Micro(out, {"--variants=naive", "--verify=false"});
   for (const auto& [flag, value] :
@@ -115,7 +124,7 @@ TEST(DdpMemoryTest, ResidentMemoryIsThatOfTheCell) {
 
 // Variants that fit are launched alone, in turn, there and back; they take no more than they may, and the
 // answer says which is fastest.
-TEST(DdpMemoryTest, FitsIntoMaxMemory) {
+TEST_F(ResidentMemoryTest, FitsIntoMaxMemory) {
   const std::string out = FreshDirectory();
   const ProgramResult result =
       RunProgram(kDdp, With(Micro(out, {"--variants=naive,zero3", "--max_memory=1GiB"}), "--steps", "4"));
@@ -145,7 +154,7 @@ TEST(DdpMemoryTest, FitsIntoMaxMemory) {
 
 // No estimate knows how long a text is: the run that takes more than it may fails, and names what took it.
 // The text is longer than a program with CUDA's libraries, whose pages count as well.
-TEST(DdpMemoryTest, FailsAboveMaxMemory) {
+TEST_F(ResidentMemoryTest, FailsAboveMaxMemory) {
   const std::string out = FreshDirectory(), text = out + "/text";
   std::ofstream(text) << std::string(600 << 20, 'a');
   Arguments arguments =
