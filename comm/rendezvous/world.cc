@@ -29,7 +29,9 @@ constexpr Launcher kLaunchers[] = {
      "TORCHELASTIC_RESTART_COUNT"},
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr, nullptr},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, nullptr, nullptr},
+    // MPICH's mpirun, or srun --mpi=pmi2. In a job of Slurm the first may give ranks other than Slurm's.
+    {"mpirun or srun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_JOB_ID",
+     "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
     {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID", "SLURM_STEP_ID",
      "SLURM_RESTART_COUNT"},
 };

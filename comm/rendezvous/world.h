@@ -26,7 +26,7 @@ struct World {
   int local_size = 1;
   // "file:///shared/directory" or "tcp://host:port". Empty only for a world of one.
   std::string rendezvous{};
-  // "self", "torchrun", "mpirun", "srun"; "none" for a process that nobody launched.
+  // "self", "torchrun", "mpirun", "srun", "mpirun or srun"; "none" for a process that nobody launched.
   std::string launcher = "none";
   // The launcher's name for this job, empty if it has none; a secret that only its ranks know, empty if there
   // is none.

@@ -91,7 +91,7 @@ TEST(WorldTest, Mpich) {
                     {"MPI_LOCALNRANKS", "2"},
                     {"MASTER_ADDR", "node0"},
                     {"MASTER_PORT", "4000"}}),
-              {3, 4, 1, 2, "tcp://node0:4001", "mpirun"});
+              {3, 4, 1, 2, "tcp://node0:4001", "mpirun or srun"});
 }
 
 TEST(WorldTest, Srun) {
@@ -134,6 +134,14 @@ TEST(WorldTest, AnAttemptHasANameOfItsOwn) {
   EXPECT_EQ(JobNameOf(torchrun), "mine.restart2");
   EXPECT_EQ(JobNameOf({{"SLURM_PROCID", "0"},
                        {"SLURM_NTASKS", "2"},
+                       {"SLURM_JOB_ID", "1234"},
+                       {"SLURM_STEP_ID", "5"},
+                       {"SLURM_RESTART_COUNT", "1"}}),
+            "1234.5.restart1");
+  // srun --mpi=pmi2
+  EXPECT_EQ(JobNameOf({{"PMI_RANK", "0"},
+                       {"PMI_SIZE", "2"},
+                       {"SLURM_PROCID", "0"},
                        {"SLURM_JOB_ID", "1234"},
                        {"SLURM_STEP_ID", "5"},
                        {"SLURM_RESTART_COUNT", "1"}}),
@@ -214,7 +222,8 @@ TEST(WorldTest, ContradictionsAreNamed) {
 
 TEST(WorldTest, RanksNeedAPlaceToMeet) {
   const std::string error = ReadError({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
-  EXPECT_NE(error.find("GRADSYNC_RENDEZVOUS is not set: mpirun started 2 ranks"), std::string::npos) << error;
+  EXPECT_NE(error.find("GRADSYNC_RENDEZVOUS is not set: mpirun or srun started 2 ranks"), std::string::npos)
+      << error;
   EXPECT_NE(error.find("MASTER_ADDR"), std::string::npos) << error;
 }
 

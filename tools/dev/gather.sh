@@ -66,13 +66,17 @@ done < <(find "$out/runfiles" -type f -print0 2>/dev/null)
 strip --strip-all "${programs[@]}"
 chmod +x "${programs[@]}"
 
-# Which part of --without a library belongs to; "system" for the C library and the driver, which never travel.
+# Which part of --without a library belongs to; "system" for the C library and the driver, which never travel; "mpi" and
+# "verbs" for what only replaces the other machine's own, because Open MPI's mpirun and libraries must be of one version,
+# and a network's drivers belong to its libibverbs.
 part_of() {
   case $1 in
     ld-linux-* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libresolv.so.* | libutil.so.* | \
       libcuda.so.* | libnvidia-*) echo system ;;
     libcudnn*) echo cudnn ;;
     libnccl.so.*) echo nccl ;;
+    libmpi.so.* | libopen-*.so.* | libhwloc.so.* | libevent_*.so.* | libudev.so.*) echo mpi ;;
+    libibverbs.so.* | libnl-*.so.*) echo verbs ;;
     libcudart.so.* | libcublas.so.* | libcublasLt.so.* | libnvrtc* | libnvJitLink.so.*) echo cuda ;;
     *) echo own ;;
   esac
@@ -83,7 +87,10 @@ declare -A left=()
 take() {  # take PATH
   local name=${1##*/} part
   part=$(part_of "$name")
-  if takes "$part"; then
+  if [[ $part == mpi || $part == verbs ]]; then
+    mkdir -p "$out/lib/$part"
+    cp --dereference --no-clobber "$1" "$out/lib/$part/$name"
+  elif takes "$part"; then
     cp --dereference --no-clobber "$1" "$out/lib/$name"
   elif [[ $part != system ]]; then
     left[$name]=1
@@ -124,10 +131,11 @@ commit=$(awk '$1 == "STABLE_GRADSYNC_COMMIT" { print $2 }' "$("$bazelw" info out
 echo "$commit" >"$out/COMMIT"
 
 # Nothing may come from this machine by accident.
-missing=$(env --ignore-environment LD_LIBRARY_PATH="$out/lib" ldd "${programs[@]}" 2>/dev/null |
+library_path=$out/lib:$out/lib/mpi:$out/lib/verbs
+missing=$(env --ignore-environment LD_LIBRARY_PATH="$library_path" ldd "${programs[@]}" 2>/dev/null |
   awk '$2 == "=>" && $3 == "not" { print $1 }' | sort --unique)
 [[ -z $missing ]] || fail "not found: $missing"
-elsewhere=$(env --ignore-environment LD_LIBRARY_PATH="$out/lib" ldd "${programs[@]}" 2>/dev/null |
+elsewhere=$(env --ignore-environment LD_LIBRARY_PATH="$library_path" ldd "${programs[@]}" 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort --unique | grep --invert-match "^$out/lib/" || true)
 for library in $elsewhere; do
   name=${library##*/}
@@ -141,5 +149,5 @@ echo "  as tar.gz: $(($(tar --directory="$out" --create . | gzip | wc --bytes) /
 if ((${#left[@]} > 0)); then
   echo "  left to the other machine: $(printf '%s\n' "${!left[@]}" | sort | tr '\n' ' ')"
 fi
-echo "  needs glibc $(objdump --dynamic-syms "${programs[@]}" "$out"/lib/* | grep --only-matching 'GLIBC_2\.[0-9]*' |
+echo "  needs glibc $(objdump --dynamic-syms "${programs[@]}" "$out"/lib/{,mpi/,verbs/}*.so.* 2>/dev/null | grep --only-matching 'GLIBC_2\.[0-9]*' |
   sort --unique --version-sort | tail --lines=1 | cut --delimiter=_ --fields=2) or newer"

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # ./run PROGRAM [ARGUMENT...]: runs a gathered program, such as bench/ddp, with the libraries beside it and those that
-# gather.sh left to this machine.
+# gather.sh left to this machine. Open MPI and libibverbs are this machine's, if it has them.
 # ./run --libraries: prints where those are; exit status 1 if one is nowhere to be found.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # Directories, most wanted first. PyTorch brings cuDNN and NCCL along, and often a CUDA runtime.
 places() {
-  local site
+  local site mpirun
+  echo "${GRADSYNC_OUTER_LD_LIBRARY_PATH//:/$'\n'}"
+  if mpirun=$(command -v mpirun); then printf '%s\n' "$(dirname "${mpirun%/*}")"/lib{64,}; fi
+  printf '%s\n' "$here"/lib/{mpi,verbs}
   echo "${CUDA_HOME:-/usr/local/cuda}/lib64"
   printf '%s\n' /usr/local/cuda-13*/lib64
   site=$("${PYTHON:-python3}" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null) || return 0
