@@ -307,7 +307,8 @@ def record_script(argv, out="gradsync.jsonl", finished=lambda out: None, **optio
             before = self.taken
             super()._on_updated(*arguments)
             if before != self.taken == len(self.plan):
-                say(f"{self.taken} steps of warm-up took {time.monotonic() - self.began:.0f} s, {self.rounds - 1} times as many follow")
+                took = time.monotonic() - self.began
+                say(f"{self.taken} steps of warm-up took {took:.0f} s, {self.rounds - 1} times as many follow")
 
         def _finish(self):
             super()._finish()
