@@ -12,8 +12,8 @@ gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has 
 buffer in pieces after backward, and copies gradients back that are no views. `ddp` is the script's own. A step begins with
 the first forward in training after the optimizer's last step, behind a barrier, and ends with the optimizer's next one.
 
-Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices,
-static_graph, or torch.compile around DDP. Of several models the first that DDP wraps is recorded.
+Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices, or
+static_graph. A compiled model compiles in the warm-up round. Of several models the first that DDP wraps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. tools/predict/torch_profile.h explains the fields:
@@ -97,7 +97,8 @@ class Recorder:
         self.steps, self.step, self.updating, self.taken, self.done = [], None, None, 0, False
         self.handles = [p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i))
                         for i, p in enumerate(self.params)]
-        self.handles += [model.register_forward_pre_hook(self._on_forward),
+        # torch.compile around DDP would trace the hook, and compile it anew for each kind of step.
+        self.handles += [model.register_forward_pre_hook(torch.compiler.disable(self._on_forward)),
                          register_optimizer_step_pre_hook(self._on_update),
                          register_optimizer_step_post_hook(self._on_updated)]
         self.backward, torch.autograd.backward = torch.autograd.backward, self._on_backward
@@ -297,6 +298,18 @@ def record_script(argv, out="gradsync.jsonl", finished=lambda out: None, **optio
             say(f"{argv[0]} trains without DistributedDataParallel, of which nothing is recorded. Was it started by torchrun?")
 
     class ScriptRecorder(Recorder):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.began = time.monotonic()
+            say(f"records {self.rounds * len(self.plan)} steps; the first takes minutes if the model has to be compiled")
+
+        def _on_updated(self, *arguments):
+            before = self.taken
+            super()._on_updated(*arguments)
+            if before != self.taken == len(self.plan):
+                took = time.monotonic() - self.began
+                say(f"{self.taken} steps of warm-up took {took:.0f} s, {self.rounds - 1} times as many follow")
+
         def _finish(self):
             super()._finish()
             if dist.get_rank() == 0:

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# tools/dev/check_reproducible.sh [TARGET...]: builds every program and test, or those of the targets, twice, from
-# clones of HEAD at two paths, in two output bases, without a cache, and demands that each is the same byte for byte.
+# tools/dev/check_reproducible.sh [TARGET...]: builds every program and test and the wheel, or those of the targets, twice,
+# from clones of HEAD at two paths, in two output bases, without a cache, and demands that each is the same byte for byte.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 targets=("$@")
-((${#targets[@]} > 0)) || targets=(//...)
+((${#targets[@]} > 0)) || targets=(//... //tools:wheel)
 
 scratch=$(mktemp -d)
 trees=("$scratch/one/gradsync" "$scratch/the-other/longer/path")
@@ -46,13 +46,13 @@ while read -r label; do
   file=${label#//}
   file=${file/://}
   compared=$((compared + 1))
-  if cmp --silent "$first_bin/$file" "$second_bin/$file"; then
+  if diff --recursive --brief "$first_bin/$file" "$second_bin/$file" >/dev/null; then
     echo "same       $label"
   else
     echo "DIFFERENT  $label"
     different=$((different + 1))
   fi
-done < <(bazel_in "${trees[0]}" query --noshow_progress "kind('cc_(binary|test) rule', set(${targets[*]}))" 2>/dev/null | sort)
+done < <(bazel_in "${trees[0]}" query --noshow_progress "kind('(cc_binary|cc_test|wheel) rule', set(${targets[*]}))" 2>/dev/null | sort)
 
-echo "$compared programs compared, $different different"
+echo "$compared outputs compared, $different different"
 ((compared > 0 && different == 0))
