@@ -80,6 +80,8 @@ TEST(StrategiesAnswerTest, PredictsOverALinkThatNobodyHas) {
   EXPECT_THAT(text, HasSubstr("without synchronisation 100 ms"));
   EXPECT_THAT(text, ::testing::ContainsRegex("overlap@gloo +101 "));
   EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +103 "));
+  // What is exposed, no less than the floor of any schedule, and how much longer than the fastest.
+  EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +103 +[0-9.]+ to [0-9.]+ +3 +1[0-9.]+ +\\+2.0\n"));
   EXPECT_LT(text.find("overlap@gloo"), text.find("flat@gloo"));
   EXPECT_THAT(text, HasSubstr("Fastest: overlap@gloo."));
   EXPECT_THAT(text, Not(HasSubstr("rank's processors")));

@@ -367,5 +367,17 @@ TEST(SummarizeTest, TheScreenSaysInOneLineWhatIsUndecided) {
               HasSubstr("\nUndecided in 1 of 1 settings. This tells two rows apart:\n  "));
 }
 
+// The floor is a row, but no strategy that could be right.
+TEST(SummarizeTest, TheScreenCountsChecksWithoutTheFloor) {
+  const std::string dir = FreshTestDir("checks");
+  for (int64_t rank = 0; rank < 2; ++rank)
+    WriteLines(dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl",
+               {DdpRecord("none", rank, Repeat(60 * kMs, 24)), DdpRecord("core", rank, Repeat(80 * kMs, 24)),
+                DdpRecord("zero1", rank, Repeat(90 * kMs, 24))});
+  const std::string screen = RunWith({dir, "--format=screen"}).out;
+  EXPECT_THAT(screen, HasSubstr("\nchecks      2 of 2 rows equal a single process"));
+  EXPECT_THAT(screen, ContainsRegex("\nflags .* of 3 rows"));
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -70,6 +70,7 @@ ConvergenceOptions::ConvergenceOptions() {
 
 void ConvergenceOptions::AddTo(FlagTable& flags) {
   training.AddLearningTo(flags);
+  flags.BeginGroup("Schedule");
   flags.Add("lr_schedule", &lr_schedule, LearningRateSchedules(),
             "How the learning rate changes. warmup: it grows in the first STEPS. cosine: it then falls "
             "until the last step, to min=SHARE of --learning_rate, else to 0.");

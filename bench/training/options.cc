@@ -206,9 +206,8 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
       "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by "
       "estimate; of --model launches each that fits in processes of its own, without --verify, --repeats "
       "times (by default 3) in turn; fails if one takes more. All resident pages of a rank's process count, "
-      "those of code and libraries too, which are 20 to 30 MiB before it trains, or about 180 MiB with "
-      "CUDA's "
-      "libraries. Memory that ranks share counts for each of them.");
+      "those of code and libraries too, which are 20 to 30 MiB before it trains, or about 180 MiB with the "
+      "libraries of CUDA. Memory that ranks share counts for each of them.");
   flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "

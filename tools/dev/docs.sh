@@ -88,7 +88,6 @@ predicted() {  # predicted DIRECTORY CALIBRATION [SECOND_RUN]: every step that c
   (cd "$scratch" && "$programs/summarize" "${3-$1}" --format=json </dev/null) >"$scratch/second_run.json"
   (cd "$scratch" && "$programs/summarize" "$1" --calibration="$2" --format=json </dev/null) |
     jq --raw-output --slurpfile second "$scratch/second_run.json" --argjson has_second "$has_second" '
-    def rounded($digits): if . == null then "" else . * pow(10; $digits) | round / pow(10; $digits) end;
     def rows: .tables[] | select(.name == "ddp") | .columns as $columns | .rows[]
       | [$columns, .] | transpose | map({key: .[0], value: .[1]}) | from_entries;
     def name: [.model_size, .batch_size, .seq_len // empty | tostring] | join(", ");
@@ -96,16 +95,25 @@ predicted() {  # predicted DIRECTORY CALIBRATION [SECOND_RUN]: every step that c
     rows | select(.["predicted (s)"] != null) | .["step (s)"] as $step
     | (if $has_second == 1 then $steps["\(name) \(.variant)"] | if . then (. / $step - 1) * 100 else . end
       else .["second run (%)"] end) as $again
-    | "| \(name) | \(.variant) | \($step * 1000 | rounded(1)) | \(.["predicted (s)"] * 1000 | rounded(1)) "
-      + "| \(.["error (%)"] | rounded(1)) | \($again | rounded(1)) "
-      + "| \(.["cost error (%)"] | rounded(0)) | \(if .explained == "yes" then "" else .explained end) |"
+    | [name, .variant, $step * 1000, .["predicted (s)"] * 1000, .["error (%)"], $again, .["cost error (%)"],
+      if .explained == "yes" then "" else .explained end] | @tsv
     ' >"$scratch/predictions"
-  awk -F '|' '{ print $6 }' "$scratch/predictions" | sizes 'Errors of predictions'
-  awk -F '|' '$7 != "  " { print $7 }' "$scratch/predictions" | sizes 'Of second runs'
-  echo
-  echo '| model, batch, sequence | variant | step (ms) | predicted (ms) | error (%) | second run (%) | error of cost (%) | |'
-  echo '|:--|:--|--:|--:|--:|--:|--:|:--|'
-  cat "$scratch/predictions"
+  cut --fields=5 "$scratch/predictions" | sizes 'Errors of predictions'
+  cut --fields=6 "$scratch/predictions" | sed '/^$/d' | sizes 'Of second runs'
+  # With one setting, that is said above the table.
+  awk -F '\t' '
+    function of(format, value) { return value == "" ? "" : sprintf(format, value) }
+    { setting[$1]; name[NR] = $1
+      row[NR] = $2 " | " of("%.1f", $3) " | " of("%.1f", $4) " | " of("%+.1f", $5) " | " of("%+.1f", $6) \
+        " | " of("%+.0f", $7) " | " $8 " |" }
+    END {
+      if (length(setting) == 1) print "All rows: model and batch " name[1] "."
+      print ""
+      print "| " (length(setting) > 1 ? "setting | " : "") \
+        "variant | step (ms) | predicted | error (%) | second run (%) | cost (%) | |"
+      print "|" (length(setting) > 1 ? ":--|" : "") ":--|--:|--:|--:|--:|--:|:--|"
+      for (i = 1; i <= NR; ++i) print "| " (length(setting) > 1 ? name[i] " | " : "") row[i]
+    }' "$scratch/predictions"
 }
 
 what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside their predictions

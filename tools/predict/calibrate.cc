@@ -104,9 +104,8 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
     if (record->run_id == any.run_id && record->provenance.host == any.provenance.host)
       on_host.insert(record->rank);
   }
-  const double cpus = static_cast<double>(any.provenance.cpu_count);
-  // What more threads than processors computed has been slowed down already.
-  calibration.processors = {std::max(threads, cpus / static_cast<double>(on_host.size())), threads};
+  calibration.processors = MeasuredProcessors(static_cast<double>(any.provenance.cpu_count),
+                                              static_cast<double>(on_host.size()), threads);
   reader.Complete(&calibration);
   return calibration;
 }

@@ -39,6 +39,14 @@ struct RankProcessors {
   double crowding() const { return std::max(1.0, computing / available); }
 };
 
+// Of ranks that were measured side by side. Where they had more threads than processors, their computation
+// was measured slowed down: it must not be slowed down again.
+inline RankProcessors MeasuredProcessors(double processors_of_host, double ranks_on_host,
+                                         double threads_of_rank) {
+  return {.available = std::max(threads_of_rank, processors_of_host / ranks_on_host),
+          .computing = threads_of_rank};
+}
+
 // When things happen, in seconds after the last rank has begun.
 struct Replayed {
   double end = 0;                        // all ranks have done all actions

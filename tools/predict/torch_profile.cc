@@ -269,10 +269,8 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
       .plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = std::move(buckets)},
       .parameter_bytes = bytes,
       .world_size = place.world_size,
-      .calibration = {.link = link,
-                      // What more threads than cores computed has been slowed down already.
-                      .processors = {.available = std::max(threads, cores / on_host), .computing = threads},
-                      .log_error = kLogError}};
+      .calibration = {
+          .link = link, .processors = MeasuredProcessors(cores, on_host, threads), .log_error = kLogError}};
   for (const std::vector<TorchStep>& steps : launch.ranks) {
     const std::vector<double> passes = PassesOf(steps);
     Require(!passes.empty(), "no steps of mode \"none\"");

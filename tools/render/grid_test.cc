@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "bench/records/record.h"
 #include "tools/tables/test_tables.h"
 
@@ -33,6 +35,33 @@ TEST(GridTest, BaselinesOfTwoCellsNeedNoMoreThanTheirBackend) {
   EXPECT_THAT(HeadsOf({{AtPlace("core", 1, 64, 1), AtPlace("naive", 1, 64, 2)},
                        {AtPlace("core", 2, 64, 1), AtPlace("naive", 2, 64, 2)}}),
               ElementsAre("", "gloo", "gloo"));
+}
+
+// With a batch of 1 zero1 is fastest, with a batch of 2 core is.
+TEST(GridTest, StarsBestRowsAndFloorsBelongToTheirSetting) {
+  const auto group = [](int64_t batch_size, double floor_ms, double zero1_ms) {
+    const Change at = [batch_size](bench::Record& record) { record.config.Set("batch_size", batch_size); };
+    return Group{Steady("none", Wobble(floor_ms, 24, 0), at), Steady("core", Wobble(100, 24, 1), at),
+                 Steady("naive", Wobble(150, 24, 2), at), Steady("zero1", Wobble(zero1_ms, 24, 3), at)};
+  };
+  const Tabled t({group(1, 60, 80), group(2, 70, 120)});
+  const Grid grid = GridOf(ChoicesOf(t.cells), 1);
+  std::map<std::string, std::vector<std::string>> rows;
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& row : grid.rows) {
+    names.push_back(row[0]);
+    rows[row[0]] = {row.begin() + 1, row.end()};
+  }
+  EXPECT_THAT(names, ElementsAre("", "core", "zero1", "naive", "floor (no sync)", "baseline's cost",
+                                 "best row's step", "best row's cost"));
+  EXPECT_EQ(grid.num_last, 4u);
+  using ::testing::ContainsRegex;
+  EXPECT_THAT(rows["core"], ElementsAre(ContainsRegex("^[19][0-9.]+ ms$"), ContainsRegex("^[19].* ms [*]$")));
+  EXPECT_THAT(rows["zero1"], ElementsAre(ContainsRegex("^-.*\\] [*]$"), ContainsRegex("^\\+.*\\]$")));
+  EXPECT_THAT(rows["floor (no sync)"], ElementsAre(ContainsRegex("^(59|60)"), ContainsRegex("^(69|70)")));
+  EXPECT_THAT(rows["baseline's cost"], ElementsAre("38 to 42 ms", "28 to 32 ms"));
+  EXPECT_THAT(rows["best row's step"], ElementsAre(ContainsRegex("^(79|80)"), ContainsRegex("^(99|100)")));
+  EXPECT_THAT(rows["best row's cost"], ElementsAre("19.5 to 20.6 ms", "28 to 32 ms"));
 }
 
 Lines LinesOf(const Grid& grid) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/tables/answers.h"
@@ -113,9 +114,14 @@ void AddPanels(std::vector<RowChart> charts, Figure* figure) {
   }
 }
 
-ChartRow CostRow(const Row& row, double scale, const std::string& unit) {
+// All rows of a run have as many decimals as its longest cost needs.
+ChartRow CostRow(const Row& row, double longest_s, double scale, const std::string& unit) {
   const Estimate cost = Scaled(row.cost.total, scale);
-  const auto text = [&](double value) { return Readable(value, 3); };
+  const double longest = scale * longest_s;
+  const int decimals = longest >= 100 ? 0 : longest >= 10 ? 1 : 2;
+  const auto text = [&](double value) {
+    return std::string(absl::StripPrefix(Signed(value, decimals), "+"));
+  };
   ChartRow chart_row{.name = row.label(),
                      .value = Join(text(cost.value), " ", unit, " [", text(cost.interval.low), ", ",
                                    text(cost.interval.high), "]"),
@@ -259,7 +265,7 @@ Figure CostFigure(const std::vector<Cell>& cells) {
       for (const Cell& cell : run.cells) {
         std::string heading = is_one ? "" : cell.name;
         for (const Row* row : RowsWithCost(cell, backend)) {
-          chart.rows.push_back(CostRow(*row, scale, unit));
+          chart.rows.push_back(CostRow(*row, longest_s, scale, unit));
           std::swap(chart.rows.back().heading, heading);
         }
         if (const Row* const base = BaseOf(cell, backend); base != nullptr) {

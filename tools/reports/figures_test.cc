@@ -60,10 +60,13 @@ TEST(CostFigureTest, CutsTheFloorAwayAndShowsThePartsOfTheRest) {
   EXPECT_THAT(TextsOf(WithClass(figure, "name")), ElementsAre("core", "naive"));
   EXPECT_THAT(TextsOf(WithClass(figure, "value")),
               ElementsAre(::testing::ContainsRegex("^(39|40)\\.[0-9] ms \\[3.*, 4"), StartsWith("60.")));
+  EXPECT_THAT(
+      TextsOf(WithClass(figure, "value")),
+      ::testing::Each(::testing::ContainsRegex("^[0-9]+[.][0-9] ms \\[[0-9]+[.][0-9], [0-9]+[.][0-9]\\]$")));
   // The mark lies where the parts end.
   const std::vector<XmlElement> marks = WithClass(figure, "mark");
   ASSERT_THAT(marks, SizeIs(2));
-  EXPECT_THAT(marks[0].tip, StartsWith("core@gloo: step 110 ms, cost "));
+  EXPECT_THAT(marks[0].tip, StartsWith("core@gloo: step 110.3 ms, cost 40.1 ms ["));
   for (const auto& [style, count] : {std::pair{"exposed", 2}, {"tax", 2}, {"own", 2}, {"rest", 2}})
     EXPECT_GE(WithClass(figure, style).size(), 1u) << style;
   EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("core costs ")));
@@ -80,6 +83,17 @@ TEST(CostFigureTest, BackendsStandSideBySideOnOneScale) {
   }
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_NEAR(waits[0] / waits[1], 2, 0.02);
+}
+
+TEST(CostFigureTest, ShortCostsHaveAsManyDecimalsAsTheLongest) {
+  std::vector<Record> records;
+  AddVariant("none", "none", 60, 0, &records);
+  AddVariant("core", "gloo", 60, 5, &records);
+  AddVariant("naive", "gloo", 60, 150, &records);
+  const std::vector<XmlElement> figure = FigureOf("report_decimals", records, "figure-cost");
+  EXPECT_THAT(TextsOf(WithClass(figure, "value")),
+              ElementsAre(::testing::ContainsRegex("^[456] ms \\[[0-9], [0-9]\\]$"),
+                          ::testing::ContainsRegex("^1[45][0-9] ms \\[1[0-9]+, 1[0-9]+\\]$")));
 }
 
 TEST(CostFigureTest, TimeThatIsSavedLiesLeftOfZero) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tools/records/test_records.h"
+#include "tools/reports/test_xml.h"
 
 namespace gradsync::tools {
 namespace {
@@ -38,6 +39,27 @@ TEST(WinnersMapTest, ShowsWhoWinsWhere) {
   EXPECT_NE(svg.find("'Predicted fastest: core in 25 %, zero1 in 25 % of the places; undecided in 50 %'"),
             std::string::npos);
   EXPECT_NE(svg.find("undecided: intervals overlap"), std::string::npos);
+}
+
+// Fast links lie to the right, and many tokens above.
+TEST(WinnersMapTest, PlacesLieWhereTheirAxesSay) {
+  const std::string path = FreshTestDir("places") + "/map.svg";
+  const auto winner = [](double gbit, double tokens) -> std::optional<size_t> {
+    if (tokens < 10) return std::nullopt;
+    return gbit > 4.47 ? 0 : 1;
+  };
+  WriteWinnersMap(path, {"core", "zero1"}, {{"tokens", 1, 100, winner, {}}});
+  const std::vector<XmlElement> elements = ParseXml(ReadTestFile(path));
+  size_t num_places = 0;
+  const double middle_x = 210, middle_y = 138;  // where 4.47 Gbit/s and 10 tokens are
+  for (const XmlElement& place : elements) {
+    if (place.name != "rect" || place.tip.empty()) continue;
+    ++num_places;
+    const bool is_low = place.HasClass("open"), is_fast = place.HasClass("c-1");
+    EXPECT_EQ(place.Number("y") > middle_y - 1, is_low) << place.tip;
+    EXPECT_EQ(!is_low && place.Number("x") > middle_x - 1, is_fast) << place.tip;
+  }
+  EXPECT_EQ(num_places, 160u);
 }
 
 TEST(WinnersMapTest, NamesWhatWasFastestWhereItWasMeasuredAlone) {

@@ -157,7 +157,8 @@ struct LearningView {
 
 enum Section { kHeadline = 1, kDetails };
 
-std::vector<Field<LearningView>> FieldsOfTable() {
+std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
+  const int if_reached = is_reached ? kHeadline : kDetails;
   using View = LearningView;
   const auto of_row = [](auto member) {
     return [member](const View& view) { return std::invoke(member, view.row); };
@@ -174,9 +175,9 @@ std::vector<Field<LearningView>> FieldsOfTable() {
        [](const View& view) { return view.row.final_bits.value; }},
       {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
        [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
-      {{.name = "time (s)", .digits = 3, .section = kHeadline},
+      {{.name = "time (s)", .digits = 3, .section = if_reached},
        [](const View& view) { return view.row.steps_to_reach * view.row.step_s; }},
-      {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
+      {{.name = "sent (MB)", .digits = 3, .section = if_reached},
        [](const View& view) { return view.row.steps_to_reach * view.row.bytes_per_step / kMega; }},
       {{.name = "settings", .section = kHeadline, .said_once = true},
        [](const View& view) -> std::string {
@@ -209,7 +210,7 @@ std::vector<Field<LearningView>> FieldsOfTable() {
         {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = kDetails, .said_once = true},
          [name](const View& view) { return ConfigNumber(*view.row.measured, name); }});
   }
-  fields.push_back({{.name = "world_size", .section = kHeadline, .said_once = true},
+  fields.push_back({{.name = "world_size", .header = "ranks", .section = kHeadline, .said_once = true},
                     [](const View& view) { return view.row.measured->world_size(); }});
   fields.push_back({{.name = "run", .section = kDetails, .said_once = true},
                     [](const View& view) { return view.row.measured->record.run_id; }});
@@ -290,7 +291,13 @@ void AddTuningTable(const std::vector<LearningCell>& cells, std::vector<Table>* 
 
 void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
   if (cells.empty()) return;
-  TableOf<LearningView> table("convergence", "Convergence", FieldsOfTable());
+  // The baseline's time to its own loss is a detail if no other row reaches that loss.
+  const bool is_reached = std::ranges::any_of(cells, [](const LearningCell& cell) {
+    return cell.rows.size() == 1 || std::ranges::any_of(cell.rows, [&](const LearningRow& row) {
+             return !std::isnan(row.steps_to_reach) && &row != &cell.rows[cell.baseline];
+           });
+  });
+  TableOf<LearningView> table("convergence", "Convergence", FieldsOfTable(is_reached));
   for (const LearningCell& cell : cells) {
     for (const LearningRow& row : cell.rows) {
       table.Add({cell, row});
@@ -303,10 +310,14 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
       "entropy of single bytes; xz_bits is what xz needs for the held-out text behind the training text. "
       "delta: against ",
       kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
-  table.AddNote(Join(
-      "time, sent: until every seed has reached the last loss of ", kLossBaseline,
-      " within 0.1 %; empty if one does not. time: so many steps times the row's median step. sent: by each "
-      "rank, as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector)."));
+  table.AddNote(
+      is_reached
+          ? Join("time, sent: until every seed has reached the last loss of ", kLossBaseline,
+                 " within 0.1 %; empty if one does not. time: so many steps times the row's median step. "
+                 "sent: by each rank, as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times "
+                 "the vector).")
+          : Join("No other row reaches the last loss of ", kLossBaseline,
+                 " within 0.1 % with every seed, so only `--details` shows time and sent."));
   table.SetSectionTitle(kDetails, Join("steps: until every seed has reached that loss; own_work: what the "
                                        "strategy itself computes in each step; step_vs_bf16: how much longer "
                                        "a step is than that of ",

@@ -101,6 +101,19 @@ TEST(ConvergenceTest, TheBaselineAloneIsComparedWithNothing) {
   EXPECT_THAT(learnt.table().findings(), ::testing::IsEmpty());
 }
 
+TEST(ConvergenceTest, TimeIsADetailIfOnlyTheBaselineReachesItsLoss) {
+  Group alone, equal = WorseGroup();
+  AddTrials("naive", {0, 0, 0, 0, 0}, 10, &alone);
+  AddTrials("core", {0, 0, 0, 0, 0}, 10, &equal);
+  const auto section_of_time = [](const Group& group) {
+    const Learnt learnt({group});
+    return learnt.table().columns()[ColumnOf(learnt.table(), "time (s)")].section;
+  };
+  EXPECT_EQ(section_of_time(WorseGroup()), 2);
+  EXPECT_EQ(section_of_time(equal), 1);
+  EXPECT_EQ(section_of_time(alone), 1);
+}
+
 TEST(ConvergenceTest, TwoSeedsAreTooFew) {
   for (const size_t num_seeds : {2u, 3u}) {
     Group group;

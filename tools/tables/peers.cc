@@ -167,9 +167,9 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   for (const Pair& pair : pairs) table.Add(pair);
   if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
-      "costs differ by: what synchronisation costs in gradsync less what it costs in PyTorch, in the same "
+      "costs differ by: what synchronisation costs in gradsync, less what it costs in PyTorch, in the same "
       "rounds. A cost (`--details` shows both) is how much longer a step is than one of the same framework "
-      "without synchronisation. ratio of steps: below 1 gradsync is faster; that of `none` compares the "
+      "without synchronisation. ratio of steps: below 1 gradsync is faster. The ratio of `none` compares the "
       "engines alone. In brackets: 95 % CI; all of a column hold at once.");
   table.SetSectionTitle(kDetails,
                         "Costs, steps, memory at the peak of the timed steps, verification, and the run");

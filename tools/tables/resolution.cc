@@ -161,8 +161,8 @@ void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tab
   if (table.num_rows() == 0) return;
   table.AddNote(
       "Each interval is of successive rounds of one launch: as many as fit into so many minutes, in whole "
-      "blocks of ten rounds or more. The intervals of all variants hold at once. half-width: the mean of "
-      "these intervals'. * extrapolated from the longest launch: it narrows with the root of the rounds.");
+      "blocks of ten rounds or more. The intervals of all variants hold at once. half-width: half of their "
+      "mean width. * extrapolated from the longest launch: widths fall with the root of the rounds.");
   tables->push_back(std::move(table));
 }
 

@@ -218,15 +218,15 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
   Table& last = (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)];  // of those for people
   last.AddNote(
-      "step: 20 % trimmed mean of the row alone. delta and sync_cost: 20 % trimmed means of differences to "
-      "the steps of the baseline over the same backend, and of the floor, in the same round, so they may "
-      "differ from the difference of two steps; where `covariate` is not 0, less so many times the "
-      "difference of forward. In brackets: simultaneous 95 % CI, of all deltas of a cell, and of all its "
-      "costs. Bold: may be fastest.");
+      "step: 20 % trimmed mean of the row alone. delta: how much longer a step is than the baseline's over "
+      "the same backend. sync_cost: how much longer than the floor's. Both are 20 % trimmed means over "
+      "rounds, so they may differ from the difference of two steps. Where `covariate` (`--details`) is not "
+      "0, they are corrected by forward. In brackets: 95 % CI, which hold for all deltas of a cell at once, "
+      "and for all its costs. Bold: may be fastest.");
   if (std::ranges::any_of(all, &Cell::has_own_launches))
     last.AddNote(
-        "Rows that had launches of their own are compared unpaired: by the trimmed means of their steps, "
-        "which vary from launch to launch.");
+        "Rows that had launches of their own are not paired by round: the trimmed means of their launches "
+        "are compared.");
 }
 
 }  // namespace gradsync::tools
