@@ -23,8 +23,8 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// When the caller waits for a collective. kAtOnce: before it does anything else. Its own thread may then run
-// the collective, so that no other has to be woken.
+// When the caller waits for a collective, the same on all ranks. kAtOnce: before it does anything else. Its
+// own thread may then run the collective, so that no other has to be woken.
 enum class Waits { kLater, kAtOnce };
 
 // When a collective moved data, on the clock of Now(): from the moment a communication thread or stream took

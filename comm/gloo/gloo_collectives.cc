@@ -15,7 +15,7 @@ namespace {
 
 // A slot is the sequence number, what the collective is, and the stream's number. Because the middle part
 // differs between different collectives, ranks that disagree do not take each other's messages for their own.
-enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3 };
+enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3, kShort = 4 };
 
 uint64_t BaseSlot(const Request& request) {
   const Signature signature(request);
@@ -119,6 +119,13 @@ void AllReduceDirect(const Call& call) {
                                                : received + bytes * static_cast<size_t>(rank));
   }
   call.Reduce(vectors, call.output(), bytes);
+}
+
+// Those that run one at a time, because their callers wait.
+void AllReduceShort(const Call& call) {
+  const std::vector<std::byte*> vectors =
+      call.mesh.short_messages()->Exchange(call.slot + kShort, call.output(), call.output_bytes());
+  call.Reduce(vectors, call.output(), call.output_bytes());
 }
 
 // Segments small enough that what arrives from all ranks together stays within bounds, and that a slow link
@@ -323,10 +330,10 @@ void Gather(const Call& call) {
 
 // gloo's options for elements of any size.
 struct AllReduceOptions : gloo::AllreduceOptions {
-  AllReduceOptions(GlooMesh& mesh, const model::Tensor& tensor) : AllreduceOptions(mesh.context()) {
+  AllReduceOptions(GlooMesh& mesh, const model::Tensor& tensor) : AllreduceOptions(mesh.context(0, 1)) {
     impl_.elements = static_cast<size_t>(tensor.numel());
     impl_.elementSize = SizeOf(tensor.dtype());
-    impl_.out.push_back(mesh.context()->createUnboundBuffer(tensor.raw_data(), tensor.nbytes()));
+    impl_.out.push_back(mesh.context(0, 1)->createUnboundBuffer(tensor.raw_data(), tensor.nbytes()));
   }
 };
 
@@ -340,13 +347,19 @@ std::byte* Scratch::Get(size_t bytes) {
 
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch) {
   const Call call{mesh, request, tuning, scratch, BaseSlot(request)};
-  if (request.collective == Collective::kBarrier) return mesh.WaitForOthers(call.slot);
+  const bool is_short = mesh.short_messages() != nullptr && request.waits == Waits::kAtOnce &&
+                        static_cast<size_t>(request.bytes()) <= ShortMessages::kMaxBytes;
+  if (request.collective == Collective::kBarrier) {
+    if (!is_short) return mesh.WaitForOthers(call.slot);
+    mesh.short_messages()->Exchange(call.slot + kShort, nullptr, 0);
+    return;
+  }
   if (request.bytes() == 0) return;
   switch (request.collective) {
     case Collective::kAllReduce:
-      return call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) <= tuning.direct_bytes
-                 ? AllReduceDirect(call)
-                 : AllReduceInParts(call);
+      if (call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) > tuning.direct_bytes)
+        return AllReduceInParts(call);
+      return is_short ? AllReduceShort(call) : AllReduceDirect(call);
     case Collective::kReduceScatter:
       return ReduceScatter(call);
     case Collective::kAllGather:

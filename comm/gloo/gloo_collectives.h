@@ -11,12 +11,14 @@
 // The collectives' algorithms, over the messages of a GlooMesh.
 //
 // A short vector goes whole from every rank to every other, and each rank reduces all of them: one message's
-// delay. A long one is cut into a part per rank; a rank gets its part from all others, reduces it and sends
-// the result to all others. Parts go in segments, so that one segment is reduced while the next one arrives
-// and the last one leaves. Every byte crosses the network as often as in a ring (Patarasuk and Yuan, 2009: 2
-// (size - 1) / size times for an all-reduce), but in two steps where a ring takes 2 (size - 1).
+// delay. If its caller waits at once and ranks are few, it is one of ShortMessages. A long one is cut into a
+// part per rank; a rank gets its part from all others, reduces it and sends the result to all others. Parts
+// go in segments, so that one segment is reduced while the next one arrives and the last one leaves. Every
+// byte crosses the network as often as in a ring (Patarasuk and Yuan, 2009: 2 (size - 1) / size times for an
+// all-reduce), but in two steps where a ring takes 2 (size - 1).
 //
-// A barrier and a broadcast take as many steps as the number of ranks has binary digits.
+// A barrier and a broadcast take as many steps as the number of ranks has binary digits. Few ranks meet by
+// one short message to each other rank.
 //
 // Either way all ranks' elements are reduced at once, in rank order and rounded once
 // (comm/queue/reduction.h), so a result does not depend on lengths or segments, and is bitwise the same on

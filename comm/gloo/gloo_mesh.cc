@@ -6,12 +6,17 @@
 #include <net/if_arp.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
 #include <fstream>
+#include <stop_token>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "comm/process_group.h"
 #include "comm/processes/random.h"
+#include "comm/queue/chunks.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
 #include "model/error.h"
@@ -41,11 +46,10 @@ void ThrowIfAborted(bool completed) {
   const std::string rank = peer == kSomebody ? kAnotherRank : Join("rank ", peer);
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
-  if (says("Timed out waiting")) {
+  if (says("Timed out waiting") || says("Read timeout") || says("Write timeout")) {
     throw PeerError(
         peer, Join(rank, " made no progress for ", Seconds(timeout), ", or issues different collectives"));
   }
-  if (says("Connect timeout")) throw PeerError(peer, Join(rank, " made no progress for ", Seconds(timeout)));
   // This rank's own lack.
   if (says(ErrorText(EMFILE).c_str())) throw PeerError(kNobody, WithoutPlace(what));
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe") || says("Connection refused"))
@@ -162,29 +166,24 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
-    // gloo waits five times this long for a connection.
-    const milliseconds patience = std::max(timeout / 5, milliseconds(1));
-    for (int i = 0; i < 2; ++i) {
-      Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, patience)); });
+    for (int i = 0; i < (size_ <= ShortMessages::kMaxRanks ? 4 : 2); ++i) {
+      Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
     }
     // A nonce for the others' proofs, and where this rank waits for them.
     const std::string nonce = RandomHex();
     std::vector<std::string> own;
     for (int peer = 0; peer < size_; ++peer) {
-      own.push_back(nonce + contexts_[0]->AddressFor(peer) + contexts_[1]->AddressFor(peer));
+      std::string& note = own.emplace_back(nonce);
+      for (const auto& context : contexts_) note += context->AddressFor(peer);
     }
     const std::vector<std::string> notes = rendezvous.Exchange(own);
-    const size_t address_bytes = (own[static_cast<size_t>(others_[0])].size() - nonce.size()) / 2;
-    for (size_t i = 0; i < contexts_.size(); ++i) {
-      for (int peer = 0; peer < size_; ++peer) {
-        if (peer == rank_) continue;
-        const std::string& note = notes[static_cast<size_t>(peer)];
-        Guarded(NameOf(peer), timeout, [&] {
-          contexts_[i]->Connect(peer, note.substr(nonce.size() + i * address_bytes, address_bytes));
-        });
-      }
+    Connect(notes, nonce.size());
+    Prove(world.job_secret, notes, nonce, Kind::kAny);
+    if (size_ <= ShortMessages::kMaxRanks) {
+      Prove(world.job_secret, notes, nonce, Kind::kShort);
+      short_messages_ = std::make_unique<ShortMessages>(*this);
     }
-    Prove(world.job_secret, notes, nonce);
+    WaitForOthers(kConnectedSlot);
   } catch (const CollectiveError&) {
     throw;
   } catch (const InvalidInput&) {
@@ -196,12 +195,43 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   }
 }
 
+void GlooMesh::Connect(const std::vector<std::string>& notes, size_t nonce_bytes) {
+  // gloo waits for a connection five times as long as for a message.
+  std::atomic<bool> is_late = false;
+  const std::jthread watch([&](const std::stop_token& is_done) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, is_done, timeout_, [] { return false; });
+    if (is_done.stop_requested()) return;
+    is_late = true;
+    for (const auto& context : contexts_) context->closeConnections();
+  });
+  for (size_t i = 0; i < contexts_.size(); ++i) {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      const std::string& note = notes[static_cast<size_t>(peer)];
+      const size_t address_bytes = (note.size() - nonce_bytes) / contexts_.size();
+      try {
+        Guarded(NameOf(peer), timeout_, [&] {
+          contexts_[i]->Connect(peer, note.substr(nonce_bytes + i * address_bytes, address_bytes));
+        });
+      } catch (const std::exception&) {
+        if (!is_late) throw;
+      }
+      if (is_late) {
+        throw PeerError(NameOf(peer),
+                        Join("rank ", NameOf(peer), " made no progress for ", Seconds(timeout_)));
+      }
+    }
+  }
+}
+
 // Each connection is proven in the direction that carries messages. When all ranks have come to the barrier,
 // all have been convinced: what a stranger in the place of one received was the proof alone.
 void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
-                     const std::string& nonce) {
+                     const std::string& nonce, Kind kind) {
   const auto proof = [&](const std::string& nonce_of_receiver, int from) {
-    return Mac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from));
+    return Mac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from, " ", static_cast<int>(kind)));
   };
   std::vector<std::string> sent;
   std::vector<std::string> received(others_.size(), proof("", rank_));
@@ -212,8 +242,8 @@ void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& 
   }
   for (size_t i = 0; i < others_.size(); ++i) {
     const size_t bytes = sent[i].size();
-    incoming.emplace_back(*this, others_[i], kProofSlot, received[i].data(), bytes).Expect(0, bytes);
-    outgoing.emplace_back(*this, others_[i], kProofSlot, sent[i].data(), bytes).Send(0, bytes);
+    incoming.emplace_back(*this, others_[i], kProofSlot, received[i].data(), bytes, kind).Expect(0, bytes);
+    outgoing.emplace_back(*this, others_[i], kProofSlot, sent[i].data(), bytes, kind).Send(0, bytes);
   }
   for (size_t i = 0; i < others_.size(); ++i) {
     incoming[i].Wait();
@@ -221,7 +251,6 @@ void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& 
     throw PeerError(kNobody, Join("whoever connected as rank ", NameOf(others_[i]), " is not of this job"));
   }
   for (Outgoing& stream : outgoing) stream.Wait();
-  WaitForOthers(kConnectedSlot);
 }
 
 GlooMesh::~GlooMesh() = default;
@@ -247,7 +276,9 @@ void GlooMesh::WaitForOthers(uint64_t slot) {
   }
 }
 
-std::shared_ptr<gloo::Context> GlooMesh::context() const { return contexts_[0]; }
+std::shared_ptr<gloo::Context> GlooMesh::context(int from, int to, Kind kind) const {
+  return contexts_[(kind == Kind::kShort ? 2U : 0U) + (from < to ? 0U : 1U)];
+}
 
 void GlooMesh::Call(const std::function<void()>& action) const { Guarded(kSomebody, timeout_, action); }
 
@@ -269,8 +300,8 @@ void GlooMesh::Abort() noexcept {
   }
 }
 
-GlooMesh::Buffer GlooMesh::NewBuffer(int from, int to, void* data, size_t bytes) {
-  Buffer buffer(contexts_[from < to ? 0 : 1]->createUnboundBuffer(data, bytes).release(), Forget{this});
+GlooMesh::Buffer GlooMesh::NewBuffer(int from, int to, void* data, size_t bytes, Kind kind) {
+  Buffer buffer(context(from, to, kind)->createUnboundBuffer(data, bytes).release(), Forget{this});
   const std::lock_guard lock(mutex_);
   buffers_.insert(buffer.get());
   return buffer;
@@ -285,11 +316,12 @@ void GlooMesh::Forget::operator()(gloo::transport::UnboundBuffer* buffer) const 
 }
 
 // gloo only reads what it sends.
-Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes)
+Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes,
+                   GlooMesh::Kind kind)
     : mesh_(&mesh),
       peer_(peer),
       slot_(slot),
-      buffer_(mesh.NewBuffer(mesh.rank(), peer, const_cast<void*>(data), bytes)) {}
+      buffer_(mesh.NewBuffer(mesh.rank(), peer, const_cast<void*>(data), bytes, kind)) {}
 
 void Outgoing::Send(size_t offset_bytes, size_t bytes) {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(), [&] { buffer_->send(peer_, slot_, offset_bytes, bytes); });
@@ -303,8 +335,8 @@ void Outgoing::Wait() {
   }
 }
 
-Incoming::Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes)
-    : mesh_(&mesh), peer_(peer), slot_(slot), buffer_(mesh.NewBuffer(peer, mesh.rank(), data, bytes)) {}
+Incoming::Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes, GlooMesh::Kind kind)
+    : mesh_(&mesh), peer_(peer), slot_(slot), buffer_(mesh.NewBuffer(peer, mesh.rank(), data, bytes, kind)) {}
 
 void Incoming::Expect(size_t offset_bytes, size_t bytes) {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(), [&] { buffer_->recv(peer_, slot_, offset_bytes, bytes); });
@@ -313,6 +345,60 @@ void Incoming::Expect(size_t offset_bytes, size_t bytes) {
 void Incoming::Wait() {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(),
           [&] { ThrowIfAborted(buffer_->waitRecv(nullptr, mesh_->timeout())); });
+}
+
+ShortMessages::ShortMessages(GlooMesh& mesh) : mesh_(mesh), places_(mesh.others().size()) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const int peer = mesh.others()[i];
+    const auto pair_for = [&](int from, int to) {
+      return mesh.context(from, to, GlooMesh::Kind::kShort)->getPair(peer).get();
+    };
+    for (size_t turn = 0; turn < 2; ++turn) {
+      Place& place = places_[i][turn];
+      const int slot = static_cast<int>(turn);
+      place.outgoing = pair_for(mesh.rank(), peer)->createSendBuffer(slot, &sent_[turn], sizeof(sent_[turn]));
+      place.incoming =
+          pair_for(peer, mesh.rank())->createRecvBuffer(slot, &place.received, sizeof(place.received));
+    }
+  }
+}
+
+// gloo's thread may be in the midst of a message that nobody waits for.
+ShortMessages::~ShortMessages() { mesh_.Abort(); }
+
+std::vector<std::byte*> ShortMessages::Exchange(uint64_t slot, std::byte* data, size_t bytes) {
+  const size_t turn = num_turns_++ % 2;
+  Message& own = sent_[turn];
+  own.slot = slot;
+  CopyBytes(own.data.data(), data, bytes);
+  std::memcpy(own.data.data() + bytes, &slot, sizeof(slot));
+  const auto with_others = [&](const auto& action) {
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const int peer = mesh_.others()[i];
+      Guarded(mesh_.NameOf(peer), mesh_.timeout(), [&] { action(peer, places_[i][turn]); });
+    }
+  };
+  std::vector<std::byte*> all(static_cast<size_t>(mesh_.size()), data);
+  with_others([&](int, Place& place) { place.outgoing->send(0, 2 * sizeof(slot) + bytes); });
+  with_others(
+      [&](int peer, Place& place) { all[static_cast<size_t>(peer)] = Receive(peer, place, slot, bytes); });
+  with_others([](int, Place& place) { place.outgoing->waitSend(); });
+  return all;
+}
+
+std::byte* ShortMessages::Receive(int peer, Place& place, uint64_t slot, size_t bytes) const {
+  Message& message = place.received;
+  const auto is_here = [&] {
+    return message.slot == slot && std::memcmp(message.data.data() + bytes, &slot, sizeof(slot)) == 0;
+  };
+  try {
+    place.incoming->waitRecv();
+  } catch (const gloo::Exception&) {
+    // Of a peer that has left, gloo does not say that its message had arrived before.
+    if (!is_here()) throw;
+  }
+  if (is_here()) return message.data.data();
+  throw std::runtime_error(Join("rank ", mesh_.NameOf(peer), " is in another collective"));
 }
 
 }  // namespace gradsync::comm

@@ -2,10 +2,13 @@
 #define GRADSYNC_COMM_GLOO_GLOO_MESH_H_
 
 #include <gloo/context.h>
+#include <gloo/transport/buffer.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,13 +35,19 @@ struct BlockSigpipe : BlockSignals {
   }
 };
 
+class ShortMessages;
+
 // TCP connections between every two ranks.
 //
 // Each pair of ranks has two, one for each direction: gloo handles a socket under one lock, and its receiving
 // thread would spin on that lock while another thread sends. Messages carry a 64-bit slot. A message is sent
-// when its receiver has asked for that slot, so a message that is not wanted yet cannot block others.
+// when its receiver has asked for that slot, so a message that is not wanted yet cannot block others. Few
+// ranks have two more, for ShortMessages, before which gloo shrinks a connection's send buffer to their size.
 class GlooMesh {
  public:
+  // What a connection carries.
+  enum class Kind { kAny, kShort };
+
   // Connects to all ranks, and returns when they have connected too. If interface_or_address is empty, uses
   // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. The
   // first message of each connection proves to the peer that this rank knows the job's secret, and what only
@@ -62,10 +71,13 @@ class GlooMesh {
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
+  // Null if there are more than ShortMessages::kMaxRanks ranks.
+  ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // For gloo's own algorithms: connections that carry messages both ways, and a call into gloo, whose
-  // exceptions become PeerErrors that know no rank.
-  std::shared_ptr<gloo::Context> context() const;
+  // The connections that carry what these ranks send each other. gloo's own algorithms use those of
+  // context(0, 1) both ways.
+  std::shared_ptr<gloo::Context> context(int from, int to, Kind kind = Kind::kAny) const;
+  // A call into gloo, whose exceptions become PeerErrors that know no rank.
   void Call(const std::function<void()>& action) const;
 
   // Closes all connections: whoever waits for a message gets a PeerError, here and on the other ranks.
@@ -81,10 +93,12 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // `notes`: of all ranks, which begin with their nonces.
-  void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
+  // `notes`: of all ranks, which begin with `nonce_bytes` of a nonce.
+  void Connect(const std::vector<std::string>& notes, size_t nonce_bytes);
+  void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce,
+             Kind kind);
   // For messages between these ranks, of which this is one.
-  Buffer NewBuffer(int from, int to, void* data, size_t bytes);
+  Buffer NewBuffer(int from, int to, void* data, size_t bytes, Kind kind);
 
   const int rank_;
   const int size_;
@@ -92,9 +106,11 @@ class GlooMesh {
   const std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  std::vector<std::shared_ptr<Context>> contexts_;  // to higher ranks, to lower ranks
+  // To higher ranks, to lower ranks; then of short messages.
+  std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
+  std::unique_ptr<ShortMessages> short_messages_;
 };
 
 // Messages to one peer, all of one slot. They arrive in the order in which they were sent.
@@ -108,7 +124,8 @@ class GlooMesh {
 // notices, and Abort ends all waits of this rank.
 class Outgoing {
  public:
-  Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
+  Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes,
+           GlooMesh::Kind kind = GlooMesh::Kind::kAny);
   // Starts to send a part of `data`, which must not change until Wait. Throws PeerError, like all of these.
   void Send(size_t offset_bytes, size_t bytes);
   // Returns when all messages have been handed to the system.
@@ -125,7 +142,8 @@ class Outgoing {
 // Messages from one peer, all of one slot.
 class Incoming {
  public:
-  Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
+  Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes,
+           GlooMesh::Kind kind = GlooMesh::Kind::kAny);
   // The next message goes to this part of `data`, and is exactly that long.
   void Expect(size_t offset_bytes, size_t bytes);
   // Waits for the first expected message that has not been waited for.
@@ -136,6 +154,45 @@ class Incoming {
   int peer_;
   uint64_t slot_;
   GlooMesh::Buffer buffer_;
+};
+
+// Short messages from all ranks to all others. Each is one write, because its receiver has room for it in
+// advance. For collectives that run one at a time, in the order of issue.
+class ShortMessages {
+ public:
+  // More would meet faster in rounds, and should not pay for so many connections.
+  static constexpr int kMaxRanks = 8;
+  static constexpr size_t kMaxBytes = 4 << 10;
+
+  // Of a mesh whose connections are proven: from now on the other ranks may write.
+  explicit ShortMessages(GlooMesh& mesh);
+  ~ShortMessages();
+  ShortMessages(const ShortMessages&) = delete;
+  ShortMessages& operator=(const ShortMessages&) = delete;
+
+  // Sends `data` to all other ranks, and returns everyone's, by rank, until the next call. `slot` says which
+  // collective this is. Throws PeerError; std::runtime_error if another rank is in another collective.
+  std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
+
+ private:
+  struct Message {
+    uint64_t slot = 0;
+    std::array<std::byte, kMaxBytes + sizeof(slot)> data{};  // and the slot again
+  };
+  struct Place {
+    Message received;
+    std::unique_ptr<gloo::transport::Buffer> outgoing;
+    std::unique_ptr<gloo::transport::Buffer> incoming;
+  };
+
+  std::byte* Receive(int peer, Place& place, uint64_t slot, size_t bytes) const;
+
+  GlooMesh& mesh_;
+  // Used in turn. Who sends in one turn has read all of the turn before, so its receivers, who have sent in
+  // that one, have read all of the turn before that: its place is free.
+  std::array<Message, 2> sent_;
+  std::vector<std::array<Place, 2>> places_;  // of the other ranks
+  size_t num_turns_ = 0;
 };
 
 }  // namespace gradsync::comm

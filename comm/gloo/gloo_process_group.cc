@@ -76,7 +76,7 @@ class GlooProcessGroup : public QueueGroup {
 
   // Whether it takes less than to wake a communication thread.
   bool IsForCaller(const Request& request) const {
-    return request.waits == Waits::kAtOnce && gpu_ == nullptr && request.output.defined() &&
+    return request.waits == Waits::kAtOnce && gpu_ == nullptr &&
            static_cast<size_t>(request.bytes()) * (static_cast<size_t>(size()) - 1) <= tuning_.direct_bytes;
   }
 

@@ -1,6 +1,8 @@
 #include "comm/gloo/gloo_process_group.h"
 
+#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/device.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -16,6 +18,7 @@
 
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/network.h"
+#include "comm/rendezvous/protocol.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
@@ -258,6 +261,58 @@ TEST(GlooIdentityTest, EachConnectionProvesTheSecret) {
     EXPECT_THAT(error, HasSubstr("could not connect to the other ranks"));
 }
 
+// What rank 0 of two says when a rank 1 made by hand proves itself on so many of the two kinds of
+// connections.
+std::string ErrorWithProofs(size_t num_proven) {
+  const TemporaryDirectory directory;
+  return ErrorsOfRanks(2, [&](int rank) {
+    GroupOptions options = OptionsFor(rank, 2, directory);
+    options.timeout = std::chrono::seconds(5);
+    if (rank == 0) {
+      MakeGlooGroup(options, Cpu(), nullptr);
+      return;
+    }
+    const BlockSigpipe block_sigpipe;
+    Rendezvous rendezvous(options.world, std::chrono::seconds(30));
+    const auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+    std::vector<std::shared_ptr<gloo::transport::Context>> contexts;
+    std::string note(32, '0');
+    size_t address_bytes = 0;
+    for (int i = 0; i < 4; ++i) {
+      contexts.push_back(device->createContext(1, 2));
+      contexts.back()->setTimeout(options.timeout);
+      const std::vector<char> address = contexts.back()->createPair(0)->address().bytes();
+      note.append(address.begin(), address.end());
+      address_bytes = address.size();
+    }
+    const std::string theirs = rendezvous.Exchange({note})[0];
+    for (size_t i = 0; i < contexts.size(); ++i) {
+      const char* const address = theirs.data() + 32 + i * address_bytes;
+      contexts[i]->getPair(0)->connect({address, address + address_bytes});
+    }
+    std::vector<std::string> proofs;
+    for (size_t kind = 0; kind < 2; ++kind) {
+      const std::string proof =
+          Mac(options.world.job_secret, Join("gloo ", theirs.substr(0, 32), " 1 ", kind));
+      proofs.insert(proofs.end(), 2, kind < num_proven ? proof : std::string(proof.size(), '0'));
+    }
+    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
+    for (size_t i = 0; i < contexts.size(); ++i) {
+      buffers.push_back(contexts[i]->createUnboundBuffer(proofs[i].data(), proofs[i].size()));
+      const uint64_t slot = ~uint64_t{0};
+      i % 2 == 0 ? buffers[i]->recv(0, slot, 0, proofs[i].size())
+                 : buffers[i]->send(0, slot, 0, proofs[i].size());
+    }
+    ErrorOf<CollectiveError>([&] { rendezvous.Exchange({""}); });  // until rank 0 has gone
+  })[0];
+}
+
+TEST(GlooIdentityTest, EachKindOfConnectionProvesTheSecret) {
+  for (const size_t num_proven : {0, 1})
+    EXPECT_THAT(ErrorWithProofs(num_proven), HasSubstr("whoever connected as rank 1 is not of this job"));
+  EXPECT_THAT(ErrorWithProofs(2), HasSubstr("rank 1 made no progress for 5.0 s"));
+}
+
 // What rank 0 of two says when rank 1 tells that it is at this port of loopback, but never connects.
 std::string ErrorWithPeerAt(uint16_t port) {
   sockaddr_storage at{};
@@ -266,8 +321,8 @@ std::string ErrorWithPeerAt(uint16_t port) {
   ipv4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ipv4.sin_port = htons(port);
   const std::vector<char> address = gloo::transport::tcp::Address(at).bytes();
-  const std::string note = std::string(32, '0') + std::string(address.begin(), address.end()) +
-                           std::string(address.begin(), address.end());
+  std::string note(32, '0');
+  for (int i = 0; i < 4; ++i) note.append(address.begin(), address.end());
   const TemporaryDirectory directory;
   return ErrorsOfRanks(2, [&](int rank) {
     GroupOptions options = OptionsFor(rank, 2, directory);

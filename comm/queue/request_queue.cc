@@ -135,7 +135,7 @@ void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
   items_.pop_front();
   const int64_t place = num_taken_++;
   running_.insert(place);
-  if (item->signature().collective == Collective::kBarrier) {
+  if (item->signature().collective == Collective::kBarrier || item->request().waits == Waits::kAtOnce) {
     finished_.wait(lock, [&] { return *running_.begin() == place; });
   }
   lock.unlock();

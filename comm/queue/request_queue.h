@@ -58,8 +58,8 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Puts the request at the end, and numbers it unless it has a number. A barrier runs when all before it are
-  // done.
+  // Puts the request at the end, and numbers it unless it has a number. A barrier, and what its caller waits
+  // for at once, run when all before them are done.
   Work Issue(Request request);
   // Lets all unfinished and all later requests fail with this cause, if none has failed yet. The connections
   // are closed, so the other ranks fail too.

@@ -86,6 +86,26 @@ TEST_F(RequestQueueTest, TheOrderOfIssueIsKept) {
   EXPECT_EQ(sequences_, expected);
 }
 
+// Although another thread is free.
+TEST_F(RequestQueueTest, WhatIsWaitedForAtOnceRunsWhenAllBeforeItAreDone) {
+  RequestQueueOptions options = Options();
+  options.num_threads = 2;
+  std::atomic<int> num_done = 0;
+  options.run = [&](const Request& request, int) {
+    if (request.waits == Waits::kAtOnce) {
+      EXPECT_EQ(num_done, 1);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ++num_done;
+  };
+  RequestQueue queue(options);
+  Work before = queue.Issue(Later());
+  queue.Issue(AtOnce()).Wait();
+  EXPECT_EQ(num_done, 2);
+  before.Wait();
+}
+
 // What was left to the caller does not hold up what is issued behind it.
 TEST_F(RequestQueueTest, ACallerThatGoesOnIsNotWaitedFor) {
   RequestQueue queue(Options());
