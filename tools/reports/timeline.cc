@@ -15,12 +15,13 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 14, kMargin = 4;
+// Narrow, so that texts can be read on a phone.
+constexpr double kWidth = 540, kLeft = 64, kRight = 14, kTop = 14, kMargin = 4;
 constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
-                 kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kStripGap = 16, kTitleHeight = 24,
+                 kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kStripGap = 16, kTitleHeight = 42,
                  kAxisHeight = 40;
 constexpr double kSmallSize = 11;
-constexpr int kNumTicks = 8;
+constexpr int kNumTicks = 6;
 
 std::string Milliseconds(double us) { return Readable(us / 1e3, 3) + " ms"; }
 
@@ -87,6 +88,22 @@ std::string Traffic(const RankStep& step) {
   return Join(count, count == 1 ? " collective, " : " collectives, ", bench::ApproximateBytes(bytes));
 }
 
+// "step 355 ms, exposed 5.00 ms, hidden 97 %".
+std::string Totals(const Strip& strip) {
+  double computed_us = 0, averaged_us = 0;  // by the last rank
+  for (const auto& [rank, step] : strip.ranks) {
+    const Span* const waits = step.Phase("sync_exposed");
+    if (waits == nullptr) continue;
+    computed_us = std::max(computed_us, waits->begin_us);
+    averaged_us = std::max(averaged_us, waits->end_us);
+  }
+  const std::string step = "step " + Milliseconds(StepLengthUs(strip.ranks));
+  const std::optional<double> hidden = HiddenPercent(strip.ranks);
+  if (!hidden) return step;
+  return Join(step, ", exposed ", Milliseconds(averaged_us - computed_us), ", hidden ", Fixed(*hidden, 0),
+              " %");
+}
+
 // A phase, its class, that of the text on it, and its name there.
 constexpr const char* kPhaseStyles[][4] = {{"forward", "forward", "on-light", "forward"},
                                            {"backward", "backward", "on-dark", "backward"},
@@ -109,8 +126,8 @@ class Picture {
     svg_.Text("heading", kMargin, y + 15, "start", strip.strategy);
     svg_.Text("", kMargin + 12 + TextWidth(strip.strategy, 13), y + 15, "start",
               Traffic(strip.ranks.begin()->second));
+    svg_.Text("", kMargin, y + 32, "start", Totals(strip));
     y += kTitleHeight;
-    DrawTotals(strip, y);
     for (const auto& [rank, step] : strip.ranks) {
       const double lanes_y = y + kComputeHeight + kRowGap, queue_y = lanes_y + LanesHeight(step) + 1;
       svg_.Text("", kLeft - 10, y + 18, "end", Join("rank ", rank));
@@ -151,22 +168,6 @@ class Picture {
     }
     svg_.Text("", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
               "ms since the step began on its first rank");
-  }
-
-  void DrawTotals(const Strip& strip, double y) {
-    double computed_us = 0, averaged_us = 0;  // by the last rank
-    for (const auto& [rank, step] : strip.ranks) {
-      const Span* const waits = step.Phase("sync_exposed");
-      if (waits == nullptr) continue;
-      computed_us = std::max(computed_us, waits->begin_us);
-      averaged_us = std::max(averaged_us, waits->end_us);
-    }
-    const std::optional<double> hidden = HiddenPercent(strip.ranks);
-    const double x = kWidth - kMargin;
-    svg_.Text("title", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(strip.ranks)));
-    if (!hidden) return svg_.Text("", x, y + 32, "end", "no communication");
-    svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
-    svg_.Text("", x, y + 49, "end", "hidden " + Fixed(*hidden, 0) + " %");
   }
 
   void DrawPhases(const RankStep& step, double y) {

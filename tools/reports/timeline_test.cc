@@ -95,8 +95,7 @@ TEST_F(TimelineTest, ShowsWhatIsHiddenAndWhatIsExposed) {
   EXPECT_EQ(Count(svg, ">rank 1<"), 2);
   EXPECT_EQ(Count(svg, "1 collective, 1.00 MiB"), 2);
   // core: 150 us hidden and 5 us exposed on both ranks.
-  EXPECT_EQ(Count(svg, ">step 0.355 ms<"), 1);
-  EXPECT_EQ(Count(svg, ">hidden 97 %<"), 1);
+  EXPECT_EQ(Count(svg, ">step 0.355 ms, exposed 0.00500 ms, hidden 97 %<"), 1);
   EXPECT_EQ(Count(svg, "batch 2, sequence 8"), 2);
   EXPECT_EQ(
       TimelineFigure(trace, 2, 8).title,
