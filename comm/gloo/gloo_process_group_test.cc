@@ -274,6 +274,7 @@ std::string ErrorWithProofs(size_t num_proven) {
     }
     const BlockSigpipe block_sigpipe;
     Rendezvous rendezvous(options.world, std::chrono::seconds(30));
+    std::vector<std::string> proofs;  // until the device's thread has ended, which reads and writes them
     const auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
     std::vector<std::shared_ptr<gloo::transport::Context>> contexts;
     std::string note(32, '0');
@@ -290,7 +291,6 @@ std::string ErrorWithProofs(size_t num_proven) {
       const char* const address = theirs.data() + 32 + i * address_bytes;
       contexts[i]->getPair(0)->connect({address, address + address_bytes});
     }
-    std::vector<std::string> proofs;
     for (size_t kind = 0; kind < 2; ++kind) {
       const std::string proof =
           Mac(options.world.job_secret, Join("gloo ", theirs.substr(0, 32), " 1 ", kind));
