@@ -207,6 +207,7 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t nonce_bytes
     for (const auto& context : contexts_) context->closeConnections();
   });
   for (size_t i = 0; i < contexts_.size(); ++i) {
+    // Not in the order of others_: each waits for the peer, so ranks must go the same way.
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       const std::string& note = notes[static_cast<size_t>(peer)];

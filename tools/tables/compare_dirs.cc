@@ -210,8 +210,7 @@ void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& 
   for (const std::string& line : constants) table->AddNote(line);
   table->AddNote(
       "difference: of 20 % trimmed means, unpaired. In brackets: 95 % CI, which hold for all rows at once. "
-      "If "
-      "nothing changed, at most one comparison in twenty fails, as far as launches are known. A few steps "
+      "If nothing changed, at most one comparison in twenty fails, as far as launches are known. A few steps "
       "that became much slower do not move a trimmed mean.");
   if (num_too_few > 0) table->AddNote("`n<10:cannot-fail`: fewer than 10 steps on a side; no verdict.");
 }
