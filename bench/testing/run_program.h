@@ -16,6 +16,13 @@
 // For tests that run other programs.
 namespace gradsync::bench {
 
+// What a program may take; with a sanitizer it runs some ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::chrono::seconds kPatience{600};
+#else
+inline constexpr std::chrono::seconds kPatience{60};
+#endif
+
 struct ProgramResult {
   int status =
       -1;  // exit status; 128 + the signal's number for one that a signal ended; -1: had to be killed
@@ -37,7 +44,7 @@ class RunningProgram {
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
   // Waits for its end; kills it after `patience`. With this object it ends in any case.
-  ProgramResult Wait(std::chrono::seconds patience = std::chrono::seconds(60));
+  ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:
   comm::CapturedOutput out_, err_;
