@@ -69,7 +69,8 @@ def rounds_of(ranks):
         hosts = [rank["provenance"]["host"] for rank in ranks]
         is_aligned = all("begin_ns" in rank["samples"] for rank in ranks)
         begins = [rank["samples"]["begin_ns"][i] if is_aligned else 0 for rank in ranks]
-        early = [1e-9 * (max(b for b, h in zip(begins, hosts) if h == host) - begin)
+        num_steps = ranks[0]["facts"].get("period", 1)
+        early = [1e-9 * (max(b for b, h in zip(begins, hosts) if h == host) - begin) / num_steps
                  for begin, host in zip(begins, hosts)]
         own = [a.get("begin_step_ns", 0) + a.get("hooks_ns", 0) for a in at]
         computed = [a["forward_ns"] + a.get("backward_ns", math.nan) - e for a, e in zip(at, early)]
