@@ -27,12 +27,6 @@ std::vector<ddp::Option> OptionsOf(const ddp::Traits& traits) {
   return options;
 }
 
-std::string Print(const ddp::Option& option, double value) {
-  if (!option.words.empty()) return std::string(option.words[static_cast<size_t>(value)]);
-  return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
-                                                  : absl::StrFormat("%.15g", value);
-}
-
 double ParseValue(const ddp::Option& option, const std::string& text) {
   double value = 0;
   if (!option.words.empty()) {
@@ -112,6 +106,12 @@ bool CopiesGradients(const TrainingVariant& variant) {
 }
 
 }  // namespace
+
+std::string Print(const ddp::Option& option, double value) {
+  if (!option.words.empty()) return std::string(option.words[static_cast<size_t>(value)]);
+  return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
+                                                  : absl::StrFormat("%.15g", value);
+}
 
 std::span<const ddp::Option> BenchOptions() {
   static constexpr double kMostUs = 60e6;
