@@ -173,7 +173,7 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
     if (!traits.pytorch_twin.empty()) help += Join("; in PyTorch: ", PyTorchWay(traits.pytorch_twin));
     for (const ddp::Option& option : traits.options) {
       const std::vector<std::string> words(option.words.begin(), option.words.end());
-      help += Join("\n    ", option.name, "=", Print(option, option.default_value), ": ", option.meaning,
+      help += Join("\n    ", option.name, "=", PrintValue(option, option.default_value), ": ", option.meaning,
                    words.empty() ? "" : Join(" (", OneOf(words).takes, ")"));
     }
   }

@@ -77,7 +77,7 @@ struct TrainingVariant : Variant {
 std::span<const ddp::Option> BenchOptions();
 
 // An option's value as it is written in a variant.
-std::string Print(const ddp::Option& option, double value);
+std::string PrintValue(const ddp::Option& option, double value);
 
 // What variants that leave it out have.
 struct VariantDefaults {

@@ -44,7 +44,7 @@ TEST(VariantTest, IsNamedByWhatDiffersFromTheDefaults) {
 TEST(VariantTest, OptionsArePrintedAsTheyAreGiven) {
   for (const std::string& name : ddp::StrategyNames()) {
     for (const ddp::Option& option : ddp::TraitsOf(name).options) {
-      const std::string by_default = Print(option, option.default_value);
+      const std::string by_default = PrintValue(option, option.default_value);
       EXPECT_EQ(NamesOf(Join(name, ":", option.name, "=", by_default)), NamesOf(name));
       EXPECT_EQ(option.words.empty(), by_default.find_first_not_of("0123456789.") == std::string::npos);
     }
