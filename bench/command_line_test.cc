@@ -116,6 +116,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kDdp,
              {"--dump_grads=/nonexistent/grads"},
              "--dump_grads=/nonexistent/grads: there is no directory /nonexistent\n"},
+        Case{kDdp,
+             {"--variants=none,local_sgd", "--dump_grads=grads"},
+             "--dump_grads: expected a variant that averages gradients\n"},
+        Case{kDdp,
+             {"--variants=none,powersgd:start=9"},
+             "--variants: powersgd:start=9@gloo: only //bench:convergence takes start, because timed steps "
+             "must "
+             "all be alike\n"},
+        Case{kCompare,
+             {"--strategies=bucketed_async", "--backend=shm", "--with_peers=pytorch", "--comm_threads=4"},
+             "--comm_threads=4: --with_peers takes 2, as many as PyTorch has over gloo\n"},
         Case{kDdp, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "},
         Case{kDdp, {"tiny"}, "tiny: expected a flag such as --name=value\n"},
         Case{kCompare,
@@ -195,6 +206,13 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
                 ::testing::AnyOf(HasSubstr("\nFlags of " + name + ":\n"), Not(HasSubstr("Flags of "))));
     EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
   }
+}
+
+TEST(HelpTest, HasTheWordsOfAnOption) {
+  EXPECT_THAT(
+      RunProgram(kDdp, {"--help=strategies"}).out,
+      HasSubstr("\n        gather=update: when weights are gathered: in the update, or in the next forward "
+                "(update or forward)\n"));
 }
 
 TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {

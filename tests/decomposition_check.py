@@ -5,7 +5,8 @@
   python3 tests/decomposition_check.py tables.json DIR...
 
 Shares no code with the tools, and needs Python's standard library only. A step of every rank begins when the last
-rank of its host has left the barrier. With the maximum over ranks, in each round:
+rank of its host has left the barrier; of a turn of several steps, each bears its part of that. With the maximum over
+ranks, in each round:
 
   computed = forward + backward    worked = computed + begin_step + hooks    averaged = worked + sync_exposed
   sync_cost = step - floor's step - c (forward - floor's forward)           exposed = averaged - worked
@@ -69,7 +70,8 @@ def rounds_of(ranks):
         hosts = [rank["provenance"]["host"] for rank in ranks]
         is_aligned = all("begin_ns" in rank["samples"] for rank in ranks)
         begins = [rank["samples"]["begin_ns"][i] if is_aligned else 0 for rank in ranks]
-        early = [1e-9 * (max(b for b, h in zip(begins, hosts) if h == host) - begin)
+        num_steps = ranks[0]["facts"].get("period", 1)
+        early = [1e-9 * ((max(b for b, h in zip(begins, hosts) if h == host) - begin) // num_steps)
                  for begin, host in zip(begins, hosts)]
         own = [a.get("begin_step_ns", 0) + a.get("hooks_ns", 0) for a in at]
         computed = [a["forward_ns"] + a.get("backward_ns", math.nan) - e for a, e in zip(at, early)]

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -109,6 +110,21 @@ TEST(AllReduceOrderTest, BackendsTakeTurns) {
   for (const auto& [order, count] : counts) {
     EXPECT_THAT(order, UnorderedElementsAre("gloo", "shm", "memory_limit"));
     EXPECT_EQ(count, 4);
+  }
+}
+
+// All times of a rank, those of 20 in a row too, are no longer than the whole run.
+TEST(AllReduceTimesTest, BackToBackIsAMean) {
+  const std::string out = FreshDirectory();
+  const auto begin = std::chrono::steady_clock::now();
+  const ProgramResult result = RunProgram(kAllReduce, {"--sizes=24", "--iterations=300", "--out=" + out});
+  const std::chrono::nanoseconds run = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const Record& record : RecordsIn(out)) {
+    int64_t sum_ns = 0;
+    for (const int64_t ns : record.samples.at("time_ns")) sum_ns += ns;
+    for (const int64_t ns : record.samples.at("back_to_back_ns")) sum_ns += 20 * ns;
+    EXPECT_LT(sum_ns, run.count());
   }
 }
 

@@ -95,7 +95,8 @@ Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_se
   Corpus text;
   text.name = path.empty() ? "C++ headers " + fs::path(source).filename().string()
                            : (fs::path(source) / "").parent_path().filename().string();
-  if (fs::is_directory(source)) {
+  const bool is_directory = fs::is_directory(source);
+  if (is_directory) {
     ReadDirectory(source, max_bytes, text);
   } else {
     text.training = ReadFile(source, max_bytes);
@@ -106,7 +107,10 @@ Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_se
   for (const std::string* const part : {&text.training, &text.held_out}) {
     Require(static_cast<int64_t>(part->size()) > longest_sequence, "--corpus=", source, ": found ",
             text.training.size(), " bytes to train on and ", text.held_out.size(),
-            " to hold out, expected more than the ", longest_sequence, " of a sequence of each");
+            " to hold out, expected more than the ", longest_sequence, " of a sequence of each",
+            is_directory
+                ? Join("; every tenth file is held out, of those that --text_bytes=", max_bytes, " reaches")
+                : "");
   }
   text.sha256 = Sha256Of(text);
   return text;

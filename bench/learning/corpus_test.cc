@@ -72,6 +72,10 @@ TEST(CorpusTest, RefusesInOneLine) {
   EXPECT_THAT(
       comm::ErrorOf<InvalidInput>([&] { ReadCorpus(path + "/short", kMax, 4); }),
       HasSubstr("found 9 bytes to train on and 1 to hold out, expected more than the 4 of a sequence"));
+  for (char c = 'a'; c < 'a' + 12; ++c) Write(path + "/b/" + c, std::string(20, c));
+  EXPECT_THAT(comm::ErrorOf<InvalidInput>([&] { ReadCorpus(path + "/b", 70, 4); }),
+              AllOf(HasSubstr("found 80 bytes to train on and 0 to hold out"),
+                    HasSubstr("every tenth file is held out, of those that --text_bytes=70 reaches")));
 }
 
 TEST(CorpusTest, CompilersHeadersAreThere) {

@@ -87,7 +87,9 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "about 20 times in all.");
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
             "On how many sequences of held-out text, at even distances, the loss is measured.");
-  flags.Add("text_bytes", &text_bytes, Bytes(), "How much of the text is read, at most.");
+  flags.Add(
+      "text_bytes", &text_bytes, Bytes(),
+      "How much of a text is read, at most. Of a directory, whole files are read until that is reached.");
   flags.Add(
       "tune", &tune, TunedOptions(),
       "Tries all combinations of these values with every variant that takes the options and does not set "

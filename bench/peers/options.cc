@@ -32,7 +32,8 @@ void PeerOptions::AddTo(FlagTable& flags) {
       "with_peers", &with_peers, OneOf({"none", "pytorch"}),
       "pytorch: PyTorch takes turns with gradsync, with the same weights and batches, in the way that is "
       "closest to each strategy. Its gradients are checked, except on images in bf16, where rounding changes "
-      "them too much.");
+      "them too much. With buckets of another size than 25 MiB PyTorch has no small first bucket; gradsync's "
+      "strategies keep theirs unless they have small_first=0.");
   flags.Add(
       "peer_modes", &modes, OneOf({"eager", "compiled"}),
       "How peers run the model. eager: operation by operation. compiled: by torch.compile in its default "

@@ -131,17 +131,20 @@ void Smoke(Builder& builder) {
 // with the rows that could win. No claim has fewer than ten rounds, and rounds are whole blocks
 // (bench/timing/schedule.h). A turn of zero1:gather=forward is four steps; over shm, where zero1 has nothing
 // to gather, it could not win.
-void Quick(Builder& builder) {
+void Quick(const SuiteOptions& options, Builder& builder) {
+  std::string forward;
+  for (const std::string& backend : options.backends)
+    if (backend != "shm") forward += ",zero1:gather=forward@" + backend;
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Train("ddp",
                 OfModels({"tiny"}, "exact strategies",
                          {"--variants=none,naive,flat,overlap,bucketed_sync,bucketed_async,core,core:rows=1,"
-                          "core_update,zero1,zero1:gather=forward@gloo,zero2",
+                          "core_update,zero1" +
+                              forward + ",zero2",
                           "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--repeats=2"}));
-  builder.Train("ddp",
-                OfModels({"small"}, "exact strategies that could win",
-                         {"--variants=none,bucketed_async,core,core_update,zero1,zero1:gather=forward@gloo",
-                          "--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
+  builder.Train("ddp", OfModels({"small"}, "exact strategies that could win",
+                                {"--variants=none,bucketed_async,core,core_update,zero1" + forward,
+                                 "--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
                                  "--warmup_steps=1", "--steps=30"}));
@@ -249,7 +252,7 @@ std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::s
   }
   Builder builder(options, notes);
   if (options.preset == "smoke") Smoke(builder);
-  if (options.preset == "quick") Quick(builder);
+  if (options.preset == "quick") Quick(options, builder);
   if (options.preset == "resolution") Resolution(options, builder);
   if (options.preset == "calibrate") Calibrate(options, builder);
   if (options.preset == "reference") Reference(builder);

@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAreArray;
 
 class PresetTest : public ::testing::TestWithParam<const char*> {};
 
@@ -56,6 +57,42 @@ TrainingOptions Parsed(const Experiment& experiment) {
   world.size = world.local_size = 2;
   options.Complete(flags, world);
   return options;
+}
+
+// A row over another would have nothing to be compared with.
+TEST(SuiteOptionsTest, NoExperimentHasAnotherBackend) {
+  using Backends = std::vector<std::string>;
+  for (const char* const preset : {"smoke", "quick", "resolution", "calibrate", "reference"}) {
+    for (const Backends& backends : {Backends{"gloo"}, {"shm"}, {"hierarchical"}, {"shm", "gloo_own"}}) {
+      std::vector<std::string> notes;
+      SuiteOptions options;
+      options.preset = preset;
+      options.backends = backends;
+      for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+        if (experiment.program == "all_reduce") continue;
+        EXPECT_THAT(Parsed(experiment).GroupBackends(), UnorderedElementsAreArray(backends))
+            << preset << ": " << experiment.title;
+      }
+    }
+  }
+}
+
+// Over each backend that gathers weights; by default the rows that the documents have.
+TEST(SuiteOptionsTest, QuickGathersUnderForwardWhereThatCouldWin) {
+  const auto rows_of = [](const std::vector<std::string>& backends) {
+    std::vector<std::string> notes, rows;
+    SuiteOptions options;
+    options.backends = backends;
+    const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+    for (const size_t i : {1, 2}) {
+      for (const TrainingVariant& variant : Parsed(experiments.at(i)).variants)
+        if (variant.carries()) rows.push_back(variant.over());
+    }
+    return rows;
+  };
+  EXPECT_THAT(rows_of({}), ElementsAre("gloo", "gloo"));
+  EXPECT_THAT(rows_of({"shm"}), ElementsAre());
+  EXPECT_THAT(rows_of({"hierarchical"}), ElementsAre("hierarchical", "hierarchical"));
 }
 
 // Every variant takes every place equally often, over both backends, and at least the ten rounds of a claim.

@@ -215,25 +215,9 @@ TEST(DdpLaunchTest, RanksThatDisagreeOnTheWorldFail) {
 // ones.
 TEST(DdpLaunchTest, RanksOfTwoHostsStayEqualWithPartsOnEach) {
   if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
-  const std::string out = FreshDirectory(), meeting = comm::FreeTcpUrl(comm::OuterAddress());
-  const Arguments arguments =
-      With(Micro(out, {"--backend=hierarchical", "--variants=none,zero3:within=host,zero1:within=host"}),
-           "--steps", "3");
-  std::vector<std::unique_ptr<RunningProgram>> ranks;
-  for (const int rank : {0, 1, 2, 3}) {
-    ranks.push_back(std::make_unique<RunningProgram>(
-        kDdp, arguments,
-        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", std::to_string(rank)},
-                                                         {"GRADSYNC_WORLD_SIZE", "4"},
-                                                         {"GRADSYNC_LOCAL_RANK", std::to_string(rank % 2)},
-                                                         {"GRADSYNC_LOCAL_WORLD_SIZE", "2"},
-                                                         {"GRADSYNC_HOST", rank < 2 ? "a" : "b"},
-                                                         {"GRADSYNC_RENDEZVOUS", meeting}}));
-  }
-  for (const auto& rank : ranks) {
-    const ProgramResult result = rank->Wait(std::chrono::seconds(60));
-    EXPECT_EQ(result.status, 0) << result.err;
-  }
+  const std::string out = FreshDirectory();
+  RunOnTwoHosts(
+      Micro(out, {"--backend=hierarchical", "--variants=none,zero3:within=host,zero1:within=host"}));
   int64_t checked = 0;
   for (const Record& record : RecordsIn(out)) {
     if (record.variant.strategy == "none") continue;

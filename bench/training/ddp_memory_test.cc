@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -120,6 +121,30 @@ TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheCell) {
         record.facts.IntOr("peak_resident_bytes", 0) * (record.config.IntOr("batch_size", 0) == 256 ? 1 : -1);
   ASSERT_EQ(saved.size(), 2u);
   for (const auto& [rank, bytes] : saved) EXPECT_GT(bytes, 200 << 20) << rank;
+}
+
+// Each host has all parts. A rank that trains alone takes 4 bytes more for each parameter than on a single
+// host, for what goes to the other one; a copy of its own of the weights would be as much again.
+TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
+  if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  const auto bytes_of = [](bool two_hosts) {
+    const std::string out = FreshDirectory();
+    const Arguments arguments =
+        With(Micro(out, {"--backend=hierarchical", "--variants=zero3:within=host", "--verify=false"}),
+             "--vocab_size", "262144");
+    if (two_hosts) {
+      RunOnTwoHosts(arguments);
+    } else {
+      const ProgramResult result = RunProgram(kDdp, arguments);
+      EXPECT_EQ(result.status, 0) << result.err;
+    }
+    double most = 0;  // for each parameter
+    for (const Record& record : RecordsIn(out))
+      most = std::max(
+          most, record.facts.DoubleOr("peak_resident_bytes", 0) / record.facts.DoubleOr("num_parameters", 1));
+    return most;
+  };
+  EXPECT_LT(bytes_of(true), bytes_of(false) + 6);
 }
 
 // Variants that fit are launched alone, in turn, there and back; they take no more than they may, and the

@@ -97,8 +97,8 @@ TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
                            "--verify=false", "--out=" + out}),
                  {{"FAKE_PEER_LOG", log}});
   ASSERT_EQ(result.status, 0) << result.err;
-  // All peers begin at once: for each size `ddp_view`, the peer of core, and `ddp`, the peer of the others,
-  // whose elements are counted.
+  // All peers begin at once: for each size `ddp_view`, the peer of core, and `ddp`, the peer of
+  // bucketed_async, whose elements are counted.
   const std::string begins = ReadText(log);
   EXPECT_THAT(begins, HasSubstr(R"("bucket_bytes":{"ddp:4096":4096,"ddp:4194304":4194304,)"
                                 R"("ddp_view:1024":1024,"ddp_view:1048576":1048576})"));

@@ -269,16 +269,28 @@ class DumpTest : public ::testing::Test {
     for (int i = 0; i < 300; ++i) text << i * i << (i % 7 == 0 ? "\n" : ", ");
   }
 
-  // The gradients of four windows of that text, in so many parts on each rank.
+  // The gradients of four windows of that text, in so many parts on each rank. `strategy`: empty for the
+  // default.
   model::SafetensorsFile Dump(const std::string& strategy, int world_size, const std::string& dtype,
                               int parts = 1) const {
-    const std::string path = Join(directory_, "/", strategy, dtype, parts);
-    const ProgramResult result = RunProgram(
-        kDdp, {"--d_model=16", "--d_ff=32", "--num_layers=2", "--num_heads=2", "--vocab_size=256",
-               "--dtype=" + dtype, "--warmup_steps=0", "--steps=1", "--corpus=" + directory_ + "/text",
-               "--seq_len=8", Join("--batch_size=", 4 / world_size / parts),
-               Join("--accumulation_steps=", parts), "--dump_grads=" + path, "--strategies=" + strategy,
-               "--world_size=" + std::to_string(world_size), "--out=" + FreshDirectory()});
+    const std::string path = Join(directory_, "/", strategy, world_size, dtype, parts);
+    Arguments arguments = {"--d_model=16",
+                           "--d_ff=32",
+                           "--num_layers=2",
+                           "--num_heads=2",
+                           "--vocab_size=256",
+                           "--dtype=" + dtype,
+                           "--warmup_steps=0",
+                           "--steps=1",
+                           "--corpus=" + directory_ + "/text",
+                           "--seq_len=8",
+                           Join("--batch_size=", 4 / world_size / parts),
+                           Join("--accumulation_steps=", parts),
+                           "--dump_grads=" + path,
+                           "--world_size=" + std::to_string(world_size),
+                           "--out=" + FreshDirectory()};
+    if (!strategy.empty()) arguments.push_back("--strategies=" + strategy);
+    const ProgramResult result = RunProgram(kDdp, arguments);
     EXPECT_EQ(result.status, 0) << result.err;
     return model::SafetensorsFile::Open(path);
   }
@@ -313,19 +325,21 @@ class DumpTest : public ::testing::Test {
 };
 
 TEST_F(DumpTest, GradientsAreThoseOfOneProcessOnTheSameBatch) {
-  const model::SafetensorsFile alone = Dump("none", 1, "f64");
+  const model::SafetensorsFile alone = Dump("naive", 1, "f64");
   for (const std::string strategy : {"core", "flat"}) {
     EXPECT_LT(Difference(alone, Dump(strategy, 2, "f64")), 1e-12) << strategy;
     EXPECT_LT(Difference(alone, Dump(strategy, 2, "f64", /*parts=*/2)), 1e-12) << strategy;
   }
+  // By default the first variant is `none`, of which each rank has gradients of its own.
+  EXPECT_EQ(Difference(Dump("naive", 2, "f64"), Dump("", 2, "f64")), 0);
   // In parts indeed, whose sum is rounded otherwise.
-  EXPECT_GT(Difference(alone, Dump("none", 1, "f64", /*parts=*/2)), 0);
+  EXPECT_GT(Difference(alone, Dump("naive", 1, "f64", /*parts=*/2)), 0);
 }
 
 TEST_F(DumpTest, GradientsHaveTheErrorsOfTheActivationsType) {
-  const model::SafetensorsFile exact = Dump("none", 1, "f64");
-  const double f32 = Difference(exact, Dump("none", 1, "f32"));
-  const double bf16 = Difference(exact, Dump("none", 1, "bf16"));
+  const model::SafetensorsFile exact = Dump("naive", 1, "f64");
+  const double f32 = Difference(exact, Dump("naive", 1, "f32"));
+  const double bf16 = Difference(exact, Dump("naive", 1, "bf16"));
   EXPECT_GT(f32, 1e-10);
   EXPECT_LT(f32, 1e-5);
   EXPECT_GT(bf16, 1e-5);

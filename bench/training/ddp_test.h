@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
 #include "bench/testing/run_program.h"
+#include "comm/testing/rank_threads.h"
 
 // //bench:ddp on a model of a few thousand weights, and what its records have to say.
 namespace gradsync::bench {
@@ -33,6 +36,26 @@ inline Arguments With(Arguments arguments, const std::string& flag, const std::s
     if (argument.starts_with(flag + "=")) argument = flag + "=" + value;
   }
   return arguments;
+}
+
+// On four ranks, two on each of what they take for two hosts.
+inline void RunOnTwoHosts(const Arguments& arguments) {
+  const std::string meeting = comm::FreeTcpUrl(comm::OuterAddress());
+  std::vector<std::unique_ptr<RunningProgram>> ranks;
+  for (const int rank : {0, 1, 2, 3}) {
+    ranks.push_back(std::make_unique<RunningProgram>(
+        kDdp, arguments,
+        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", std::to_string(rank)},
+                                                         {"GRADSYNC_WORLD_SIZE", "4"},
+                                                         {"GRADSYNC_LOCAL_RANK", std::to_string(rank % 2)},
+                                                         {"GRADSYNC_LOCAL_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_HOST", rank < 2 ? "a" : "b"},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}}));
+  }
+  for (const auto& rank : ranks) {
+    const ProgramResult result = rank->Wait();
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
 }
 
 inline void ExpectOneCompleteRecord(const Record& record, size_t steps) {

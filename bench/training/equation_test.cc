@@ -87,6 +87,7 @@ TEST(EquationTest, StepsOfAnotherAreFound) {
       {"powersgd:rank=2", "naive"},
       {"topk:percent=10", "topk:percent=11"},
       {"topk:percent=10", "naive"},
+      {"topk:percent=10", "topk:percent=10,feedback=0"},  // from the second step on
       {"bf16_wire", "topk:percent=90"},
       {"local_sgd:period=2", "local_sgd:period=3"},
       {"local_sgd:period=2", "diloco:period=2"},

@@ -234,8 +234,10 @@ class TrainingJob : public RankJob {
     Stepper& stepper = *series.stepper;
     source_->Fill(rank_.world().rank, round, batch);
     // Hosts that have all parts each begin with equal ones, as in training: `none` has left ranks' weights
-    // different.
-    if (round == 0 && stepper.variant().num_parts(rank_.world()) < rank_.world().size) trainer_.Restart();
+    // different. One that trains alone begins with what Measure has restarted, and may have given that memory
+    // back.
+    if (round == 0 && !options_.is_alone() && stepper.variant().num_parts(rank_.world()) < rank_.world().size)
+      trainer_.Restart();
     const bool listen = sample >= 0 && !stepper.variant().is_peer() && (options_.trace || options_.profile);
     const int64_t before_ns = disturbance_.NowNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
@@ -310,9 +312,9 @@ class TrainingJob : public RankJob {
     return Join(series.stepper->variant().name(), ", ", series.stepper->cell().name);
   }
 
-  // The first step of the first variant, from the initial weights and before anything else.
+  // A first step from the initial weights, before anything else. Others average no gradients.
   void DumpGradients() {
-    const TrainingVariant& variant = options_.variants.front();
+    const TrainingVariant& variant = *std::ranges::find_if_not(options_.variants, &TrainingVariant::drifts);
     const Cell& cell = task_.cells.front();
     comm::RecordingProcessGroup& group = rank_.Of(variant.over());
     const std::unique_ptr<ddp::Strategy> strategy =

@@ -133,8 +133,11 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
             "Batches of a rank in one step. Their gradients are added before they are averaged over ranks.");
   flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
-  flags.Add("corpus", &corpus, Path("a text file"),
-            "A text to train on, whose bytes are the tokens, instead of random tokens.");
+  flags.Add("corpus", &corpus, Path(learns ? "a text file, or a directory of them" : "a text file"),
+            learns
+                ? "A text to learn, whose bytes are the tokens, instead of this machine's C++ headers. Of a "
+                  "file the last tenth is held out, of a directory every tenth file."
+                : "A text to train on, whose bytes are the tokens, instead of random tokens.");
   if (!learns) {
     flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
               "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
@@ -168,8 +171,11 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
     help += Join("\n", name, ": ", traits.summary);
     if (!traits.pytorch_twin.empty()) help += Join("; in PyTorch: ", PyTorchWay(traits.pytorch_twin));
-    for (const ddp::Option& option : traits.options)
-      help += Join("\n    ", option.name, "=", option.default_value, ": ", option.meaning);
+    for (const ddp::Option& option : traits.options) {
+      const std::vector<std::string> words(option.words.begin(), option.words.end());
+      help += Join("\n    ", option.name, "=", PrintValue(option, option.default_value), ": ", option.meaning,
+                   words.empty() ? "" : Join(" (", OneOf(words).takes, ")"));
+    }
   }
   flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
   flags.Add("backend", &backends, OneOf(comm::BackendNames()), "What moves the gradients.");
@@ -184,6 +190,7 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
 }
 
 void TrainingOptions::AddStepsTo(FlagTable& flags) {
+  times_steps_ = true;
   flags.BeginGroup("Steps");
   flags.Add("warmup_steps", &warmup_steps, Integer(0, kMaxSteps),
             "Untimed steps of each variant before the timed ones.");
@@ -231,7 +238,8 @@ void TrainingOptions::AddChecksTo(FlagTable& flags) {
             "nsys profile --trace=nvtx,cuda,osrt.");
   flags.Add(
       "dump_grads", &dump_grads, Path("a file"),
-      "Write the averaged gradients and the loss of a first step with the first variant, as safetensors.");
+      "Write the averaged gradients and the loss of a first step, as safetensors. The step is of the first "
+      "variant that averages gradients.");
 }
 
 bool TrainingOptions::on_images() const { return model == kResNet; }
@@ -299,6 +307,9 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
             variant.name(), " takes f32 or bf16");
     Require(!variant.traits->needs_cpu || ranks.device == "cpu", "--device=", ranks.device, ": ",
             variant.name(), " computes on the CPU alone");
+    Require(!times_steps_ || ddp::StartOf(*variant.traits, variant.strategy_options()) == 0,
+            "--variants: ", variant.name(), ": only //bench:convergence takes ", variant.traits->start_option,
+            ", because timed steps must all be alike");
     for (const auto& [name, value] : variant.strategy_options().values) {
       const bool is_plain = dtype != "bf16" && ranks.device == "cpu";
       Require(is_plain || !variant.traits->FindOption(name)->plain_only,
@@ -313,6 +324,11 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
             "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
             "expected no ",
             peer.traits->name);
+  constexpr int64_t kGlooThreads = 2;  // of PyTorch, which has no option for them
+  Require(ranks.comm_threads == kGlooThreads ||
+              std::ranges::count(all_peers, "gloo", &TrainingVariant::backend) == 0,
+          "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kGlooThreads,
+          ", as many as PyTorch has over gloo");
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());
 }
 
@@ -372,6 +388,8 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
           "--dump_grads=", dump_grads, ": there is no directory ", directory.string());
   Require(dump_grads.empty() || ranks.repeats == 1,
           "--dump_grads: one launch writes the file, expected --repeats=1, found ", ranks.repeats);
+  Require(dump_grads.empty() || !std::ranges::all_of(variants, &TrainingVariant::drifts),
+          "--dump_grads: expected a variant that averages gradients");
 }
 
 void TrainingOptions::Describe(const TrainingVariant& variant, Record& record) const {

@@ -133,6 +133,8 @@ struct TrainingOptions {
   void CompleteModel(const FlagTable& flags);
   void CompleteVariants(const FlagTable& flags);
   void CompleteMemory(const FlagTable& flags, const comm::World& world);
+
+  bool times_steps_ = false;  // of a program that has flags for them
 };
 
 // The defaults of //bench:compare: ResNet-50, the strategies with buckets, four sizes of a bucket.

@@ -209,6 +209,19 @@ TEST(TrainerPhasesTest, ALeadInIsTakenAndNotTimed) {
   });
 }
 
+// None begins with gradients of the one before.
+TEST(TrainerPhasesTest, StepsOfATurnAreThoseOfSeparateTurns) {
+  OnTwoRanks([](Rank& rank) {
+    const Batch batch = BatchOf(rank.device, rank.group.rank());
+    const auto naive = rank.Make("naive");
+    for (int step = 0; step < 3; ++step) rank.Step(*naive, batch);
+    const std::vector<std::vector<double>> grads = rank.Grads();
+    rank.trainer.Restart();
+    rank.trainer.Step({.strategy = *naive, .group = rank.group, .num_steps = 2, .lead_in_steps = 1}, batch);
+    EXPECT_EQ(rank.Grads(), grads);
+  });
+}
+
 // The k-th step takes k, 2k, 3k and 4k microseconds in its four phases.
 class ScriptedTimer : public PhaseTimer {
  public:

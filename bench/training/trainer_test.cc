@@ -259,13 +259,29 @@ TEST(TrainerTest, BuffersGoThroughTheStrategysGroup) {
         comm::RecordingProcessGroup own(std::move(groups[static_cast<size_t>(rank.group.rank())]));
         const Batch images = ImagesOf(rank.device, rank.group.rank());
         const auto strategy = rank.trainer.NewStrategy("naive", {}, own);
-        rank.trainer.Step({*strategy, own}, images);
+        const StepResult result = rank.trainer.Step({*strategy, own}, images);
+        // The wait for them is no synchronisation.
+        EXPECT_EQ(result.forward_waited_ns, 0);
         EXPECT_EQ(own.entries().front().collective, comm::Collective::kBroadcast);
         EXPECT_TRUE(rank.group.entries().empty());
         own.Clear();
         rank.trainer.StepWithWholeGradients({*strategy, own}, images);
         EXPECT_EQ(own.entries().front().collective, comm::Collective::kBroadcast);
         EXPECT_TRUE(rank.group.entries().empty());
+      },
+      MicroResNet);
+}
+
+// Of steps behind one that is not timed, each communicates.
+TEST(TrainerTest, StepsBehindALeadInBroadcastBuffersEach) {
+  OnTwoRanks(
+      [](Rank& rank) {
+        const auto naive = rank.Make("naive");
+        rank.trainer.Step({.strategy = *naive, .group = rank.group, .num_steps = 3, .lead_in_steps = 1},
+                          ImagesOf(rank.device, rank.group.rank()));
+        EXPECT_EQ(std::ranges::count(rank.group.entries(), comm::Collective::kBroadcast,
+                                     &comm::RecordingProcessGroup::Entry::collective),
+                  4);
       },
       MicroResNet);
 }

@@ -27,12 +27,6 @@ std::vector<ddp::Option> OptionsOf(const ddp::Traits& traits) {
   return options;
 }
 
-std::string Print(const ddp::Option& option, double value) {
-  if (!option.words.empty()) return std::string(option.words[static_cast<size_t>(value)]);
-  return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
-                                                  : absl::StrFormat("%.15g", value);
-}
-
 double ParseValue(const ddp::Option& option, const std::string& text) {
   double value = 0;
   if (!option.words.empty()) {
@@ -47,7 +41,7 @@ double ParseValue(const ddp::Option& option, const std::string& text) {
     value = static_cast<double>(*bytes);
   } else {
     Require(absl::SimpleAtod(text, &value), option.name, ": found '", text, "', expected a number from ",
-            Print(option, option.minimum), " to ", Print(option, option.maximum));
+            PrintValue(option, option.minimum), " to ", PrintValue(option, option.maximum));
   }
   ddp::CheckValue(option, value);
   return value;
@@ -99,7 +93,7 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
     const double value = ParseValue(*option, text);
     if (value == option->default_value) continue;
     variant.values[name] = value;
-    variant.options[name] = Print(*option, value);
+    variant.options[name] = PrintValue(*option, value);
   }
   return variant;
 }
@@ -112,6 +106,12 @@ bool CopiesGradients(const TrainingVariant& variant) {
 }
 
 }  // namespace
+
+std::string PrintValue(const ddp::Option& option, double value) {
+  if (!option.words.empty()) return std::string(option.words[static_cast<size_t>(value)]);
+  return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
+                                                  : absl::StrFormat("%.15g", value);
+}
 
 std::span<const ddp::Option> BenchOptions() {
   static constexpr double kMostUs = 60e6;

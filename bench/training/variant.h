@@ -43,7 +43,7 @@ struct TrainingVariant : Variant {
   std::map<std::string, double, std::less<>> values = {};  // of options other than the capacity of buckets
   int64_t bucket_bytes = 0;                                // capacity of a bucket; 0: it has no buckets
 
-  // See Trainer::SetClipNorm; infinite unless it is given.
+  // See Turn; infinite unless it is given.
   double clip_norm() const;
   // The optimizer's; 0: it has none of its own.
   double learning_rate() const;
@@ -75,6 +75,9 @@ struct TrainingVariant : Variant {
 
 // Options that every variant takes, whatever its strategy: what the benchmark does in its steps.
 std::span<const ddp::Option> BenchOptions();
+
+// An option's value as it is written in a variant.
+std::string PrintValue(const ddp::Option& option, double value);
 
 // What variants that leave it out have.
 struct VariantDefaults {

@@ -40,6 +40,17 @@ TEST(VariantTest, IsNamedByWhatDiffersFromTheDefaults) {
               ElementsAre("core:bucket_elements=3Mi@gloo", "bucketed_sync:published_size=3Mi@gloo"));
 }
 
+// As --help does.
+TEST(VariantTest, OptionsArePrintedAsTheyAreGiven) {
+  for (const std::string& name : ddp::StrategyNames()) {
+    for (const ddp::Option& option : ddp::TraitsOf(name).options) {
+      const std::string by_default = PrintValue(option, option.default_value);
+      EXPECT_EQ(NamesOf(Join(name, ":", option.name, "=", by_default)), NamesOf(name));
+      EXPECT_EQ(option.words.empty(), by_default.find_first_not_of("0123456789.") == std::string::npos);
+    }
+  }
+}
+
 TEST(VariantTest, OptionsMayBeSeparatedByColons) {
   EXPECT_THAT(NamesOf("diloco:period=1:outer_rate=1,naive"),
               ElementsAre("diloco:outer_rate=1,period=1@gloo", "naive@gloo"));
@@ -106,6 +117,12 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   EXPECT_EQ(record.facts.StringOr("peer", ""), "pytorch");
   EXPECT_EQ(record.facts.StringOr("twin", ""), "core");
   EXPECT_EQ(record.facts.StringOr("floor", ""), "pytorch_none_compiled");
+  // DistributedDataParallel overlaps, as bucketed_sync does not.
+  EXPECT_EQ(peers[6].traits->name, "bucketed_async");
+  // The first of those that have the same.
+  EXPECT_THAT(NamesOf(PeersOf(Make("core:bucket_elements=1Mi,naive,core:bucket_bytes=4Mi", {{"gloo"}, {}}),
+                              std::vector<std::string>{"eager"})),
+              ElementsAre("pytorch_ddp_view:bucket_elements=1Mi@gloo", "pytorch_naive@gloo"));
 }
 
 // PyTorch's options are those by default; the edges of buckets are nothing that it is asked for.

@@ -35,8 +35,7 @@ constinit const Traits kTraits = {
     .name = "bucketed_sync",
     .summary = "after backward one blocking all-reduce for each bucket of copies",
     .has_buckets = true,
-    .gradient_copies = 1,
-    .pytorch_twin = "ddp"};
+    .gradient_copies = 1};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) {
   return std::make_unique<BucketedSync>(context);

@@ -90,7 +90,8 @@ void AddSums(Record* rank) {
 }
 
 // Makes the steps of a host's ranks begin when the last of them has left the barrier. Only clocks of one host
-// compare.
+// compare. Times of a turn of several steps are means over them: each has its part of what the last rank was
+// late.
 void Align(std::vector<Record>* ranks) {
   std::map<std::string, Samples> last;  // by host
   for (const Record& rank : *ranks) {
@@ -103,7 +104,9 @@ void Align(std::vector<Record>* ranks) {
   for (Record& rank : *ranks) {
     Samples earlier = last[rank.provenance.host];
     const Samples& begins = rank.samples["begin_ns"];
-    for (size_t i = 0; i < earlier.size(); ++i) earlier[i] = begins[i] - earlier[i];  // not above 0
+    const int64_t num_steps = std::max<int64_t>(1, rank.facts.IntOr("period", 1));
+    for (size_t i = 0; i < earlier.size(); ++i)
+      earlier[i] = (begins[i] - earlier[i]) / num_steps;  // not above 0
     for (const SampleName name : {SampleName("step_ns"), kComputed, kWorked, kAveraged}) {
       if (rank.samples.contains(name)) AddTo(&earlier, &rank.samples[name]);
     }

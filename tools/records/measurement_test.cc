@@ -72,6 +72,26 @@ TEST(MeasurementTest, WaitingForALateRankIsNoCommunication) {
   EXPECT_THAT(measurement.Find("sync_exposed_ns")->max, ElementsAre(DoubleEq(4e-6)));
 }
 
+// Rank 1 leaves the barrier 300 later. Of three steps in a row, that delays the mean of rank 0 by 100.
+TEST(MeasurementTest, StepsOfARankThatBeginsEarlierAreShorter) {
+  for (const int64_t period : {1, 3}) {
+    Record early = DdpRecord("naive", 0, {1000}), late = DdpRecord("naive", 1, {650});
+    early.samples["begin_ns"] = {500};
+    late.samples["begin_ns"] = {800};
+    for (Record* const rank : {&early, &late})
+      if (period > 1) rank->facts.Set("period", period);
+    const Measurement measurement = CombineRanks({early, late});
+    const double less = 300.0 / static_cast<double>(period);
+    EXPECT_THAT(measurement.Find("step_ns")->rank_means,
+                ElementsAre(DoubleEq(1e-9 * (1000 - less)), DoubleEq(6.5e-7)));
+    // Forward and backward, three fifths of a step.
+    EXPECT_THAT(measurement.Find(kComputed)->rank_means,
+                ElementsAre(DoubleEq(1e-9 * (600 - less)), DoubleEq(3.9e-7)));
+    EXPECT_THAT(measurement.Find(kAveraged)->rank_means,
+                ElementsAre(DoubleEq(1e-9 * (900 - less)), DoubleEq(5.85e-7)));
+  }
+}
+
 TEST(MeasurementTest, LaunchesFollowEachOther) {
   const auto launch = [](const char* run, const std::vector<int64_t>& steps, bool is_equal) {
     std::vector<Record> ranks = {DdpRecord("naive", 0, steps), DdpRecord("naive", 1, steps)};
