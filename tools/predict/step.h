@@ -48,7 +48,7 @@ struct StepPlan {
 // One step of one rank without synchronisation, in seconds. With accumulation forward holds all passes but
 // the last backward, as in records.
 struct Round {
-  double begin_s = 0;  // when it began; only differences between the ranks of a round count
+  double begin_s = 0;  // when it began; only differences between the ranks of one round count
   double forward_s = 0, backward_s = 0, optimizer_s = 0;
   double rest_s = 0;  // what else a step does, at its end
   // By parameter: when its gradient was complete, after the beginning of backward.
