@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "tools/predict/link_costs.h"
@@ -68,7 +67,6 @@ struct Calibration {
   double blocking_s = 0;        // what a rank waits for a blocking collective beyond its time alone
   // How far the collectives' times may be from the next launch's, as a standard deviation of their logarithm.
   double log_error = 0;
-  std::vector<std::string> assumed = {};  // constants that nobody measured
 };
 
 struct StepInputs {
