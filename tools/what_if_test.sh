@@ -46,7 +46,7 @@ differ() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 1.05 * b && b > 0) }' || 
 here=(--calibration="$records/calibration")
 differ "$(step "${here[@]}")" "$(step "${here[@]}" --processor_percent=0)" "communication's part of processors"
 differ 200 "$(step "${here[@]}" --processor_percent=16)" "a hundredth of the per cent"
-there=(--link=10Gbit,5us --world_size=8 --ranks_per_host=4 --processor_percent=0)
+there=("--link=10Gbit,5us" --world_size=8 --ranks_per_host=4 --processor_percent=0)
 differ "$(step "${there[@]}" --within=1Gbit)" "$(step "${there[@]}" --within=400Gbit)" "--within"
 differ "$(step "${there[@]}" --algorithm=ring)" "$(step "${there[@]}" --algorithm=hierarchical)" "--algorithm"
 echo PASSED
