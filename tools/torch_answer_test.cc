@@ -171,6 +171,10 @@ TEST(TorchAnswer, SaysWhatItAssumes) {
   EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere), Not(HasSubstr(assumed)));
   launch["backend"] = "none";
   EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere), HasSubstr(assumed));
+  const TorchProfile other = ProfileOf({TestTorchLaunch()});
+  Elsewhere as_there;
+  as_there.link_of = &other;
+  EXPECT_THAT(AnswerOf(ProfileOf({launch}), as_there), Not(HasSubstr("Assumed")));
   elsewhere.processor = 0.1;
   EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere), Not(HasSubstr(assumed)));
   Elsewhere linked;

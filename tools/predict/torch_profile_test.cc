@@ -226,6 +226,14 @@ TEST(TorchProfile, Bf16GainsAsMuchByBeingTwoAtOnce) {
   // Two of 13 ms take 2 * 13 / 1.25, and then 13 are left of the larger one.
   const DdpRow each{.name = "", .bucket_bytes = 1, .first_bucket_bytes = 1, .bf16 = true};
   EXPECT_NEAR(StepOf(ProfileOf({launch}), each), (20 + 44 + 20.8 + 13 + 7) * kMs, 1e-4);
+  // A model in bf16 sends all of its bytes, and gains what others of as many do: 1.25 at a MiB, more at 2.
+  for (json& one : launch["parameters"]) one["numel"] = one["bytes"].get<int64_t>() / 2;
+  ForEachStep(&launch, "probe", [](json& step) {
+    json& sent = step["collectives"];
+    if (sent["bytes"].size() == 1) sent["ns"] = {80'000'000};
+    if (sent.contains("in_ns")) sent["in_ns"] = sent["out_ns"] = json::array({0, 0, 0, 0});
+  });
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), each), (20 + 40 + 19.2 + 12 + 7) * kMs, 1e-4);
 }
 
 TEST(TorchProfile, Zero1UpdatesPartsAndBroadcastsThem) {
