@@ -12,14 +12,15 @@ gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has 
 buffer in pieces after backward, and copies gradients back that are no views. `ddp` is the script's own. A step begins with
 the first forward in training after the optimizer's last step, behind a barrier, and ends with the optimizer's next one.
 
-Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices, or
-static_graph. A compiled model compiles in the warm-up round. Of several models the first that DDP wraps is recorded.
+Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices,
+static_graph, hooks of communication but bf16_compress_hook, ZeroRedundancyOptimizer, or several optimizers of one model. A
+compiled model compiles in the warm-up round. Of several models the first that DDP wraps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. tools/predict/torch_profile.h explains the fields:
 
-    {"gradsync_torch": 1, "time", "torch", "device", "backend", "world_size", "hosts": [by rank], "threads", "cores",
-     "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes"}],
+    {"gradsync_torch": 1, "time", "torch", "command": [], "device", "backend", "world_size", "hosts": [by rank], "threads",
+     "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes"}],
      "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "passes", "rebuilt_bucket_bytes"}],
      "ranks": [rank: [step: {"mode", "row", "begin_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns", "rest_ns",
         "optimizer_ns", "step_ns", "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
@@ -87,8 +88,9 @@ class Recorder:
         half = len(probes) // 2
         self.plan = [("none",), *probes[:half], ("none",), *probes[half:], *[("ddp",)] * bool(self.wrapper and ddp)]
         self.head = {"gradsync_torch": 1, "time": datetime.datetime.now().isoformat(timespec="seconds"),
-                     "torch": torch.__version__, "backend": dist.get_backend() if self.world > 1 else "none",
-                     "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu", "world_size": self.world,
+                     "torch": torch.__version__, "command": list(sys.argv), "world_size": self.world,
+                     "backend": dist.get_backend() if self.world > 1 else "none",
+                     "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu",
                      "threads": torch.get_num_threads(), "cores": len(os.sched_getaffinity(0)),
                      "views": self.views, "rows": [],
                      "parameters": [{"name": n, "numel": p.numel(), "bytes": p.nbytes} for n, p in named]}
@@ -128,6 +130,8 @@ class Recorder:
             return
         first = self.step is None
         if first:
+            if self.wrapper and self.taken == 0 and hook_of(self.wrapper) not in ("", "bf16_compress_hook"):
+                raise ValueError(f"gradsync does not record DistributedDataParallel with {hook_of(self.wrapper)}: leave it out")
             self.mode = self.plan[(self.taken + self.taken // len(self.plan)) % len(self.plan)]
             for p in self.params:
                 p.grad = None
@@ -212,7 +216,14 @@ class Recorder:
 
     def _on_update(self, optimizer, *_):
         ours = any(p in self.ids for group in optimizer.param_groups for p in map(id, group["params"]))
-        if ours and self.updating is None and self.step is not None and "before_ns" in self.step:
+        if not ours or self.updating is not None:
+            return
+        if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
+            raise ValueError("gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if "
+                             "predicts both")
+        if self.step is None and self.taken > 0:
+            raise ValueError("gradsync records steps that one optimizer ends; this model has several, or one that steps twice")
+        if self.step is not None and "before_ns" in self.step:
             self.updating = optimizer, self._mark()  # others may be within it
             self.head |= {"optimizer": type(optimizer).__name__, "passes": self.passed}
 
@@ -250,13 +261,18 @@ class Recorder:
                 file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
+def hook_of(ddp):
+    """The name of the hook that communicates for DDP, or an empty one."""
+    return ddp._get_ddp_logging_data().get("comm_hook", "")
+
+
 def row_of(ddp, name="as the script has it", **more):
     """What the file says of DDP's settings."""
     cap = ddp.bucket_bytes_cap
     first = dist._DEFAULT_FIRST_BUCKET_BYTES if getattr(ddp, "bucket_bytes_cap_default", cap == 25 * MIB) else cap
     sizes = ddp._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
-    return {"name": name, "bucket_bytes": cap, "first_bucket_bytes": first, "bf16": False, "zero1": False, "passes": 1,
-            "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()]} | more
+    return {"name": name, "bucket_bytes": cap, "first_bucket_bytes": first, "bf16": hook_of(ddp) == "bf16_compress_hook",
+            "zero1": False, "passes": 1, "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()]} | more
 
 
 def gathered(value, device):
@@ -352,6 +368,10 @@ def main(argv, finished=lambda out: None):
     directory = os.path.dirname(os.path.abspath(flags.out))
     if not os.access(flags.out if os.path.exists(flags.out) else directory, os.W_OK):
         parser.error(f"--out={flags.out} cannot be written")
+    with open(flags.out if os.path.exists(flags.out) else os.devnull) as file:
+        line = file.readline()
+    if line and json.loads(line).get("command") != flags.script:
+        parser.error(f"--out={flags.out} holds steps of another command")
     record_script(flags.script, flags.out, finished, rounds=flags.rounds, ddp=not flags.no_ddp)
 
 

@@ -20,9 +20,8 @@ namespace {
 
 using bench::Record;
 
-// What nobody has measured: the part of a rank's processors that communication uses, and how far a link is
-// from its data sheet, as a standard deviation of the logarithm.
-constexpr double kAssumedProcessor = 0.1, kMostProcessor = 0.3, kAssumedLinkError = 0.1;
+// The part of a rank's processors that communication uses, which nobody has measured.
+constexpr double kAssumedProcessor = 0.1, kMostProcessor = 0.3;
 
 // Predictions that are closer than this are not told apart, whatever their intervals.
 constexpr double kTellsApart = 0.01;
@@ -52,11 +51,20 @@ struct Candidate {
   std::string name() const { return record->variant.name(); }
 };
 
-// The steps of variants that were measured over a link, by name, in seconds.
+// What was measured over a link.
 struct MeasuredAt {
   double gbit;  // 0: as recorded
   int64_t world_size;
-  std::map<std::string, double> steps;
+  std::map<std::string, std::map<std::string, double>> steps;  // the slowest rank's, by variant and launch
+
+  // The mean of a variant's launches in seconds, if there are any.
+  std::optional<double> Step(const std::string& variant) const {
+    const auto found = steps.find(variant);
+    if (found == steps.end()) return std::nullopt;
+    std::vector<double> launches;
+    for (const auto& [run_id, step_s] : found->second) launches.push_back(step_s);
+    return Mean(launches);
+  }
 };
 
 class Answer {
@@ -87,6 +95,11 @@ class Answer {
     Records of_world;
     for (const Record& one : calibrations_) {
       if (one.world_size > 1) of_world.push_back(&one);
+    }
+    for (const Record* const one : of_world) {
+      calibrated_world_ = of_world.front()->world_size;
+      Require(one->world_size == calibrated_world_, "--calibration: records of ", calibrated_world_,
+              " and of ", one->world_size, " ranks");
     }
     std::map<std::string, std::optional<Calibration>> by_backend;
     for (const Record& record : records_) {
@@ -129,17 +142,15 @@ class Answer {
     }
     std::ranges::stable_sort(lines, {}, [](const Line& line) { return line.prediction.step_s.value; });
     const Prediction& best = lines.front().prediction;
-    out << floor_->config.StringOr("model", "") << ", " << RankCount(place_.world_size);
-    if (place_.wire) {
-      out << absl::StrFormat(" (%d on a host), %.4g Gbit/s and %.4g us between hosts", place_.ranks_per_host,
-                             8e-9 * place_.wire->bytes_per_second, 1e6 * place_.wire->latency_s);
-    }
+    out << floor_->config.StringOr("model", "") << ", " << RankCount(place_.world_size) << WireText(place_);
     const MeasuredAt* const measured = MeasuredHere();
     out << "; without synchronisation " << Milliseconds(best.none_s) << " ms";
-    if (measured != nullptr && measured->steps.contains(floor_->variant.name())) {
-      const double none_s = measured->steps.at(floor_->variant.name());
-      out << absl::StrFormat(" (measured %s, %+.1f %%)", Milliseconds(none_s),
-                             100 * (best.none_s / none_s - 1));
+    const auto measured_step = [&](const std::string& variant) {
+      return measured != nullptr ? measured->Step(variant) : std::nullopt;
+    };
+    if (const std::optional<double> none_s = measured_step(floor_->variant.name())) {
+      out << absl::StrFormat(" (measured %s, %+.1f %%)", Milliseconds(*none_s),
+                             100 * (best.none_s / *none_s - 1));
     }
     out << ", computed as on " << floor_->provenance.cpu_model << ".\n\n";
     out << absl::StrFormat("%-40s %10s  %-20s %9s %9s %9s%s\n", "variant", "step (ms)", "95 %", "exposed",
@@ -153,10 +164,8 @@ class Answer {
           absl::StrFormat("%s to %s", Milliseconds(step.interval.low), Milliseconds(step.interval.high)),
           Milliseconds(prediction.exposed_s), Milliseconds(prediction.floor_s),
           100 * (step.value / best.step_s.value - 1));
-      if (measured != nullptr && measured->steps.contains(name)) {
-        const double step_s = measured->steps.at(name);
-        out << absl::StrFormat(" %9s  %+9.1f", Milliseconds(step_s), 100 * (step.value / step_s - 1));
-      }
+      if (const std::optional<double> step_s = measured_step(name))
+        out << absl::StrFormat(" %9s  %+9.1f", Milliseconds(*step_s), 100 * (step.value / *step_s - 1));
       out << "\n";
     }
     if (crowding > 1) {
@@ -173,25 +182,24 @@ class Answer {
       out << absl::StrFormat("Assumed: communication uses %g (0 to %g) of a rank's processors.\n",
                              kAssumedProcessor, kMostProcessor);
     }
-    if (place_.wire) {
-      out << absl::StrFormat(
-          "Assumed: the link is within %g %% of its data sheet; ranks of a host exchange %.4g Gbit/s.\n",
-          100 * kAssumedLinkError, 8e-9 * place_.within.bytes_per_second);
-    } else if (place_.world_size != LinkWorld()) {
-      out << "Assumed: collectives go around a ring.\n";
-    }
+    out << WireAssumption(place_);
+    if (!place_.wire && place_.world_size != LinkWorld()) out << "Assumed: collectives go around a ring.\n";
   }
 
   void WriteMap(const std::string& path) const {
+    std::vector<const Candidate*> candidates;  // hosts share no memory
+    for (const Candidate& candidate : candidates_)
+      if (candidate.record->variant.backend != "shm") candidates.push_back(&candidate);
+    Require(!candidates.empty(), "--out: no variant that can be predicted between hosts");
     const double tokens = static_cast<double>(floor_->facts.IntOr("tokens_per_step", 1)) /
                           static_cast<double>(floor_->world_size);
-    const auto winner = [this](double gbit, int64_t ranks, double more_tokens) {
+    const auto winner = [&](double gbit, int64_t ranks, double more_tokens) {
       Place there = place_;
       there.wire = Wire{gbit * 1e9 / 8, place_.wire ? place_.wire->latency_s : 5e-6};
       there.world_size = ranks;
       std::vector<Estimate> steps;
-      for (const Candidate& candidate : candidates_)
-        steps.push_back(Predict(candidate, there, more_tokens).step_s);
+      for (const Candidate* const candidate : candidates)
+        steps.push_back(Predict(*candidate, there, more_tokens).step_s);
       return Winner(steps);
     };
     WinnersPanel by_tokens{.quantity = "tokens of a rank in a step", .low = tokens / 8, .high = tokens * 64},
@@ -203,9 +211,8 @@ class Answer {
     for (const MeasuredAt& measured : measured_) {
       if (measured.gbit == 0) continue;
       std::vector<Estimate> steps;
-      for (const Candidate& candidate : candidates_) {
-        const auto step = measured.steps.find(candidate.name());
-        const double seconds = step == measured.steps.end() ? 1e9 : step->second;
+      for (const Candidate* const candidate : candidates) {
+        const double seconds = measured.Step(candidate->name()).value_or(1e9);
         steps.push_back({.value = seconds, .interval = {seconds, seconds}});
       }
       const std::optional<size_t> fastest = Winner(steps);
@@ -214,7 +221,7 @@ class Answer {
       by_ranks.measured.push_back({measured.gbit, static_cast<double>(measured.world_size), fastest});
     }
     std::vector<std::string> names;
-    for (const Candidate& candidate : candidates_) names.push_back(candidate.name());
+    for (const Candidate* const candidate : candidates) names.push_back(candidate->name());
     WriteWinnersMap(path, names, {by_tokens, by_ranks});
   }
 
@@ -248,9 +255,7 @@ class Answer {
   }
 
   // How many ranks the link that is used was measured between.
-  int64_t LinkWorld() const {
-    return place_.link ? place_.link->world_size : calibrations_.front().world_size;
-  }
+  int64_t LinkWorld() const { return place_.link ? place_.link->world_size : calibrated_world_; }
 
   static int64_t RanksOnHost(const Place& place) { return std::min(place.ranks_per_host, place.world_size); }
 
@@ -275,7 +280,7 @@ class Answer {
   Calibration CalibrationAt(const Candidate& candidate, const Place& place) const {
     const std::optional<Calibration>& measured = candidate.calibration;
     std::optional<MeasuredLink> recorded;
-    if (measured) recorded = {measured->link, calibrations_.front().world_size};
+    if (measured) recorded = {measured->link, calibrated_world_};
     LinkCosts costs = CostsAt(place, recorded);
     if (IsAssumed(candidate, place)) costs = costs.WithProcessor(kAssumedProcessor);
     Calibration calibration = measured.value_or(Calibration{.link = costs});
@@ -302,7 +307,7 @@ class Answer {
         at = measured_.insert(at, {.gbit = gbit, .world_size = record.world_size, .steps = {}});
       std::vector<double> seconds;
       for (const int64_t ns : *steps) seconds.push_back(1e-9 * static_cast<double>(ns));
-      double& step_s = at->steps[record.variant.name()];
+      double& step_s = at->steps[record.variant.name()][record.run_id];
       step_s = std::max(step_s, TrimmedMean(seconds));
     }
   }
@@ -319,7 +324,7 @@ class Answer {
   Place place_;
   std::vector<Record> records_, calibrations_;
   const Record* floor_ = nullptr;
-  int64_t recorded_on_host_ = 0;  // ranks
+  int64_t recorded_on_host_ = 0, calibrated_world_ = 0;  // ranks
   std::vector<std::vector<Round>> rounds_;
   std::vector<Candidate> candidates_;
   std::vector<MeasuredAt> measured_;

@@ -123,6 +123,18 @@ TEST(StrategiesAnswerTest, TakesACalibratedLink) {
   EXPECT_THAT(text, HasSubstr("Assumed: collectives go around a ring."));
 }
 
+TEST(StrategiesAnswerTest, TakesCalibrationsOfOneWorld) {
+  std::vector<Record> calibration = Calibration();
+  for (Record& record : calibration) record.world_size = 4;
+  const std::string four = Written("four", calibration);
+  EXPECT_THAT(AnswerOf({.world_size = 4}, {"flat"}, {four}), Not(HasSubstr("ring")));
+  EXPECT_THAT(
+      [&] {
+        AnswerOf({.world_size = 2}, {}, {four, Written("two", Calibration())});
+      },
+      ThrowsMessage<InvalidInput>(HasSubstr("--calibration: records of 4 and of 2 ranks")));
+}
+
 TEST(StrategiesAnswerTest, RanksOfTheRecordedHostShareItsProcessors) {
   const std::string calibration = Written("calibration", Calibration());
   const auto answer = [&](const Place& place) { return AnswerOf(place, {"flat"}, {calibration}); };
@@ -192,11 +204,53 @@ TEST(StrategiesAnswerTest, SharedMemoryIsNoLinkBetweenHosts) {
   std::vector<Record> plans = Plans();
   plans.push_back(plans[1]);
   plans.back().variant.backend = "shm";
+  for (size_t i = 1; i < 3; ++i)
+    for (bench::BucketRecord& bucket : plans[i].buckets) bucket.bytes *= 1000;
   std::ostringstream out;
   PrintStrategiesAnswer(
       {.records = {Written("shared", plans)}, .place = {.world_size = 2, .wire = Wire{1e6, 1e-9}}}, out);
   EXPECT_THAT(out.str(), HasSubstr("flat@gloo"));
   EXPECT_THAT(out.str(), Not(HasSubstr("flat@shm")));
+  // Nor in the map, all of whose places are between hosts.
+  std::vector<Record> calibration = Calibration();
+  for (Record record : Calibration()) {
+    record.variant.backend = "shm";
+    record.samples["time_ns"] = Repeat(1, 3);
+    calibration.push_back(record);
+  }
+  const std::string figure = FreshTestDir("map") + "/map.svg";
+  const auto print = [&](const std::vector<std::string>& variants) {
+    out.str("");
+    PrintStrategiesAnswer({.records = {Written("shared", plans)},
+                           .calibrations = {Written("calibration", calibration)},
+                           .variants = variants,
+                           .place = {.world_size = 2},
+                           .figure = figure},
+                          out);
+  };
+  print({});
+  EXPECT_THAT(out.str(), HasSubstr("flat@shm"));
+  EXPECT_THAT(ReadTestFile(figure), HasSubstr("overlap@gloo"));
+  EXPECT_THAT(ReadTestFile(figure), Not(HasSubstr("flat@shm")));
+  EXPECT_THAT(
+      [&] { print({"flat@shm"}); },
+      ThrowsMessage<InvalidInput>(HasSubstr("--out: no variant that can be predicted between hosts")));
+}
+
+TEST(StrategiesAnswerTest, TheMapTellsByRanksAndByTokens) {
+  const std::string path = FreshTestDir("map") + "/map.svg";
+  std::ostringstream out;
+  PrintStrategiesAnswer({.records = {Written("plans", Plans())},
+                         .place = {.world_size = 2, .wire = Wire{1e9, 15e-3}, .processor = 0.0},
+                         .figure = path},
+                        out);
+  const std::string map = ReadTestFile(path);
+  // Any collective takes 30 ms between two ranks, of which `overlap` hides 20, and hundreds between hundreds.
+  EXPECT_THAT(map, ::testing::ContainsRegex("[0-9][0-9][0-9] ranks: flat@gloo"));
+  EXPECT_THAT(map, Not(::testing::ContainsRegex(" 2[.][0-9]* ranks: flat@gloo")));
+  // With more tokens it hides all of its first one and exposes its last one, as `flat` does.
+  EXPECT_THAT(map, Not(::testing::ContainsRegex("tokens of a rank in a step: overlap@gloo")));
+  EXPECT_THAT(map, ::testing::ContainsRegex("tokens of a rank in a step: undecided"));
 }
 
 // Steps of both variants over a link of 8 Mbit/s.
@@ -233,6 +287,20 @@ TEST(StrategiesAnswerTest, ComparesWithWhatWasMeasuredOverTheSameLink) {
     std::ranges::for_each(others, change);
     EXPECT_THAT(answer(others, 1e6), Not(HasSubstr("error")));
   }
+}
+
+TEST(StrategiesAnswerTest, WhatWasMeasuredIsTheMeanOfLaunchesOfTheSlowestRank) {
+  std::vector<Record> measured = Measured(100, 202);
+  for (Record record : Measured(120, 202)) {
+    record.run_id += "2";
+    measured.push_back(record);
+  }
+  std::ostringstream out;
+  PrintStrategiesAnswer({.records = {Written("plans", Plans())},
+                         .place = {.world_size = 2, .wire = Wire{1e6, 1e-9}, .processor = 0.0},
+                         .measured = {Written("measured", measured)}},
+                        out);
+  EXPECT_THAT(out.str(), ::testing::ContainsRegex("flat@gloo .*  110 +-6.4\n"));
 }
 
 TEST(StrategiesAnswerTest, ComparesWithWhatWasMeasuredWhereStepsWereRecorded) {

@@ -56,13 +56,24 @@ class Answer {
         launch_.parameters.size(), profile_.total_bytes() / 1e6, launch_.optimizer,
         RankCount(launch_.world_size), launch_.backend, launch_.device, launch_.threads,
         profile_.launches().size());
-    if (elsewhere_.world_size > 0) out_ << "Asked for " << RankCount(elsewhere_.world_size) << ".\n";
-    if (launch_.device != "cpu")
-      out_ << "Assumed: communication takes nothing from computation on the GPU.\n";
+    const int64_t world_size = elsewhere_.world_size > 0 ? elsewhere_.world_size : launch_.world_size;
+    if (elsewhere_.world_size > 0 || elsewhere_.wire)
+      out_ << "Asked for " << RankCount(world_size) << WireText(elsewhere_) << ".\n";
+    out_ << WireAssumption(elsewhere_);
+    const bool is_gpu = launch_.device != "cpu", by_file = elsewhere_.link && !elsewhere_.wire;
+    const TorchProfile& linked = elsewhere_.link_of != nullptr ? *elsewhere_.link_of : profile_;
+    if (!elsewhere_.wire &&
+        world_size != (by_file ? elsewhere_.link->world_size : linked.launches().front().world_size))
+      out_ << "Assumed: collectives go around a ring.\n";
+    const bool is_known =
+        by_file ? elsewhere_.link->has_processor : launch_.backend != "none" || elsewhere_.link_of != nullptr;
+    if (!elsewhere_.processor && (is_gpu || !is_known))
+      out_ << "Assumed: communication takes nothing from computation" << (is_gpu ? " on the GPU.\n" : ".\n");
     out_ << absl::StrFormat(
         "\nYour step takes %s without synchronisation.\n"
         "DistributedDataParallel with buckets of %s will take %s,\n"
-        "of which %s are exposed after backward. No schedule of these bytes takes less than %s.\n\n",
+        "of which %s are exposed. No schedule of these bytes takes less than %s at the link's typical "
+        "pace.\n\n",
         Milliseconds(own_prediction_.none_s), CapText(own_), Range(own_prediction_.step_s.interval),
         Milliseconds(own_prediction_.exposed_s), Milliseconds(own_prediction_.floor_s));
   }
@@ -73,19 +84,21 @@ class Answer {
       Estimate step;
     };
     std::vector<OfSize> sizes;
-    size_t num_buckets = 0;
+    std::vector<PlannedBucket> last;
     out_ << absl::StrFormat("%-16s %8s  %-20s %10s %10s\n", "bucket_cap_mb", "buckets", "step", "cost",
                             "exposed");
     for (const double mib : {1, 2, 5, 10, 25, 50, 100}) {
       DdpRow row = own_;
       row.bucket_bytes = row.first_bucket_bytes = mib * kMiB;
-      const size_t buckets = profile_.Buckets(row).size();
-      if (buckets == num_buckets) continue;  // a size that makes the buckets of the last one
-      num_buckets = buckets;
+      std::vector<PlannedBucket> buckets = profile_.Buckets(row);
+      constexpr auto kBytes = &PlannedBucket::bytes;
+      if (std::ranges::equal(buckets, last, {}, kBytes, kBytes)) continue;
+      last = std::move(buckets);
       const Prediction prediction = profile_.Predict(row, elsewhere_);
       sizes.push_back({mib, prediction.step_s});
-      out_ << absl::StrFormat("%-16g %8d  %-20s %10s %10s\n", mib, buckets, Range(prediction.step_s.interval),
-                              Milliseconds(prediction.cost_s.value), Milliseconds(prediction.exposed_s));
+      out_ << absl::StrFormat("%-16g %8d  %-20s %10s %10s\n", mib, last.size(),
+                              Range(prediction.step_s.interval), Milliseconds(prediction.cost_s.value),
+                              Milliseconds(prediction.exposed_s));
     }
     const OfSize& best =
         *std::ranges::min_element(sizes, {}, [](const OfSize& size) { return size.step.value; });
@@ -189,6 +202,8 @@ class Answer {
 
 void PrintTorchAnswer(const TorchProfile& profile, const Elsewhere& elsewhere, const TorchProfile* measured,
                       std::ostream& out) {
+  Require(measured == nullptr || measured->HasModelOf(profile),
+          "--at: a recording of other parameters or passes");
   Answer answer(profile, elsewhere, measured == nullptr ? profile : *measured, out);
   answer.Print(measured != nullptr || !elsewhere.is_given());
 }

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
+#include "model/error.h"
 #include "tools/predict/test_torch_profiles.h"
 
 namespace gradsync::tools {
@@ -50,6 +52,27 @@ TEST(TorchAnswer, TellsTheStepWithAndWithoutSynchronisation) {
   EXPECT_THAT(answer, HasSubstr("with buckets of 25 MiB, the first 1 will take "));
   EXPECT_THAT(answer, HasSubstr("of which 30 ms are exposed"));
   EXPECT_THAT(answer, Not(HasSubstr("Assumed")));
+}
+
+TEST(TorchAnswer, ShowsSizesThatMakeOtherBucketsOfAsMany) {
+  // 1.5, 0.5 and 2 MiB are ready in this order: 1 makes 1.5 and 2.5 of them, 2 makes 2 and 2.
+  json launch = TestTorchLaunch();
+  for (size_t i = 0; i < 3; ++i) launch["parameters"][i]["bytes"] = std::array{4, 1, 3}[i] << 19;
+  const std::string answer = AnswerOf(ProfileOf({launch}));
+  EXPECT_THAT(answer, testing::ContainsRegex("\n1  +2 "));
+  EXPECT_THAT(answer, testing::ContainsRegex("\n2  +2 "));
+  EXPECT_THAT(answer, testing::ContainsRegex("\n5  +1 "));
+  EXPECT_THAT(answer, Not(testing::ContainsRegex("\n10  +")));  // one bucket too
+}
+
+TEST(TorchAnswer, RefusesARecordingOfAnotherModel) {
+  const TorchProfile profile = ProfileOf({TestTorchLaunch()});
+  for (const char* const pointer : {"/parameters/0/bytes", "/passes"}) {
+    json other = TestTorchLaunch();
+    other[json::json_pointer(pointer)] = 8;
+    const TorchProfile measured = ProfileOf({other});
+    EXPECT_THROW(AnswerOf(profile, {}, &measured), InvalidInput) << pointer;
+  }
 }
 
 TEST(TorchAnswer, ComparesWhatWasMeasured) {
@@ -139,8 +162,29 @@ TEST(TorchAnswer, SaysWhatItAssumes) {
   elsewhere.world_size = 64;
   elsewhere.wire = Wire{1e9, 0};
   const std::string answer = AnswerOf(ProfileOf({launch}), elsewhere);
-  EXPECT_THAT(answer, HasSubstr("Asked for 64 ranks."));
+  EXPECT_THAT(answer, HasSubstr("Asked for 64 ranks (1 on a host), 8 Gbit/s and 0 us between hosts.\n"
+                                "Assumed: the link is within 10 % of its data sheet"));
   EXPECT_THAT(answer, Not(HasSubstr("measured")));
+  // Nobody knows what communication takes of processors where nothing was communicated, or tells it.
+  const std::string assumed = "Assumed: communication takes nothing from computation.";
+  launch = TestTorchLaunch();
+  EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere), Not(HasSubstr(assumed)));
+  launch["backend"] = "none";
+  EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere), HasSubstr(assumed));
+  const TorchProfile other = ProfileOf({TestTorchLaunch()});
+  Elsewhere as_there;
+  as_there.link_of = &other;
+  EXPECT_THAT(AnswerOf(ProfileOf({launch}), as_there), Not(HasSubstr("Assumed")));
+  elsewhere.processor = 0.1;
+  EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere), Not(HasSubstr(assumed)));
+  Elsewhere linked;
+  linked.world_size = 4;
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()}), linked),
+              HasSubstr("Assumed: collectives go around a ring."));
+  linked.world_size = 2;
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()}), linked), Not(HasSubstr("Assumed")));
+  linked.link = MeasuredLink{LinkCosts({{.bytes = 1 << 20, .seconds = 0.01}}), 2, false};
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()}), linked), HasSubstr(assumed));
 }
 
 }  // namespace

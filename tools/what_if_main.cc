@@ -1,9 +1,12 @@
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
@@ -50,9 +53,12 @@ int Run(int argc, const char* const* argv) {
       "  what_if FILE           of a PyTorch model that record_torch.py has recorded\n"
       "  what_if DIR...         of gradsync's own strategies, from records of //bench:plan or //bench:ddp");
   flags.AllowPaths(&question.records, "a file that record_torch.py wrote, or records with the variant none");
-  flags.Add("world_size", &place.world_size, bench::Integer(0, 16384), "How many ranks. 0: as recorded.");
-  flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384),
-            "How many ranks share a host's link or, without --link, the recorded host's processors.");
+  flags.Add("world_size", &place.world_size, bench::Integer(0, 16384),
+            "How many ranks, 2 or more. 0: as recorded.");
+  flags.Add(
+      "ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384),
+      "How many ranks share a host's link or, of gradsync's strategies without --link, the recorded host's "
+      "processors.");
   flags.Add("link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
             "The link between hosts. Default: as recorded. A file may be another recording, what nccl-tests "
             "printed or wrote with -J, or records of //bench:all_reduce.");
@@ -84,8 +90,22 @@ int Run(int argc, const char* const* argv) {
     const bool is_torch = IsRecording(question.records.front());
     std::optional<TorchProfile> link_of, measured;
     place.wire = ParseWire(link);
+    const bool has_wire = place.wire || !question.figure.empty();  // a map has links of its own
+    const auto only = [&](bool is_used, std::string_view where,
+                          std::initializer_list<std::string_view> names) {
+      for (const std::string_view name : names)
+        Require(is_used || !flags.given(name), "--", name, " is for ", where);
+    };
+    only(!is_torch, "records of gradsync's strategies",
+         {"model", "calibration", "variants", "out", "measured"});
+    only(is_torch, "a recording of a PyTorch model", {"at"});
+    only(has_wire, "a --link that is a rate and a latency", {"within", "algorithm"});
+    only(has_wire || (!is_torch && link.empty()), "a --link that is a rate and a latency",
+         {"ranks_per_host"});
     if (!link.empty() && !place.wire) {
       const std::string path = bench::ResolvePath(link);
+      Require(std::filesystem::exists(path), "--link=", link,
+              ": neither a rate and a latency such as 25Gbit,5us nor a file");
       if (is_torch && IsRecording(path)) {
         place.link_of = &link_of.emplace(Read(path));
       } else {
@@ -97,7 +117,10 @@ int Run(int argc, const char* const* argv) {
     place.algorithm = kAlgorithms.at(algorithm);
     if (is_torch) {
       Require(question.records.size() == 1, "what_if takes one recording");
-      if (!at.empty()) place.none_s = measured.emplace(Read(at)).Measured("none").value;
+      if (!at.empty()) {
+        place.none_s = measured.emplace(Read(at)).Measured("none").value;
+        Require(place.none_s > 0, "--at=", at, ": no steps without synchronisation");
+      }
       PrintTorchAnswer(Read(question.records.front()), place, measured ? &*measured : nullptr, std::cout);
     } else {
       question.place = place;

@@ -88,7 +88,7 @@ def measure(name, out, rounds):
         return ZeroRedundancyOptimizer(params, optimizer_class=torch.optim.SGD, lr=1e-4, momentum=0.9)
 
     rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
-    rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook, bf16=True),
+    rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook),
              row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
     ddp = record_torch.DDP(model, gradient_as_bucket_view=True)
     optimizer, recorder = sgd(ddp.parameters()), record_torch.Recorder(ddp, out, rounds)

@@ -116,18 +116,38 @@ predicted() {  # predicted DIRECTORY CALIBRATION [SECOND_RUN]: every step that c
     }' "$scratch/predictions"
 }
 
+compared() {  # compared ARGUMENT...: row, least, most and measured step and error in %, with tabs between, of what_if
+  "$programs/what_if" "$@" </dev/null | sed --quiet --regexp-extended \
+    's/^(.*[^ ]) +([0-9.]+) to ([0-9.]+) ms +([0-9.]+) ms( \+- [0-9.]+ %)? +([+-][0-9.]+) %.*/\1\t\2\t\3\t\4\t\6/p'
+}
+
 what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside their predictions
-  local file
+  local file launch recording=$scratch/recording.jsonl other=$scratch/other.jsonl
   for file in "$1"/*.jsonl.gz; do
-    gzip --decompress --stdout "$file" >"$scratch/recording.jsonl"
+    gzip --decompress --stdout "$file" >"$recording"
     basename "$file" .jsonl.gz
-    "$programs/what_if" "$scratch/recording.jsonl" </dev/null | awk '/^DDP / { on = 1 } on { sub(/ +$/, ""); print "  " $0 }'
-  done >"$scratch/what_if"
+    "$programs/what_if" "$recording" </dev/null | awk '/^DDP / { on = 1 } on { sub(/ +$/, ""); print "  " $0 }'
+    for launch in 1 2; do
+      (($(wc --lines <"$recording") == 2)) || continue
+      sed --quiet "${launch}p" "$recording" >"$other"
+      compared "$other" | sed "s|^|$file |" >&3
+    done
+    [[ $file =~ ([a-z]*)\.([0-9]*)gbit ]] || continue
+    gzip --decompress --stdout "$1/${BASH_REMATCH[1]}.loopback.jsonl.gz" >"$other"
+    compared "$other" --link="${BASH_REMATCH[2]}Gbit,100us" --at="$recording" >&4
+  done >"$scratch/what_if" 3>"$scratch/launches" 4>"$scratch/named"
   # The error follows the measured step, and a second run's, if there is one, that.
   sed --quiet 's/.* ms \(+- [0-9.]* %\)\? *\([+-][0-9.]*\) %.*/\2/p' "$scratch/what_if" | sizes 'Errors of predictions'
   sed --quiet 's/.* [+-][0-9.]* % *\([+-][0-9.]*\) %.*/\1/p' "$scratch/what_if" | sizes 'Of second runs'
   awk '/Sizes of buckets/ { pairs += $(NF - 6); named += $NF }
     END { printf "Of %d pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is predicted: %d.\n", pairs, named }' "$scratch/what_if"
+  echo
+  cut --fields=5 "$scratch/launches" | sizes 'By one launch of two, of its own steps'
+  awk -F '\t' '
+    $1 in measured { print 100 * (predicted[$1] / $4 - 1); print 100 * ($4 * (1 + $5 / 100) / measured[$1] - 1) }
+    { measured[$1] = $4; predicted[$1] = $4 * (1 + $5 / 100) }' "$scratch/launches" | sizes "Of the other launch's steps"
+  cut --fields=5 "$scratch/named" | sizes 'From loopback, of steps over a link whose rate and latency alone are given'
+  awk -F '\t' '$4 < $2 || $4 > $3 { ++out } END { printf "Of these %d are outside of what is predicted: %d.\n", NR, out }' "$scratch/named"
   echo
   echo '```'
   cat "$scratch/what_if"

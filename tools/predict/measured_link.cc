@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -50,19 +52,26 @@ MeasuredLink ParseJson(const std::string& text) {
   return LinkOf(costs, processes * threads * config.at("ngpus").get<int64_t>());
 }
 
-// Lines of "#" tell the program and name each rank; others end with time, algbw, busbw and #wrong out of
-// place, and the same in place.
+// What one program printed after another. Lines of "#" tell the program and name each rank; others end with
+// time, algbw, busbw and #wrong out of place, and the same in place.
 MeasuredLink ParseColumns(const std::string& text) {
   CollectiveKind kind = CollectiveKind::kAllReduce;  // older ones do not tell
-  int64_t world_size = 0;
+  int64_t world_size = 0, num_named = 0;             // of all programs, of this one
   std::vector<CollectiveCost> costs;
+  const auto end_program = [&] {
+    if (num_named == 0) return;
+    Require(world_size == 0 || world_size == num_named, "measured by ", world_size, " and by ", num_named,
+            " ranks");
+    world_size = std::exchange(num_named, 0);
+  };
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream in(line);
     const std::vector<std::string> words(std::istream_iterator<std::string>(in), {});
     if (line.starts_with('#')) {
       if (line.starts_with("# Collective test starting: ")) kind = KindOfProgram(line);
-      if (words.size() > 1 && words[1] == "Rank") ++world_size;
+      if (words.size() > 1 && words[1].starts_with("nThread")) end_program();  // each begins so
+      if (words.size() > 1 && words[1] == "Rank") ++num_named;
       continue;
     }
     double bytes = 0, us = 0;
@@ -71,6 +80,7 @@ MeasuredLink ParseColumns(const std::string& text) {
     Require(absl::SimpleAtod(words[words.size() - 4], &us), "no time in \"", line, "\"");
     costs.push_back({.kind = kind, .bytes = bytes, .seconds = 1e-6 * us});
   }
+  end_program();
   return LinkOf(costs, world_size);
 }
 
@@ -92,17 +102,21 @@ MeasuredLink ReadMeasuredLink(const std::string& path) {
     Problems problems;
     const std::vector<bench::Record> records = ReadEach({path}, &problems);
     Records all;
+    const bench::Record* of_link = nullptr;  // one that communicates
     for (const bench::Record& record : records) {
-      const bool is_floor = record.variant.strategy == record.facts.StringOr("floor", "-");
-      Require(is_floor || record.variant.backend == records.front().variant.backend,
-              "records of several backends: ", records.front().variant.backend, " and ",
-              record.variant.backend);
       all.push_back(&record);
+      if (record.variant.strategy == record.facts.StringOr("floor", "-")) continue;
+      if (of_link == nullptr) of_link = &record;
+      const auto& [backend, world_size] = std::tie(of_link->variant.backend, of_link->world_size);
+      Require(record.variant.backend == backend, "records of several backends: ", backend, " and ",
+              record.variant.backend);
+      Require(record.world_size == world_size, "records of ", world_size, " and of ", record.world_size,
+              " ranks");
     }
     const std::optional<Calibration> calibration =
-        all.empty() ? std::nullopt : CalibrationOf(all, all.front()->variant.backend);
+        of_link == nullptr ? std::nullopt : CalibrationOf(all, of_link->variant.backend);
     Require(calibration.has_value(), "no records of //bench:all_reduce");
-    return {calibration->link, records.front().world_size};
+    return {calibration->link, of_link->world_size};
   } catch (const std::exception& error) {
     throw InvalidInput(Join(path, ": ", error.what()));
   }

@@ -60,6 +60,20 @@ TEST(MeasuredLinkTest, ReadsTheColumnsOfNcclTests) {
   EXPECT_EQ(link.costs.Processor(kAllReduce, 1 << 20, 1), 0);
 }
 
+TEST(MeasuredLinkTest, ReadsSeveralProgramsOfAsManyRanks) {
+  std::string gather = kColumns;
+  gather.replace(gather.find("all_reduce_perf"), 15, "all_gather_perf");
+  gather.replace(gather.find("70.00"), 5, "30.00");
+  const MeasuredLink link = ParseNcclTests(kColumns + gather);
+  EXPECT_EQ(link.world_size, 4);
+  EXPECT_NEAR(link.costs.Seconds(kAllReduce, 1 << 20), 70e-6, 1e-12);
+  EXPECT_NEAR(link.costs.Seconds(kAllGather, 1 << 20), 30e-6, 1e-12);
+  gather.erase(gather.find("#  Rank  3"), 1);
+  const std::string dir = FreshTestDir("worlds");
+  std::ofstream(dir + "/all.txt") << kColumns << gather;
+  EXPECT_THAT(ErrorOf(dir + "/all.txt"), HasSubstr("all.txt: measured by 4 and by 3 ranks"));
+}
+
 TEST(MeasuredLinkTest, ReadsColumnsOfOldVersionsWithoutARoot) {
   std::string old;
   for (const std::string& line :
@@ -107,6 +121,15 @@ TEST(MeasuredLinkTest, ReadsRecordsOfAllReduce) {
     EXPECT_NEAR(link.costs.Seconds(kAllReduce, 3000), 9e-3, 1e-9);
     EXPECT_NEAR(link.costs.Processor(kAllReduce, 3000, 1), 1.0 / 3, 1e-9);
   }
+  // A calibration has the floor too, which communicates over nothing.
+  ranks.insert(ranks.begin(), DdpRecord("none", 0, Repeat(1, 3)));
+  ranks.front().world_size = 1;
+  WriteLines(dir + "/all.jsonl", ranks);
+  EXPECT_EQ(ReadMeasuredLink(dir).world_size, 2);
+  ranks.back().world_size = 4;
+  WriteLines(dir + "/all.jsonl", ranks);
+  EXPECT_THAT(ErrorOf(dir), HasSubstr("records of 2 and of 4 ranks"));
+  ranks.back().world_size = 2;
   ranks.back().variant.backend = "shm";
   WriteLines(dir + "/all.jsonl", ranks);
   EXPECT_THAT(ErrorOf(dir), HasSubstr("records of several backends: gloo and shm"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "model/error.h"
 
@@ -26,6 +27,18 @@ std::optional<double> Quantity(const std::string& text,
       return number * factor;
   }
   return std::nullopt;
+}
+
+// How many bytes a rank sends for each byte of the vector.
+double SentPart(CollectiveKind kind, int64_t world_size) {
+  return (kind == CollectiveKind::kAllReduce ? 2 : 1) * (1 - 1 / static_cast<double>(world_size));
+}
+
+// CPU-seconds of a rank for each byte that it sends.
+double ProcessorSeconds(const MeasuredLink& link, CollectiveKind kind) {
+  constexpr double kBytes = 64 << 20;
+  return link.costs.Seconds(kind, kBytes) * link.costs.Processor(kind, kBytes, 1) /
+         (kBytes * SentPart(kind, link.world_size));
 }
 
 // To reduce to parts, or to gather from them, around a ring.
@@ -47,7 +60,7 @@ std::optional<Wire> ParseWire(const std::string& text) {
 double CollectiveSeconds(const Network& network, CollectiveKind kind, double bytes) {
   const double ranks = static_cast<double>(network.world_size);
   const double on_host = std::min(static_cast<double>(network.ranks_per_host), ranks),
-               hosts = ranks / on_host;
+               hosts = std::ceil(ranks / on_host);
   const double halves = kind == CollectiveKind::kAllReduce ? 2 : 1;
   const Wire& slowest = hosts > 1 ? network.between : network.within;
   const double ring = halves * HalfRing(ranks, bytes, slowest);
@@ -71,46 +84,57 @@ double CollectiveSeconds(const Network& network, CollectiveKind kind, double byt
   return std::min({ring, tree, hierarchical});
 }
 
-LinkCosts CostsOver(const Network& network, double processor_s) {
+LinkCosts CostsOver(const Network& network, const std::optional<MeasuredLink>& recorded) {
   std::vector<CollectiveCost> costs;
   for (const CollectiveKind kind : kKinds) {
+    const double processor_s = recorded ? ProcessorSeconds(*recorded, kind) : 0;
+    Network slowed = network;
+    if (processor_s > 0) {
+      // Hosts' processors move the data, so it is TCP, which has so many of an Ethernet frame's bytes; and a
+      // rank that sums or copies a part does not send it meanwhile.
+      constexpr double kPayload = 1448.0 / 1514;
+      double& rate = slowed.between.bytes_per_second;
+      rate = 1 / (1 / (kPayload * rate) + processor_s);
+    }
     for (double bytes = 256; bytes < 1e11; bytes *= 2) {
-      const double seconds = CollectiveSeconds(network, kind, bytes);
+      const double seconds = CollectiveSeconds(slowed, kind, bytes),
+                   used_s = processor_s * SentPart(kind, network.world_size) * bytes;
       costs.push_back({.kind = kind,
                        .bytes = bytes,
                        .seconds = seconds,
-                       .processor = seconds > 0 ? std::min(1.0, processor_s * bytes / seconds) : 0});
+                       .processor = seconds > 0 ? std::min(1.0, used_s / seconds) : 0});
     }
   }
-  return LinkCosts(costs);
+  LinkCosts over(costs);
+  if (recorded) over.set_beside(recorded->costs.beside());
+  return over;
+}
+
+std::string WireText(const Place& place) {
+  if (!place.wire) return "";
+  return absl::StrFormat(" (%d on a host), %.4g Gbit/s and %.4g us between hosts", place.ranks_per_host,
+                         8e-9 * place.wire->bytes_per_second, 1e6 * place.wire->latency_s);
+}
+
+std::string WireAssumption(const Place& place) {
+  if (!place.wire) return "";
+  return absl::StrFormat(
+      "Assumed: the link is within %g %% of its data sheet; ranks of a host exchange %.4g Gbit/s.\n",
+      100 * kAssumedLinkError, 8e-9 * place.within.bytes_per_second);
 }
 
 LinkCosts CostsAt(const Place& place, const std::optional<MeasuredLink>& recorded) {
   const std::optional<MeasuredLink>& measured = place.link ? place.link : recorded;
   Require(place.wire || measured, "nothing was communicated: name a link, such as --link=25Gbit,5us");
-  std::optional<LinkCosts> costs;
-  if (place.wire) {
-    constexpr double kBytes = 64 << 20;
-    const CollectiveKind kind = CollectiveKind::kAllReduce;
-    const double processor_s =
-        recorded ? recorded->costs.Seconds(kind, kBytes) * recorded->costs.Processor(kind, kBytes, 1) / kBytes
-                 : 0;
-    Wire wire = *place.wire;
-    if (processor_s > 0) {
-      // Hosts' processors move the data, so it is TCP, which has so many of an Ethernet frame's bytes; and a
-      // rank that sums or copies a part does not send it meanwhile.
-      constexpr double kPayload = 1448.0 / 1514;
-      wire.bytes_per_second = 1 / (1 / (kPayload * wire.bytes_per_second) + processor_s);
-    }
-    costs =
-        CostsOver({place.world_size, place.ranks_per_host, wire, place.within, place.algorithm}, processor_s);
-    if (recorded) costs->set_beside(recorded->costs.beside());
-  } else {
-    costs = measured->world_size == place.world_size
-                ? measured->costs
-                : InRingOf(measured->costs, measured->world_size, place.world_size);
-  }
-  return place.processor ? costs->WithProcessor(*place.processor) : *costs;
+  Require(place.world_size > 1, "one rank communicates with nobody: --world_size takes 2 or more");
+  const LinkCosts costs =
+      place.wire
+          ? CostsOver({place.world_size, place.ranks_per_host, *place.wire, place.within, place.algorithm},
+                      recorded)
+      : measured->world_size == place.world_size
+          ? measured->costs
+          : InRingOf(measured->costs, measured->world_size, place.world_size);
+  return place.processor ? costs.WithProcessor(*place.processor) : costs;
 }
 
 LinkCosts InRingOf(const LinkCosts& costs, int64_t measured, int64_t wanted) {

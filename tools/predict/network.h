@@ -32,15 +32,19 @@ struct Network {
 // one is asked for.
 double CollectiveSeconds(const Network& network, CollectiveKind kind, double bytes);
 
-// Their costs. `processor_s`: CPU-seconds of one rank for each byte; 0 where the host does not move data.
-LinkCosts CostsOver(const Network& network, double processor_s);
-
 // Collectives that were measured, between so many ranks.
 struct MeasuredLink {
   LinkCosts costs;
   int64_t world_size = 2;
   bool has_processor = true;  // whether it is known what they use of processors
 };
+
+// Their costs. `recorded`: a byte that a rank sends takes as much of its processors as there; without it
+// hosts do not move data.
+LinkCosts CostsOver(const Network& network, const std::optional<MeasuredLink>& recorded = {});
+
+// How far a link is from its data sheet, which nobody has measured: a standard deviation of the logarithm.
+inline constexpr double kAssumedLinkError = 0.1;
 
 // Where an answer is to hold, if not where its steps were recorded.
 struct Place {
@@ -52,9 +56,13 @@ struct Place {
   std::optional<double> processor = {};        // what communication uses of a rank's processors
 };
 
+// " (8 on a host), 25 Gbit/s and 5 us between hosts", and the line that says what is assumed of them; empty
+// without a wire.
+std::string WireText(const Place& place);
+std::string WireAssumption(const Place& place);
+
 // What collectives take between the ranks of a place, which knows how many. `recorded`: where steps were
-// recorded, if they communicated; bytes take as much of processors over a wire. Throws InvalidInput where
-// nothing tells.
+// recorded, if they communicated. Throws InvalidInput where nothing tells, or nobody communicates.
 LinkCosts CostsAt(const Place& place, const std::optional<MeasuredLink>& recorded);
 
 // A measured link in another world, as if its collectives went around rings: from `measured` ranks to

@@ -65,13 +65,45 @@ TEST(NetworkTest, OneHostUsesItsOwnWires) {
   EXPECT_DOUBLE_EQ(CollectiveSeconds(one, kAllReduce, 800), 0);
 }
 
-TEST(NetworkTest, CostsAreThoseTimesAndUseProcessorsByTheByte) {
+TEST(NetworkTest, AHostThatIsNotFullIsOneMore) {
+  // 9 ranks on hosts of 8 are on two hosts, as 16 are: all bytes pass between them.
+  const auto seconds = [](int64_t ranks) {
+    return CollectiveSeconds({ranks, 8, {100, 0.5}, {1e12, 1e-9}, Algorithm::kHierarchical}, kAllReduce, 800);
+  };
+  EXPECT_NEAR(seconds(8), 0, 1e-6);
+  for (const int64_t ranks : {9, 12, 16}) EXPECT_NEAR(seconds(ranks), 2 * (0.5 + 4), 1e-6) << ranks;
+}
+
+TEST(NetworkTest, CostsAreThoseTimes) {
   const Network network = TwoHosts(Algorithm::kRing);
-  const LinkCosts costs = CostsOver(network, 1e-3);
+  const LinkCosts costs = CostsOver(network);
   for (const double bytes : {1024.0, 3000.0, 5e6})
     EXPECT_NEAR(costs.Seconds(kAllReduce, bytes) / CollectiveSeconds(network, kAllReduce, bytes), 1, 1e-9);
-  EXPECT_NEAR(costs.Processor(kAllReduce, 4096, 1),
-              1e-3 * 4096 / CollectiveSeconds(network, kAllReduce, 4096), 1e-9);
+  EXPECT_EQ(costs.Processor(kAllReduce, 4096, 1), 0);
+}
+
+TEST(NetworkTest, ProcessorsAreUsedByTheByteThatARankSends) {
+  // 1e-3 CPU-seconds for each byte of an all-reduce: between 2 ranks as many are sent, between 8 1.75 times.
+  const MeasuredLink two{LinkCosts({{.bytes = 1024, .seconds = 2.048, .processor = 0.5}}), 2};
+  const auto used = [](const MeasuredLink& recorded, int64_t ranks, CollectiveKind kind) {
+    const LinkCosts costs = CostsOver({ranks, 1, {1e3, 1e-9}, {}, Algorithm::kRing}, recorded);
+    return costs.Processor(kind, 4096, 1) * costs.Seconds(kind, 4096) / 4096;
+  };
+  EXPECT_NEAR(used(two, 2, kAllReduce), 1e-3, 1e-9);
+  EXPECT_NEAR(used(two, 8, kAllReduce), 1.75e-3, 1e-9);
+  EXPECT_NEAR(used({two.costs, 8}, 2, kAllReduce), 1e-3 / 1.75, 1e-9);
+  // Half of an all-reduce, unless it is known.
+  EXPECT_NEAR(used(two, 2, kReduceScatter), 0.5e-3, 1e-9);
+  EXPECT_NEAR(used(two, 8, kAllGather), 0.875e-3, 1e-9);
+  const MeasuredLink known{
+      LinkCosts({{.bytes = 1024, .seconds = 2.048, .processor = 0.5},
+                 {.kind = kAllGather, .bytes = 1024, .seconds = 1.024, .processor = 0.7}}),
+      2};
+  EXPECT_NEAR(used(known, 2, kReduceScatter), 0.5e-3, 1e-9);
+  EXPECT_NEAR(used(known, 2, kAllGather), 0.7e-3, 1e-9);
+  // 2048 bytes are sent, each of which takes 1.4e-3 CPU-seconds beside its time on the wire.
+  EXPECT_NEAR(CostsOver({2, 1, {1e3, 1e-9}}, known).Seconds(kAllGather, 4096),
+              2048 * (1514.0 / 1448 * 1e-3 + 1.4e-3), 1e-6);
 }
 
 TEST(NetworkTest, APlaceHasItsWireOrItsLinkOrWhatWasRecorded) {
@@ -99,13 +131,15 @@ TEST(NetworkTest, APlaceHasItsWireOrItsLinkOrWhatWasRecorded) {
   EXPECT_EQ(CostsAt({.world_size = 4}, spinning).beside().seconds, 0.5);
   EXPECT_EQ(CostsAt(over_wire, std::nullopt).Processor(kAllReduce, 1024, 1), 0);
   EXPECT_THROW(CostsAt({.world_size = 2}, std::nullopt), InvalidInput);
+  EXPECT_THROW(at({.world_size = 1}), InvalidInput);
+  EXPECT_THROW(at({.world_size = 1, .wire = Wire{1024, 1}}), InvalidInput);
 }
 
 TEST(NetworkTest, ARingOfMoreRanksHasMoreHopsOfFewerBytes) {
   Network two = TwoHosts(Algorithm::kRing), eight = two;
   two.world_size = 2;
   two.ranks_per_host = eight.ranks_per_host = 1;
-  const LinkCosts scaled = InRingOf(CostsOver(two, 0), 2, 8);
+  const LinkCosts scaled = InRingOf(CostsOver(two), 2, 8);
   for (const double bytes : {1024.0, 1e6}) {
     EXPECT_NEAR(scaled.Seconds(kAllReduce, bytes) / CollectiveSeconds(eight, kAllReduce, bytes), 1, 1e-9);
     EXPECT_NEAR(scaled.Seconds(kAllGather, bytes) / CollectiveSeconds(eight, kAllGather, bytes), 1, 1e-9);

@@ -38,10 +38,9 @@ TEST(PublishedCurvesTest, FullyShardedTrainingHidesItsCommunication) {
       // Two thirds are backward, in which each unit's gradients are sent when they are ready.
       const double compute_s = run.tokens / run.points.front().tokens_per_second;
       Round round{.forward_s = compute_s / 3, .backward_s = 2 * compute_s / 3, .ready_s = {}};
-      StepInputs inputs{
-          .plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = {}},
-          .world_size = point.ranks,
-          .calibration = {.link = CostsOver({point.ranks, 8, {400e9, 5e-6}, {450e9, 3e-6}}, 0)}};
+      StepInputs inputs{.plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = {}},
+                        .world_size = point.ranks,
+                        .calibration = {.link = CostsOver({point.ranks, 8, {400e9, 5e-6}, {450e9, 3e-6}})}};
       constexpr int kUnits = 32;
       for (size_t unit = 0; unit < kUnits; ++unit) {
         const double bytes = 2 * run.parameters / kUnits;

@@ -45,7 +45,6 @@ class Link {
     const Moment& before = *std::prev(next);
     return before.time + (next->time - before.time) * (work - before.work) / (next->work - before.work);
   }
-  double finished(size_t i) const { return finished_[i]; }
 
  private:
   struct Moment {
@@ -152,7 +151,7 @@ Replayed Replay(const std::vector<double>& begins, const std::vector<Action>& ac
   const double origin = first, late = last - first;
   for (double& moment : at) moment -= origin;
   double latest = late;
-  std::vector<double> done, issued;  // on that clock
+  std::vector<double> done;  // on that clock
   for (const Action& action : actions) {
     switch (action.kind) {
       case Action::Kind::kCompute: {
@@ -163,7 +162,6 @@ Replayed Replay(const std::vector<double>& begins, const std::vector<Action>& ac
       }
       case Action::Kind::kIssue:
         link.Issue(latest);
-        issued.push_back(latest);
         break;
       case Action::Kind::kWait: {
         const double finished = link.Finish(action.index, latest);
@@ -179,8 +177,6 @@ Replayed Replay(const std::vector<double>& begins, const std::vector<Action>& ac
   const double begun = link.TimeOf(late);
   replayed.end -= begun;
   for (const double work : done) replayed.done.push_back(link.TimeOf(work) - begun);
-  for (const double work : issued) replayed.issued.push_back(link.TimeOf(work) - begun);
-  for (size_t i = 0; i < collectives.size(); ++i) replayed.finished.push_back(link.finished(i) - begun);
   return replayed;
 }
 

@@ -49,9 +49,8 @@ inline RankProcessors MeasuredProcessors(double processors_of_host, double ranks
 
 // When things happen, in seconds after the last rank has begun.
 struct Replayed {
-  double end = 0;                        // all ranks have done all actions
-  std::vector<double> issued, finished;  // by collective: the last rank has issued it; it is done; or never
-  std::vector<double> done;              // by action: the last rank has done it
+  double end = 0;            // all ranks have done all actions
+  std::vector<double> done;  // by action: the last rank has done it
 };
 
 // Replays the actions of all ranks. A collective is one event: it starts when the last rank has issued it and

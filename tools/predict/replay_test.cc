@@ -35,8 +35,8 @@ TEST(ReplayTest, TimeBeginsWhenTheLastRankBegins) {
 TEST(ReplayTest, ABlockingCollectiveStartsWhenTheLastRankHasIssuedIt) {
   const Replayed replayed = Replay({0, 0}, {Compute({3, 5}), Issue(), Wait(0), Compute({2, 1})},
                                    {{kAllReduce, 10}}, ASecondForEachByte(0.5), {});
-  EXPECT_DOUBLE_EQ(replayed.issued[0], 5);
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 15);
+  EXPECT_DOUBLE_EQ(replayed.done[1], 5);
+  EXPECT_DOUBLE_EQ(replayed.done[2], 15);
   EXPECT_DOUBLE_EQ(replayed.end, 17);
 }
 
@@ -45,7 +45,6 @@ TEST(ReplayTest, ComputationAndCommunicationSlowEachOtherDown) {
   // 17, when 2 s of computation are left.
   const Replayed replayed = Replay({0, 0}, {Compute({2, 2}), Issue(), Compute({12, 12}), Wait(0)},
                                    {{kAllReduce, 10}}, ASecondForEachByte(0.5), {});
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 17);
   EXPECT_DOUBLE_EQ(replayed.end, 19);
 }
 
@@ -60,7 +59,6 @@ TEST(ReplayTest, CommunicationGoesOnAtFullPaceWhenNoRankComputes) {
 TEST(ReplayTest, WithoutUseOfProcessorsNothingIsSlower) {
   const Replayed replayed = Replay({0, 0}, {Compute({2, 2}), Issue(), Compute({12, 12}), Wait(0)},
                                    {{kAllReduce, 10}}, ASecondForEachByte(0), {});
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 12);
   EXPECT_DOUBLE_EQ(replayed.end, 14);
 }
 
@@ -93,7 +91,6 @@ TEST(ReplayTest, TheLastRankLosesMoreOfItsProcessorThanTheMean) {
   // The collective takes 10 * 1.5 from 2 on; meanwhile 15 / (1 + 1.5 * 0.5) s of 12 are computed.
   const Replayed replayed = Replay({0, 0}, {Compute({2, 2}), Issue(), Compute({12, 12}), Wait(0)},
                                    {{kAllReduce, 10}}, ASecondForEachByte(0.5), {.uneven = 0.5});
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 17);
   EXPECT_DOUBLE_EQ(replayed.end, 17 + 12 - 15 / 1.75);
 }
 
@@ -103,22 +100,22 @@ TEST(ReplayTest, ACollectiveThatStartsBesideComputationTakesMore) {
   // 15 s that use 9 CPU-seconds: computation and the collective go at 1 / 1.6.
   const Replayed replayed =
       Replay({0, 0}, {Issue(), Compute({20, 20}), Wait(0)}, {{kAllReduce, 10}}, link, {});
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 24);
   EXPECT_DOUBLE_EQ(replayed.end, 24 + 5);
-  // The second waits for its turn, until 24, so its threads are awake: 10 s, at 1 / 1.5.
+  // The second waits for its turn, until 24, so its threads are awake: 10 s, at 1 / 1.5. 15 and 10 are
+  // computed meanwhile.
   const Replayed two = Replay({0, 0}, {Issue(), Issue(), Compute({60, 60}), Wait(1)},
                               {{kAllReduce, 10}, {kAllReduce, 10}}, link, {});
-  EXPECT_DOUBLE_EQ(two.finished[0], 24);
-  EXPECT_DOUBLE_EQ(two.finished[1], 24 + 15);
+  EXPECT_DOUBLE_EQ(two.end, 24 + 15 + 60 - 25);
   // Nothing is computed beside a blocking one.
   EXPECT_DOUBLE_EQ(Replay({0, 0}, {Issue(), Wait(0)}, {{kAllReduce, 10}}, link, {}).end, 10);
 }
 
 TEST(ReplayTest, CollectivesQueueInTheOrderOfIssue) {
-  const std::vector<Action> actions = {Issue(), Compute({1, 1}), Issue(), Compute({1, 1}), Issue(), Wait(2)};
+  const std::vector<Action> actions = {Issue(), Compute({1, 1}), Issue(), Compute({1, 1}),
+                                       Issue(), Wait(0),         Wait(1), Wait(2)};
   const Replayed replayed = Replay({0, 0}, actions, {{kAllReduce, 10}, {kAllReduce, 3}, {kAllReduce, 5}},
                                    ASecondForEachByte(0), {});
-  EXPECT_EQ(replayed.finished, (std::vector<double>{10, 13, 18}));
+  EXPECT_EQ(std::vector(replayed.done.end() - 3, replayed.done.end()), (std::vector<double>{10, 13, 18}));
 }
 
 TEST(ReplayTest, TwoInFlightShareTheLinkAndGainTogether) {
@@ -129,15 +126,15 @@ TEST(ReplayTest, TwoInFlightShareTheLinkAndGainTogether) {
   // The second begins at 5: 5 are left of the first, which take 8; then 5 of the second, alone.
   const Replayed replayed = Replay({0, 0}, {Issue(), Compute({5, 5}), Issue(), Wait(0), Wait(1)},
                                    {{kAllReduce, 10}, {kAllReduce, 10}}, link, {});
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 13);
-  EXPECT_DOUBLE_EQ(replayed.finished[1], 18);
+  EXPECT_DOUBLE_EQ(replayed.done[3], 13);
+  EXPECT_DOUBLE_EQ(replayed.done[4], 18);
 }
 
 TEST(ReplayTest, UnequalRanksOverlapOnlyWhatTheLastOneIssued) {
   // Rank 0 issues at 1 and waits; rank 1 issues at 4 and computes 2 more, beside the collective: 3 s of time.
   const Replayed replayed = Replay({0, 0}, {Compute({1, 4}), Issue(), Compute({0, 2}), Wait(0)},
                                    {{kAllReduce, 8}}, ASecondForEachByte(0.5), {});
-  EXPECT_DOUBLE_EQ(replayed.issued[0], 4);
+  EXPECT_DOUBLE_EQ(replayed.done[1], 4);
   EXPECT_DOUBLE_EQ(replayed.done[2], 7);
   EXPECT_DOUBLE_EQ(replayed.end, 13);  // 2 of 8 are done by then
 }
@@ -146,7 +143,6 @@ TEST(ReplayTest, ARankThatComesLateDoesNotWait) {
   // The collective ends at 3; rank 1 computes until 5, slowed down until then: 2 + (5 - 2 / 1.5).
   const Replayed replayed = Replay({0, 0}, {Issue(), Compute({0, 5}), Wait(0), Compute({4, 1})},
                                    {{kAllReduce, 2}}, ASecondForEachByte(0.5), {});
-  EXPECT_DOUBLE_EQ(replayed.finished[0], 3);
   EXPECT_DOUBLE_EQ(replayed.end, 3 + 4);  // rank 0; rank 1 ends at 3 + (5 - 2) + 1, the same
   const Replayed later = Replay({0, 0}, {Issue(), Compute({0, 6}), Wait(0), Compute({4, 1})},
                                 {{kAllReduce, 2}}, ASecondForEachByte(0.5), {});
@@ -159,7 +155,7 @@ TEST(ReplayTest, UpdatesBesideWhatStillTravels) {
       Replay({0, 0}, {Issue(), Issue(), Wait(0), Compute({2, 2}), Wait(1), Compute({1, 1})},
              {{kAllReduce, 4}, {kAllReduce, 4}}, ASecondForEachByte(0.5), {});
   EXPECT_DOUBLE_EQ(replayed.done[3], 7);
-  EXPECT_DOUBLE_EQ(replayed.finished[1], 9);  // 2 of 4 done at 7
+  EXPECT_DOUBLE_EQ(replayed.done[4], 9);  // 2 of 4 done at 7
   EXPECT_DOUBLE_EQ(replayed.end, 10);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "model/error.h"
@@ -30,6 +31,16 @@ std::vector<Draw> DrawRounds(const StepInputs& inputs, std::mt19937_64& random) 
     }
   }
   return draws;
+}
+
+// Each round begins with its first rank, so that ranks of different rounds can be put together.
+StepInputs Aligned(StepInputs inputs) {
+  for (size_t k = 0; k < inputs.rounds.front().size(); ++k) {
+    double first = std::numeric_limits<double>::infinity();
+    for (const std::vector<Round>& rank : inputs.rounds) first = std::min(first, rank[k].begin_s);
+    for (std::vector<Round>& rank : inputs.rounds) rank[k].begin_s -= first;
+  }
+  return inputs;
 }
 
 Replayed ReplayStep(const StepActions& step, const Calibration& machine, const LinkCosts& link) {
@@ -126,16 +137,18 @@ StepInputs PlainInputs(const StepInputs& inputs) {
 
 }  // namespace
 
-double TypicalStep(const StepInputs& inputs) {
-  Check(inputs);
+double TypicalStep(const StepInputs& given) {
+  Check(given);
+  const StepInputs inputs = Aligned(given);
   std::mt19937_64 random(1);
   std::vector<double> steps;
   for (const Draw& draw : DrawRounds(inputs, random)) steps.push_back(StepSeconds(inputs, draw));
   return TrimmedMean(steps);
 }
 
-Prediction PredictStep(const StepInputs& inputs) {
-  Check(inputs);
+Prediction PredictStep(const StepInputs& given) {
+  Check(given);
+  const StepInputs inputs = Aligned(given);
   std::mt19937_64 random(1);
   const std::vector<Draw> draws = DrawRounds(inputs, random);
   const StepInputs none = WithoutSynchronisation(inputs), plain = PlainInputs(inputs);

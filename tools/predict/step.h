@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "tools/predict/link_costs.h"
@@ -48,7 +47,7 @@ struct StepPlan {
 // One step of one rank without synchronisation, in seconds. With accumulation forward holds all passes but
 // the last backward, as in records.
 struct Round {
-  double begin_s = 0;  // when it began; only differences between the ranks of a round count
+  double begin_s = 0;  // when it began; only differences between the ranks of one round count
   double forward_s = 0, backward_s = 0, optimizer_s = 0;
   double rest_s = 0;  // what else a step does, at its end
   // By parameter: when its gradient was complete, after the beginning of backward.
@@ -68,7 +67,6 @@ struct Calibration {
   double blocking_s = 0;        // what a rank waits for a blocking collective beyond its time alone
   // How far the collectives' times may be from the next launch's, as a standard deviation of their logarithm.
   double log_error = 0;
-  std::vector<std::string> assumed = {};  // constants that nobody measured
 };
 
 struct StepInputs {

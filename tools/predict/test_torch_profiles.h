@@ -56,7 +56,6 @@ inline nlohmann::json TestTorchLaunch() {
           {"device", "cpu"},
           {"backend", "gloo"},
           {"world_size", 2},
-          {"local_world_size", 2},
           {"hosts", {"a", "a"}},
           {"threads", 1},
           {"cores", 2},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ranges>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -24,8 +25,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TorchParameter, name, numel, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DdpRow, name, bucket_bytes, first_bucket_bytes, bf16, zero1, passes,
                                    rebuilt_bucket_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TorchLaunch, gradsync_torch, device, backend, optimizer,
-                                                world_size, threads, cores, passes, link_rate, views, hosts,
-                                                parameters, rows, ranks)
+                                                command, world_size, threads, cores, passes, link_rate, views,
+                                                hosts, parameters, rows, ranks)
 
 namespace {
 
@@ -66,8 +67,8 @@ std::vector<double> BytesOf(const TorchLaunch& launch) {
 
 // What all launches of a profile have in common.
 auto KindOf(const TorchLaunch& launch) {
-  return std::make_tuple(BytesOf(launch), launch.device, launch.backend, launch.world_size, launch.passes,
-                         launch.views, launch.threads, launch.link_rate);
+  return std::make_tuple(BytesOf(launch), launch.command, launch.device, launch.backend, launch.world_size,
+                         launch.passes, launch.views, launch.threads, launch.link_rate);
 }
 
 // Clocks of several hosts have nothing in common; ranks are then taken to begin together.
@@ -97,6 +98,12 @@ double MeanOf(const TorchLaunch& launch, const std::string& mode, const Nanoseco
   return TrimmedMean(values);
 }
 
+// What bf16_compress_hook sends of each byte of gradients.
+double Bf16Part(const TorchLaunch& launch) {
+  const TorchParameter& any = launch.parameters.front();
+  return 2 * static_cast<double>(any.numel) / any.bytes;
+}
+
 // Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp); NCCL has one
 // stream.
 int ChannelsOf(const TorchLaunch& launch) { return launch.backend == "gloo" ? 2 : 1; }
@@ -107,7 +114,7 @@ struct Communication {
   double cast_in = 0, cast_out = 0, zero1 = 0;   // seconds a byte of gradients
 };
 
-Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
+Communication CommunicationOf(std::span<const TorchLaunch> launches) {
   struct Samples {
     std::vector<double> seconds, processor, cast_in, cast_out;
   };
@@ -150,7 +157,7 @@ Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
   for (const auto& [key, samples] : all) {
     const auto& [kind, in_flight, bytes] = key;
     const CollectiveCost cost{.in_flight = in_flight,
-                              .bytes = kind == "bf16" ? bytes / 2 : bytes,
+                              .bytes = kind == "bf16" ? bytes * Bf16Part(launches.front()) : bytes,
                               .seconds = TrimmedMean(samples.seconds),
                               .processor = TrimmedMean(samples.processor)};
     if (kind == "zero1") communication.zero1 = cost.seconds;
@@ -163,25 +170,24 @@ Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
   return communication;
 }
 
-// Several of half the bytes at once gain what others do.
-LinkCosts Bf16Link(const Communication& communication, const LinkCosts& plain) {
+// Several of fewer bytes at once gain what others do.
+LinkCosts Bf16Link(const Communication& communication, const LinkCosts& plain, double part) {
   std::vector<CollectiveCost> costs = communication.bf16;
   for (CollectiveCost cost : communication.bf16) {
     cost.in_flight = plain.channels();
-    cost.seconds *= cost.in_flight / plain.Gain(cost.kind, 2 * cost.bytes, cost.in_flight);
+    cost.seconds *= cost.in_flight / plain.Gain(cost.kind, cost.bytes / part, cost.in_flight);
     if (cost.in_flight > 1) costs.push_back(cost);
   }
   return LinkCosts(costs, plain.channels());
 }
 
-// `launch`: one of those whose communication it is.
-LinkCosts LinkOf(const TorchLaunch& launch, const Communication& communication, bool bf16,
+// `launch`: one of those whose communication it is. `casts`: in bf16, with the casts back.
+LinkCosts LinkOf(const TorchLaunch& launch, const Communication& communication, bool casts,
                  const Place& place) {
   std::optional<MeasuredLink> recorded;
   if (!communication.all_reduce.empty()) {
     const LinkCosts plain(communication.all_reduce, ChannelsOf(launch));
-    const bool casts = bf16 && !place.wire && !place.link;
-    recorded = {casts ? Bf16Link(communication, plain) : plain, launch.world_size};
+    recorded = {casts ? Bf16Link(communication, plain, Bf16Part(launch)) : plain, launch.world_size};
   }
   return CostsAt(place, recorded);
 }
@@ -236,12 +242,14 @@ constexpr double kLogError = 0.03;
 // The inputs of one launch. `pace`: how many times as long everything but communication takes.
 StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<PlannedBucket> buckets,
                     const Elsewhere& elsewhere, double pace) {
-  const std::vector<TorchLaunch> linked =
-      elsewhere.link_of != nullptr ? elsewhere.link_of->launches() : std::vector{launch};
+  const std::span<const TorchLaunch> linked =
+      elsewhere.link_of != nullptr ? std::span(elsewhere.link_of->launches()) : std::span(&launch, 1);
   const Communication communication = CommunicationOf(linked);
   Place place = elsewhere;
   if (place.world_size == 0) place.world_size = launch.world_size;
-  const LinkCosts link = LinkOf(linked.front(), communication, row.bf16, place).Scaled(elsewhere.pace);
+  const bool is_named = place.wire || place.link;
+  const LinkCosts link =
+      LinkOf(linked.front(), communication, row.bf16 && !is_named, place).Scaled(elsewhere.pace);
   const std::vector<double> bytes = BytesOf(launch);
   const double total = std::reduce(bytes.begin(), bytes.end());
   double backward = 0, after = 0, share = 1;  // seconds more, and the optimizer's part
@@ -255,13 +263,18 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
   }
   if (row.bf16) {
     backward += communication.cast_in * total;
-    for (PlannedBucket& bucket : buckets) bucket.bytes /= 2;
+    // Casts back of earlier buckets are beside what still travels.
+    if (is_named) after += pace * communication.cast_out * buckets.back().bytes;
+    for (PlannedBucket& bucket : buckets) bucket.bytes *= Bf16Part(launch);
   }
   if (row.zero1) {
     share = LargestZero1Share(launch.parameters, place.world_size);
-    after = place.wire || place.link || place.world_size != launch.world_size
-                ? link.Seconds(CollectiveKind::kAllGather, total)
-                : elsewhere.pace * communication.zero1 * total;
+    // Its broadcasts follow each other, where in an all-gather all ranks send at once. gloo's trees of more
+    // than two ranks take longer.
+    const auto ranks = static_cast<double>(place.world_size);
+    after += is_named || place.world_size != launch.world_size
+                 ? link.Seconds(CollectiveKind::kAllGather, total) * ranks / (ranks - 1)
+                 : elsewhere.pace * communication.zero1 * total;
   }
   const auto on_host = static_cast<double>(std::ranges::count(launch.hosts, launch.hosts.front()));
   const auto threads = static_cast<double>(launch.threads), cores = static_cast<double>(launch.cores);
@@ -269,8 +282,9 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
       .plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = std::move(buckets)},
       .parameter_bytes = bytes,
       .world_size = place.world_size,
-      .calibration = {
-          .link = link, .processors = MeasuredProcessors(cores, on_host, threads), .log_error = kLogError}};
+      .calibration = {.link = link,
+                      .processors = MeasuredProcessors(cores, on_host, threads),
+                      .log_error = place.wire ? std::max(kLogError, kAssumedLinkError) : kLogError}};
   for (const std::vector<TorchStep>& steps : launch.ranks) {
     const std::vector<double> passes = PassesOf(steps);
     Require(!passes.empty(), "no steps of mode \"none\"");
@@ -327,7 +341,7 @@ TorchProfile::TorchProfile(std::istream& lines, const std::string& source) {
       launches_.push_back(nlohmann::json::parse(line).get<TorchLaunch>());
       Check(launches_.back());
       Require(KindOf(launches_.front()) == KindOf(launches_.back()),
-              "another model, world or machine than line 1's");
+              "another script, model, world or machine than line 1's: record it to another file (--out)");
     } catch (const std::exception& error) {
       throw InvalidInput(Join(source, ", line ", number, ": ", error.what()));
     }
@@ -338,6 +352,11 @@ TorchProfile::TorchProfile(std::istream& lines, const std::string& source) {
 double TorchProfile::total_bytes() const {
   const std::vector<double> bytes = BytesOf(launches_.front());
   return std::reduce(bytes.begin(), bytes.end());
+}
+
+bool TorchProfile::HasModelOf(const TorchProfile& other) const {
+  const TorchLaunch &own = launches_.front(), &others = other.launches_.front();
+  return BytesOf(own) == BytesOf(others) && own.passes == others.passes;
 }
 
 std::vector<PlannedBucket> TorchProfile::Buckets(const DdpRow& row) const {
@@ -387,7 +406,6 @@ Prediction TorchProfile::Predict(const DdpRow& row, const Elsewhere& elsewhere) 
     all.step_s.value += part * one.step_s.value;
     all.exposed_s += part * one.exposed_s;
     all.floor_s += part * one.floor_s;
-    all.plain_s += part * one.plain_s;
     // Another launch may be as any of these.
     all.step_s.interval.low = std::min(all.step_s.interval.low, one.step_s.interval.low);
     all.step_s.interval.high = std::max(all.step_s.interval.high, one.step_s.interval.high);

@@ -53,6 +53,7 @@ struct DdpRow {
 struct TorchLaunch {
   int gradsync_torch = 0;                                      // the version of what it says
   std::string device, backend, optimizer;                      // "cpu" or the GPU
+  std::vector<std::string> command;                            // of the script: its steps depend on it
   int64_t world_size = 1, threads = 1, cores = 1, passes = 1;  // threads of a rank, cores of a host
   double link_rate = 0;            // bits a second, if GRADSYNC_LINK_RATE told; 0: unknown
   bool views = false;              // whether probes leave views
@@ -87,11 +88,13 @@ struct Elsewhere : Place {
 class TorchProfile {
  public:
   // One launch from each line. Throws InvalidInput, which names `source` and the line, for anything that is
-  // no such launch, and where launches are not of the same model, world and device.
+  // no such launch, and where launches are not of the same script, model, world and device.
   TorchProfile(std::istream& lines, const std::string& source);
 
   const std::vector<TorchLaunch>& launches() const { return launches_; }
   double total_bytes() const;  // of all parameters' gradients
+  // Whether its parameters and passes are the other's.
+  bool HasModelOf(const TorchProfile& other) const;
   // DDP's buckets, in the order of issue.
   std::vector<PlannedBucket> Buckets(const DdpRow& row) const;
 

@@ -51,10 +51,14 @@ open({ended!r}, "w")
 """
 
 
+HOOK = "model.register_comm_hook(None, default_hooks."
+
 # A step of a model in DDP, which users may get wrong.
 SMALL = """
 import torch
+import torch.distributed.optim
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
 torch.distributed.init_process_group("gloo")
 model, x = DDP(nn.Linear(8, 8)), torch.ones(4, 8)
@@ -113,6 +117,8 @@ def check_on_two_ranks(rank, port, directory):
             optimizer.step()
         assert torch.autograd.backward is backward
         assert len(recorder.plan) == 2 + len(record_torch.probes_of(recorder.flat.nbytes)) + 1
+    row = record_torch.row_of(DDP(net(), bucket_cap_mb=2))
+    assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), "a script's own size is that of all buckets"
     # Rank 0 writes alone.
     assert rank == 0 or not recorder.head.get("hosts")
     numels = [p.numel() for p in net().parameters()]
@@ -191,6 +197,8 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(launch["passes"], 2)
             self.assertEqual(launch["rows"][0]["passes"], 2)
             self.assertEqual(launch["optimizer"], "AdamW")
+            self.assertEqual(launch["command"], [str(self.directory / "train.py"), "--lr", "0.1"])
+            self.assertFalse(launch["rows"][0]["bf16"])
             names = [p["name"] for p in launch["parameters"]]
             self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
 
@@ -209,12 +217,20 @@ class RecordTest(unittest.TestCase):
                 ("    model(x)", "    y = model(x)\n    nn.Linear(8, 8)(x).sum().backward()\n    y", [], False),
                 (update, update + "    if step == 5: raise KeyboardInterrupt\n", ["was interrupted; nothing was recorded"], True),
                 (model, model[:-1] + ", static_graph=True)", ["does not record DistributedDataParallel(static_graph"], True),
+                ("optimizer =", HOOK + "fp16_compress_hook)\noptimizer =", ["with fp16_compress_hook: leave it out"], True),
+                ("optimizer =", HOOK + "bf16_compress_hook)\noptimizer =", [], False),
+                ("torch.optim.SGD(model.parameters(), ", "torch.distributed.optim.ZeroRedundancyOptimizer(model.parameters(), "
+                 "torch.optim.SGD, ", ["does not record ZeroRedundancyOptimizer"], True),
+                (update, update + "    torch.optim.SGD(list(model.parameters())[:1], lr=1).step()\n", ["that one optimizer ends"],
+                 True),
                 (model, f"torch.compile({model}, backend='eager')", ["7 steps of warm-up took", "records 14 steps"], False)):
             with self.subTest(changed):
                 self.assertIn(found, SMALL)
                 done, out = self.run_script(200, text=SMALL.replace(found, changed))
                 self.assertEqual(done.returncode != 0, fails, done.stderr)
                 self.assertEqual(out.exists(), not fails)
+                if not fails:
+                    self.assertEqual(json.loads(out.read_text())["rows"][0]["bf16"], "bf16_compress_hook" in changed)
                 for text in said:
                     self.assertIn(text, done.stderr)
                 lines = [line for line in done.stderr.splitlines() if line.startswith("gradsync: ")]
@@ -224,9 +240,12 @@ class RecordTest(unittest.TestCase):
     def test_what_cannot_be_run_is_named_at_once(self):
         script = self.directory / "empty.py"
         script.write_text("")
+        other = self.directory / "other.jsonl"
+        other.write_text('{"command": ["train.py"]}\n')
         for flags, said in (([], "no script"), (["nowhere.py"], "no script nowhere.py"),
                             (["--rounds=1", script], "--rounds=1: expected at least 2"),
                             ([f"--out={self.directory}/no/file", script], "no/file cannot be written"),
+                            ([f"--out={other}", script], "other.jsonl holds steps of another command"),
                             ([script], "used no DistributedDataParallel; nothing was recorded")):
             done = subprocess.run([sys.executable, "tools/record_torch.py", *flags], capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0)
@@ -257,7 +276,7 @@ class RecordTest(unittest.TestCase):
         environment = {"PATH": ""}
         asked = subprocess.run([place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"], env=environment,
                                check=True, capture_output=True, text=True)
-        self.assertIn("Asked for 64 ranks.", asked.stdout)
+        self.assertIn("Asked for 64 ranks (1 on a host), 25 Gbit/s and 5 us between hosts.", asked.stdout)
         refused = subprocess.run([python, "-m", "gradsync"], capture_output=True, text=True)
         self.assertIn("gradsync what_if FILE", refused.stderr)
 
