@@ -161,12 +161,14 @@ TEST(HierarchicalTest, TheTimeOfACollectiveIsThatOfAllItsParts) {
     HostGroup host(group);
     const Tensor all = Tensor::Zeros(Cpu(), {kSize * kNumel}, DType::kF32);
     const Tensor part = Tensor::Zeros(Cpu(), {kNumel}, DType::kF32);
+    const Tensor chunks = Tensor::Zeros(Cpu(), {24 << 18}, DType::kF32);  // more than go at once
     const std::vector<std::function<Work()>> collectives = {
         [&] { return group.AllReduce(all, ReduceOp::kSum); },
         [&] { return group.AllReduce(part.Slice(0, {1}), ReduceOp::kSum); },
         [&] { return group.ReduceScatter(all, part, ReduceOp::kSum); },
         [&] { return group.AllGather(part, all); },
         [&] { return group.Broadcast(part, 3); },
+        [&] { return group.Broadcast(chunks, 3); },
         [&] { return group.Issue({}); },
         [&] { return host.ReduceScatter(all.Slice(0, {2 * kNumel}), part, ReduceOp::kSum); }};
     for (const bool is_late : {rank >= kSize / kHosts, rank % 2 == 1}) {
