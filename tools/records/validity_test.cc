@@ -251,7 +251,7 @@ TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
   };
   EXPECT_EQ(flags("0", "1"), "oversubscribed");
   EXPECT_EQ(flags("1", "1"), "shared-cpu:2 oversubscribed");
-  EXPECT_EQ(flags("1", "1", false), "oversubscribed");
+  EXPECT_EQ(flags("0,1", "2,3", false), "oversubscribed");  // each with four threads
   EXPECT_EQ(flags("0,1,2,3", "4,5,6,7"), "");
   EXPECT_EQ(flags("0,1,2,3", "0,1,2,3"), "oversubscribed");
 }
