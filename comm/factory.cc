@@ -26,8 +26,6 @@ bool SharesGpus() {
   return text == "1";
 }
 
-void CheckGloo(model::Device::Type, const World&) {}
-
 void CheckShm(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCpu, "backend shm: device is cuda, expected cpu");
   // Before the ranks have met, that is what the launcher says, which may be wrong.
@@ -68,7 +66,7 @@ struct BackendOption {
 
 struct Backend {
   std::string_view name;
-  void (*check)(model::Device::Type device, const World& world);
+  void (*check)(model::Device::Type device, const World& world);  // null: nothing to check
   GroupMaker* make;
   bool reduces_in_rank_order = true;
   std::vector<BackendOption> options = {};
@@ -86,8 +84,8 @@ std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, cons
 
 const std::vector<Backend>& Backends() {
   static const std::vector<Backend> backends = {
-      {"gloo", &CheckGloo, &MakeGlooGroup},
-      {"gloo_own", &CheckGloo, &MakeGlooGroup, false},
+      {"gloo", nullptr, &MakeGlooGroup},
+      {"gloo_own", nullptr, &MakeGlooGroup, false},
       {"shm", &CheckShm, &MakeShmGroup},
       {"hierarchical",
        &CheckHierarchical,
@@ -158,7 +156,7 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world) {
   CheckBackendOptions(backend, options);
-  Find(backend).check(device, world);
+  if (const auto check = Find(backend).check) check(device, world);
   if (NeedsMpirun(backend, options)) CheckMpi(device, world);
 }
 

@@ -182,6 +182,8 @@ TEST(FactoryTest, RanksOfAHostAreAGroupOfHierarchicalAlone) {
       const auto gloo = make("gloo"), hierarchical = make("hierarchical");
       const auto* const host = hierarchical->host_group();
       EXPECT_EQ(host == nullptr ? 0 : host->size(), is_one_host ? 0 : 2);
+      const auto shared = hierarchical->AllocateShared(model::CpuDevice(), {1}, model::DType::kF32);
+      EXPECT_EQ(shared.defined(), is_one_host);
       const std::string refusal = ErrorOf<InvalidInput>([&] { gloo->host_group(); });
       EXPECT_EQ(refusal, is_one_host
                              ? "no error"

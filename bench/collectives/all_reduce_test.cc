@@ -8,8 +8,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/launch/placement.h"
+#include "bench/records/host.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
 #include "bench/testing/run_program.h"
@@ -77,6 +80,33 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
     EXPECT_EQ(record.variant.backend, GetParam().backend);
   }
   EXPECT_THAT(sizes, UnorderedElementsAre(24, 6144, 1032 * 1024));
+}
+
+// As launchers do that bind each rank to CPUs of its own.
+TEST(AllReduceTest, ARankRecordsTheCpusThatItMayUse) {
+  const std::string out = FreshDirectory(), meeting = FreshDirectory();
+  const std::vector<int> cpus = AllowedCpus();
+  std::vector<RunningProgram> ranks;
+  for (const int rank : {0, 1}) {
+    RunOnCpus(std::vector{rank == 0 ? cpus.front() : cpus.back()});
+    ranks.emplace_back(
+        kAllReduce, std::vector<std::string>{"--sizes=24", "--iterations=2", "--out=" + out},
+        std::vector<std::pair<std::string, std::string>>{{"RANK", std::to_string(rank)},
+                                                         {"WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_RENDEZVOUS", "file://" + meeting}});
+  }
+  RunOnCpus(cpus);
+  for (RunningProgram& rank : ranks) {
+    const ProgramResult result = rank.Wait();
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 2u);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.provenance.cpu_count, 1);
+    EXPECT_EQ(record.facts.StringOr("allowed_cpus", ""),
+              std::to_string(record.rank == 0 ? cpus.front() : cpus.back()));
+  }
 }
 
 // In every iteration each backend has one turn, and the order is not always the same.

@@ -37,6 +37,8 @@ class ThreadPlacement {
 
   bool pinned() const { return !placement_.compute_cpus.empty(); }
   const Placement& placement() const { return placement_; }
+  // That this process might use before.
+  const std::vector<int>& all_cpus() const { return all_cpus_; }
 
   // Calls `start`; threads that it starts get the CPUs for communication.
   void StartCommunication(const std::function<void()>& start) const;

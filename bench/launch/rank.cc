@@ -107,6 +107,7 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
     for (const auto& [name, version] : comm::BackendLibraries())
       record.provenance.libraries.Set(name, version);
   }
+  facts.Set("allowed_cpus", absl::StrJoin(placement_.all_cpus(), ","));
   if (!placement_.pinned()) return;
   const Placement& cpus = placement_.placement();
   facts.Set("compute_cpus", absl::StrJoin(cpus.compute_cpus, ","));

@@ -154,6 +154,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "launch_set", kText, kBenchmarks, "run_id of the first launch of --repeats"},
     {kFacts, "launch", kInt, kBenchmarks, "of --repeats, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
+    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use; of the launcher, before it is pinned"},
     {kFacts, "compute_cpus", kText, kSome, "pinned: which"},
     {kFacts, "communication_cpus", kText, kSome, "pinned: which, or any"},
     {kFacts, "gpu_uuid", kText, kSome, "of a GPU"},

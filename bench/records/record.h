@@ -143,7 +143,7 @@ struct Provenance {
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
   std::string cpu_model;  // as the CPU names itself
-  int64_t cpu_count = 0;  // logical CPUs that this process may use
+  int64_t cpu_count = 0;  // logical CPUs that this process may use; as tools read it, all ranks of its host
   int64_t memory_bytes = 0;
   std::string gpu;       // empty: none used
   std::string compiler;  // "gcc 12.2.0"

@@ -13,20 +13,7 @@
 namespace gradsync::comm {
 namespace {
 
-// A slot is the sequence number, what the collective is, and the stream's number. Because the middle part
-// differs between different collectives, ranks that disagree do not take each other's messages for their own.
 enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3, kShort = 4 };
-
-uint64_t BaseSlot(const Request& request) {
-  const Signature signature(request);
-  uint64_t hash = static_cast<uint64_t>(signature.bytes);
-  for (const uint64_t value :
-       {static_cast<uint64_t>(signature.collective), static_cast<uint64_t>(signature.op),
-        static_cast<uint64_t>(signature.dtype), static_cast<uint64_t>(signature.root + 1)}) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
-  }
-  return static_cast<uint64_t>(request.sequence) << 32 | (hash >> 36 << 3);
-}
 
 // A vector cut into one part per rank, and each part into segments.
 struct Layout {
@@ -148,7 +135,8 @@ class PartReduction {
   // `parts` cut the input; the result of this rank's part goes to `result`.
   PartReduction(const Call& call, const Slices& parts, std::byte* result)
       : call_(call),
-        layout_{parts, SegmentBytes(call, kWindow)},
+        layout_{parts,
+                std::min(SegmentBytes(call, kWindow), WholeLines(parts.bytes(0) + kCacheLineBytes - 1))},
         result_(result),
         received_(call.scratch.Get(layout_.segment_bytes * kWindow * static_cast<size_t>(call.mesh.size()))),
         outgoing_(call.OutgoingToOthers(kContributions, call.input(), call.input_bytes())) {
@@ -267,13 +255,18 @@ void ReduceScatter(const Call& call) {
 }
 
 // Through a binomial tree: the root's number is 0; a rank's parent is its number without the lowest bit, and
-// its children are its number with one more bit below that. Segments are passed on as they arrive.
+// its children are its number with one more bit below that. Segments are passed on as they arrive. A rank has
+// few on their way to a child, whose receipts say that it is not late but far away.
 void Broadcast(const Call& call) {
+  constexpr size_t kWindow = 3;
   const GlooMesh& mesh = call.mesh;
   const int size = mesh.size();
   const int own = (mesh.rank() - call.request.root + size) % size;
   const auto rank_of = [&](int number) { return (number + call.request.root) % size; };
   const Slices segments(call.output_bytes(), SegmentBytes(call, 1));
+  // After the segments comes an empty message. Messages whose receipts nobody waits for have none.
+  const size_t last = segments.count();
+  const auto has_receipt = [&](size_t number) { return number == last || number + kWindow <= last; };
   std::vector<Outgoing> to_children;
   std::vector<Incoming> receipts;
   int bit = 1;
@@ -282,27 +275,28 @@ void Broadcast(const Call& call) {
     const int child = rank_of(own + bit);
     to_children.emplace_back(call.mesh, child, call.slot + kWhole, call.output(), call.output_bytes());
     receipts.emplace_back(call.mesh, child, call.slot + kReceipt, nullptr, 0);
-    receipts.back().Expect(0, 0);
+    for (size_t i = 0; i <= last; ++i) {
+      if (has_receipt(i)) receipts.back().Expect(0, 0);
+    }
   }
   std::optional<Incoming> from_parent;
+  std::optional<Outgoing> to_parent;
   if (own != 0) {
-    from_parent.emplace(call.mesh, rank_of(own - bit), call.slot + kWhole, call.output(),
-                        call.output_bytes());
-    for (size_t i = 0; i < segments.count(); ++i) from_parent->Expect(segments.begin(i), segments.bytes(i));
-    from_parent->Expect(0, 0);
+    const int parent = rank_of(own - bit);
+    from_parent.emplace(call.mesh, parent, call.slot + kWhole, call.output(), call.output_bytes());
+    to_parent.emplace(call.mesh, parent, call.slot + kReceipt, nullptr, 0);
+    for (size_t i = 0; i <= last; ++i) from_parent->Expect(segments.begin(i), segments.bytes(i));
   }
-  for (size_t i = 0; i < segments.count(); ++i) {
-    if (from_parent.has_value()) from_parent->Wait();
+  for (size_t i = 0; i <= last; ++i) {
+    if (own != 0) {
+      from_parent->Wait();
+      if (has_receipt(i)) to_parent->Send(0, 0);
+    }
+    if (i >= kWindow) WaitAll(receipts);
     SendAll(to_children, segments.begin(i), segments.bytes(i));
   }
-  SendAll(to_children, 0, 0);
-  if (from_parent.has_value()) {
-    from_parent->Wait();
-    Outgoing receipt(call.mesh, rank_of(own - bit), call.slot + kReceipt, nullptr, 0);
-    receipt.Send(0, 0);
-    receipt.Wait();
-  }
   WaitAll(receipts);
+  if (own != 0) to_parent->Wait();
   WaitAll(to_children);
 }
 
@@ -338,6 +332,17 @@ struct AllReduceOptions : gloo::AllreduceOptions {
 };
 
 }  // namespace
+
+uint64_t BaseSlot(const Request& request) {
+  const Signature signature(request);
+  uint64_t hash = static_cast<uint64_t>(signature.bytes);
+  for (const uint64_t value :
+       {static_cast<uint64_t>(signature.collective), static_cast<uint64_t>(signature.op),
+        static_cast<uint64_t>(signature.dtype), static_cast<uint64_t>(signature.root + 1)}) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  }
+  return static_cast<uint64_t>(request.sequence) << 32 | (hash >> 36 << 3);
+}
 
 std::byte* Scratch::Get(size_t bytes) {
   const size_t num_lines = (bytes + kCacheLineBytes - 1) / kCacheLineBytes;

@@ -2,6 +2,7 @@
 #define GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "comm/gloo/gloo_mesh.h"
@@ -45,6 +46,11 @@ class Scratch {
   };
   std::vector<Line> lines_;
 };
+
+// The slot of a collective's first stream of messages: the sequence number, and what the collective is. The
+// last three bits are the stream's number. Because the middle part differs between different collectives,
+// ranks that disagree do not take each other's messages for their own.
+uint64_t BaseSlot(const Request& request);
 
 // Runs the collective on the calling thread. Collectives of one mesh may run at the same time if they have
 // different sequence numbers (modulo 2^32). Throws PeerError.

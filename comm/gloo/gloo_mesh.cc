@@ -69,7 +69,7 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
 
 // The address at which ranks on other hosts reach this one, for a tcp:// rendezvous: the one that this host
 // sends from to the rendezvous. If that is loopback, as on rank 0's host, the one that it sends from to some
-// other host.
+// other host. All ranks ask the others, also those that use another address.
 std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
@@ -97,6 +97,8 @@ gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& 
   const auto elsewhere =
       std::ranges::find_if(hosts, [&](const std::string& host) { return host != hosts[0]; });
   const bool is_one_host = elsewhere == hosts.end();
+  const bool asks_others = !is_one_host && world.rendezvous.starts_with("tcp://");
+  const std::string towards_others = asks_others ? AddressTowardsOthers(world, rendezvous) : "";
   bool is_loopback = false;
   if (!interface_or_address.empty() && if_nametoindex(interface_or_address.c_str()) != 0) {
     network.iface = interface_or_address;
@@ -105,10 +107,10 @@ gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& 
     Require(interface_or_address.empty() || IsOwnAddress(interface_or_address, rendezvous.deadline()),
             "interface or address is '", interface_or_address,
             "', expected a network interface or an address of this host");
-    network.hostname = !interface_or_address.empty()            ? interface_or_address
-                       : is_one_host                            ? "127.0.0.1"
-                       : world.rendezvous.starts_with("tcp://") ? AddressTowardsOthers(world, rendezvous)
-                                                                : OwnAddress(rendezvous.deadline());
+    network.hostname = !interface_or_address.empty() ? interface_or_address
+                       : is_one_host                 ? "127.0.0.1"
+                       : asks_others                 ? towards_others
+                                                     : OwnAddress(rendezvous.deadline());
     is_loopback = IsLoopback(network.hostname, rendezvous.deadline());
   }
   Require(is_one_host || !is_loopback, "gloo would use ", network.iface, network.hostname,
@@ -159,14 +161,15 @@ class GlooMesh::Context : public gloo::Context {
 };
 
 GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, milliseconds timeout,
-                   FirstCause& first_cause)
+                   FirstCause& first_cause, bool with_short_messages)
     : rank_(world.rank), size_(world.size), members_(world.members), timeout_(timeout) {
   for (int i = 1; i < size_; ++i) others_.push_back((rank_ + i) % size_);
+  with_short_messages &= size_ <= ShortMessages::kMaxRanks;
   Rendezvous rendezvous(world, timeout);
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
-    for (int i = 0; i < (size_ <= ShortMessages::kMaxRanks ? 4 : 2); ++i) {
+    for (int i = 0; i < (with_short_messages ? 4 : 2); ++i) {
       Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
     }
     // A nonce for the others' proofs, and where this rank waits for them.
@@ -179,7 +182,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     const std::vector<std::string> notes = rendezvous.Exchange(own);
     Connect(notes, nonce.size());
     Prove(world.job_secret, notes, nonce, Kind::kAny);
-    if (size_ <= ShortMessages::kMaxRanks) {
+    if (with_short_messages) {
       Prove(world.job_secret, notes, nonce, Kind::kShort);
       short_messages_ = std::make_unique<ShortMessages>(*this);
     }

@@ -54,7 +54,7 @@ class GlooMesh {
   // ranks read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws CollectiveError, with the first
   // cause; InvalidInput for an unknown interface or address, and for loopback between hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
-           FirstCause& first_cause);
+           FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
   GlooMesh(const GlooMesh&) = delete;
   GlooMesh& operator=(const GlooMesh&) = delete;
@@ -71,7 +71,7 @@ class GlooMesh {
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
-  // Null if there are more than ShortMessages::kMaxRanks ranks.
+  // Null if there are more than ShortMessages::kMaxRanks ranks, or nobody wants them.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
   // The connections that carry what these ranks send each other. gloo's own algorithms use those of

@@ -34,7 +34,8 @@ class GlooProcessGroup : public QueueGroup {
     const bool is_part = first_cause != nullptr;
     if (!is_part) first_cause = std::make_shared<FirstCause>(world);
     if (world.size > 1) {
-      mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause);
+      // What is asked of a part is never waited for at once.
+      mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause, !is_part);
     }
     const BlockSigpipe block_sigpipe;
     queue_.emplace(

@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "comm/rendezvous/job.h"
-#include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
@@ -116,6 +115,25 @@ TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
       });
     }
   }
+}
+
+// What a thread keeps for what it receives is no larger than what is reduced.
+TEST(GlooTuningTest, ShortVectorsTakeLittleMemory) {
+  const auto resident_kib = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6));
+    }
+    return 0LL;
+  };
+  constexpr int kSize = 8;
+  auto groups = Connect(kSize, [](GroupOptions&) {});
+  const auto before_kib = resident_kib();
+  // Too long to be exchanged whole.
+  RunRanks(kSize, [&](int rank) {
+    groups[static_cast<size_t>(rank)]->AllReduce(Zeros(10 << 10), ReduceOp::kSum).Wait();
+  });
+  EXPECT_LT(resident_kib() - before_kib, 8 << 10);
 }
 
 // gloo_own adds around gloo's ring, which begins with another rank for each part, and rounds at each step.
@@ -354,24 +372,45 @@ void PutOnOwnHost(World& world, const std::string& rendezvous) {
   world.rendezvous = rendezvous;
 }
 
-std::string FreeUrl(const std::string& host) {
-  const auto listeners = Listen({.host = host, .port = "0"}, std::chrono::steady_clock::now(), [] {});
-  return Join("tcp://", host, ":", PortOf(listeners[0]));
-}
-
 // Ranks of several hosts use the network on which they met, or the one that leads out.
 TEST(GlooOptionsTest, RanksOnDifferentHostsFindTheirNetwork) {
   const std::string outer = OuterAddress();
   if (outer.empty()) GTEST_SKIP() << "this machine has no network";
   const TemporaryDirectory directory;
-  for (const std::string& place : {FreeUrl(outer), "file://" + directory.path()}) {
+  for (const std::string& place : {FreeTcpUrl(outer), "file://" + directory.path()}) {
     auto groups = Connect(3, [&](GroupOptions& options) { PutOnOwnHost(options.world, place); });
     RunRanks(3, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
   }
 }
 
+// Also if only some of them are told which one.
+TEST(GlooOptionsTest, TheNetworkMayBeGivenOnSomeHostsOnly) {
+  const std::string outer = OuterAddress();
+  if (outer.empty()) GTEST_SKIP() << "this machine has no network";
+  for (const int told : {0, 1}) {
+    const std::string place = FreeTcpUrl(outer);
+    auto groups = Connect(2, [&](GroupOptions& options) {
+      PutOnOwnHost(options.world, place);
+      if (options.world.rank == told) options.interface_or_address = outer;
+    });
+    RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+  }
+}
+
+// Where rank 0 listens does not tell it by which address others reach it: theirs do.
+TEST(GlooOptionsTest, ARankZeroThatListensEverywhereFindsItsNetwork) {
+  const std::string outer = OuterAddress();
+  if (outer.empty()) GTEST_SKIP() << "this machine has no network";
+  const std::string place = FreeTcpUrl(outer);
+  auto groups = Connect(2, [&](GroupOptions& options) {
+    const bool listens = options.world.rank == 0;
+    PutOnOwnHost(options.world, listens ? "tcp://0.0.0.0" + place.substr(place.rfind(':')) : place);
+  });
+  RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+}
+
 TEST(GlooOptionsTest, LoopbackDoesNotServeDifferentHosts) {
-  const std::string url = FreeUrl("127.0.0.1");
+  const std::string url = FreeTcpUrl("127.0.0.1");
   for (const std::string chosen : {"", "lo", "localhost"}) {
     const auto errors = ErrorsOfRanks(2, [&](int rank) {
       GroupOptions options = OptionsFor(rank, 2, TemporaryDirectory());
@@ -390,7 +429,7 @@ TEST(GlooOptionsTest, LoopbackDoesNotServeDifferentHosts) {
 
 // What the launcher says of hosts is not believed.
 TEST(GlooOptionsTest, ALauncherThatSaysNothingOfHosts) {
-  const std::string url = FreeUrl("127.0.0.1");
+  const std::string url = FreeTcpUrl("127.0.0.1");
   auto groups = Connect(2, [&](GroupOptions& options) {
     options.world.local_size = 0;
     options.world.rendezvous = url;

@@ -11,10 +11,13 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/gloo/gloo_mesh.h"
+#include "comm/gloo/gloo_process_group.h"
 #include "comm/process_group.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
@@ -209,6 +212,19 @@ TEST(GlooShortTest, ManyRanksHaveNoConnectionsForThem) {
     EXPECT_EQ(tensor.ToVector<float>(), SumOfUneven(kSize, 3));
     groups[static_cast<size_t>(rank)]->Barrier();
   });
+}
+
+// Nobody waits at once for what is asked of a part of another group.
+TEST(GlooShortTest, PartsHaveNoConnectionsForThem) {
+  const TemporaryDirectory directory;
+  std::vector<std::unique_ptr<ProcessGroup>> groups(2);
+  RunRanks(2, [&](int rank) {
+    GroupOptions options;
+    options.world = {.rank = rank, .size = 2, .rendezvous = "file://" + directory.path()};
+    groups[static_cast<size_t>(rank)] =
+        MakeGlooGroup(options, model::CpuDevice(), std::make_shared<FirstCause>(options.world));
+  });
+  EXPECT_EQ(std::ssize(Connections()), 4);
 }
 
 // Long before the deadline, whether this rank or the other gives up.

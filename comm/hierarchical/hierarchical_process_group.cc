@@ -55,7 +55,7 @@ void Convert(const Tensor& from, const Tensor& to) {
                                : each(from.data<float>(), to.data<BF16>());
 }
 
-// Several as one.
+// Several as one: from when the first is taken up to when the last is done. Some may be empty.
 class All : public Work::State {
  public:
   explicit All(std::vector<Work> works) : works_(std::move(works)) {}
@@ -66,6 +66,7 @@ class All : public Work::State {
     Interval all;
     for (Work& work : works_) {
       const Interval part = work.interval();
+      if (part.end_ns == 0) continue;
       all = {all.end_ns == 0 ? part.start_ns : std::min(all.start_ns, part.start_ns),
              std::max(all.end_ns, part.end_ns)};
     }
@@ -132,6 +133,9 @@ class HierarchicalProcessGroup : public QueueGroup {
                        host_.empty() ? "" : ", by GRADSYNC_HOST")}};
     if (outer_ != nullptr) std::ranges::move(outer_->facts(), std::back_inserter(facts));
     return facts;
+  }
+  Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
+    return all_hosts() == 1 ? inner_->AllocateShared(device, std::move(shape), dtype) : Tensor();
   }
   ProcessGroup* host_group() override {
     Require(num_local() > 1, "backend hierarchical: there is one rank on each host, expected several");
@@ -204,7 +208,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         DivideAllGather(request, works);
         break;
       case Collective::kBarrier:
-        works.push_back(outer_->Issue({.after = inner_->Issue({})}));
+        works.push_back(inner_->Issue({}));
+        works.push_back(outer_->Issue({.after = works.front()}));
     }
     return Work(std::make_shared<All>(std::move(works)));
   }
@@ -212,13 +217,16 @@ class HierarchicalProcessGroup : public QueueGroup {
   // As HostGroup says. The link carries one vector while memory works on the next: there are no chunks.
   Work IssueWithinHost(const Request& request) {
     Request inner = PartOf(request, request.collective, request.input, request.output);
-    Work in_host = inner_->Issue(std::move(inner));
+    const Work in_host = inner_->Issue(std::move(inner));
     if (request.collective != Collective::kReduceScatter) return in_host;
-    return outer_->Issue(PartOf(request, Collective::kAllReduce, request.output, request.output, in_host));
+    const Work on_link =
+        outer_->Issue(PartOf(request, Collective::kAllReduce, request.output, request.output, in_host));
+    return Work(std::make_shared<All>(std::vector{in_host, on_link}));
   }
 
   // Chunk after chunk: `start` returns its last request, which is to the link; `finish` is given that, and
-  // returns the last that follows. `bytes`: of one element of everyone's part.
+  // returns the last that follows. All of them go to `works`, whose time is the collective's, and so does
+  // what `start` asks for before. `bytes`: of one element of everyone's part.
   template <class Start, class Finish>
   void InChunks(int64_t numel, size_t bytes, std::vector<Work>& works, const Start& start,
                 const Finish& finish) const {
@@ -230,7 +238,10 @@ class HierarchicalProcessGroup : public QueueGroup {
     std::vector<Work> on_link;
     Pipeline(
         static_cast<int64_t>(chunks.count()), max_chunks(),
-        [&](int64_t number) { on_link.push_back(start(chunk_of(number))); },
+        [&](int64_t number) {
+          on_link.push_back(start(chunk_of(number)));
+          works.push_back(on_link.back());
+        },
         [&](int64_t number) {
           works.push_back(finish(chunk_of(number), on_link[static_cast<size_t>(number)]));
         });
@@ -249,7 +260,7 @@ class HierarchicalProcessGroup : public QueueGroup {
       Request inner = PartOf(request, Collective::kAllReduce, rest.Of(sums), rest.Of(sums)), outer = inner;
       if (is_wide) inner.prepare = [=] { Convert(rest.Of(tensor), rest.Of(sums)); };
       if (is_wide) outer.conclude = [=] { Convert(rest.Of(sums), rest.Of(tensor)); };
-      outer.after = inner_->Issue(std::move(inner));
+      outer.after = works.emplace_back(inner_->Issue(std::move(inner)));
       works.push_back(outer_->Issue(std::move(outer)));
     }
     const auto whole = [=](const Chunk& chunk, const Tensor& of) {
@@ -263,8 +274,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         [&](const Chunk& chunk) {
           Request inner = PartOf(request, Collective::kReduceScatter, whole(chunk, sums), own(chunk));
           if (is_wide) inner.prepare = [=] { Convert(whole(chunk, tensor), whole(chunk, sums)); };
-          return outer_->Issue(PartOf(request, Collective::kAllReduce, own(chunk), own(chunk),
-                                      inner_->Issue(std::move(inner))));
+          works.push_back(inner_->Issue(std::move(inner)));
+          return outer_->Issue(PartOf(request, Collective::kAllReduce, own(chunk), own(chunk), works.back()));
         },
         [&](const Chunk& chunk, const Work& on_link) {
           Request inner = PartOf(request, Collective::kAllGather, own(chunk), whole(chunk, sums), on_link);
@@ -304,8 +315,8 @@ class HierarchicalProcessGroup : public QueueGroup {
           const Tensor all = AllParts(chunk, dtype), own = OwnParts(chunk, dtype);
           Request inner = PartOf(request, Collective::kReduceScatter, all, own, UseOf(chunk));
           inner.prepare = [=, this] { ForEachPart(chunk, input, all, &Convert); };
-          Request outer = PartOf(request, Collective::kReduceScatter, own, chunk.Of(sums),
-                                 inner_->Issue(std::move(inner)));
+          works.push_back(inner_->Issue(std::move(inner)));
+          Request outer = PartOf(request, Collective::kReduceScatter, own, chunk.Of(sums), works.back());
           if (is_wide) outer.conclude = [=] { Convert(chunk.Of(sums), chunk.Of(output)); };
           return UseOf(chunk) = outer_->Issue(std::move(outer));
         },

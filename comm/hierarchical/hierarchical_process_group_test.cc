@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/factory.h"
@@ -147,6 +149,41 @@ TEST(HierarchicalTest, AHostsRanksAreAGroup) {
       EXPECT_EQ(common.data<float>()[1 - local], static_cast<float>(other));
     });
   }
+}
+
+// It begins when this rank does, which then waits for those of the other host, or for the one of its own.
+TEST(HierarchicalTest, TheTimeOfACollectiveIsThatOfAllItsParts) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  constexpr int64_t kNumel = 1000;
+  auto groups = Connect("shm", [](int rank) { return rank / (kSize / kHosts); });
+  RunRanks(kSize, [&](int rank) {
+    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+    HostGroup host(group);
+    const Tensor all = Tensor::Zeros(Cpu(), {kSize * kNumel}, DType::kF32);
+    const Tensor part = Tensor::Zeros(Cpu(), {kNumel}, DType::kF32);
+    const Tensor chunks = Tensor::Zeros(Cpu(), {24 << 18}, DType::kF32);  // more than go at once
+    const std::vector<std::function<Work()>> collectives = {
+        [&] { return group.AllReduce(all, ReduceOp::kSum); },
+        [&] { return group.AllReduce(part.Slice(0, {1}), ReduceOp::kSum); },
+        [&] { return group.ReduceScatter(all, part, ReduceOp::kSum); },
+        [&] { return group.AllGather(part, all); },
+        [&] { return group.Broadcast(part, 3); },
+        [&] { return group.Broadcast(chunks, 3); },
+        [&] { return group.Issue({}); },
+        [&] { return host.ReduceScatter(all.Slice(0, {2 * kNumel}), part, ReduceOp::kSum); }};
+    for (const bool is_late : {rank >= kSize / kHosts, rank % 2 == 1}) {
+      for (size_t i = 0; i < collectives.size(); ++i) {
+        group.Barrier();
+        if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        const int64_t begin_ns = Now();
+        const Interval interval = collectives[i]().interval();
+        EXPECT_GE(interval.start_ns, begin_ns) << i;
+        if (!is_late) {
+          EXPECT_GE(interval.end_ns - interval.start_ns, 100'000'000) << i;
+        }
+      }
+    }
+  });
 }
 
 TEST(HierarchicalTest, OneRankOnEachHostIsNoGroup) {

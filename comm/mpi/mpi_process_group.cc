@@ -385,7 +385,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
       const std::byte* const part = bytes;
       Reduce(request.dtype(), ReduceOp::kMean, {&part, 1}, {&bytes, 1}, sum.numel(), options_.world.size);
     }
-    if (sum.defined() && sum.raw_data() != request.output.raw_data()) request.output.CopyFrom(sum);
+    const Tensor& to = request.output;
+    // By the device: a collective counts no write.
+    if (sum.defined() && sum.raw_data() != to.raw_data())
+      to.device()->Copy(to.raw_data(), sum.raw_data(), to.nbytes());
     if (request.conclude) request.conclude();
     flight.scattered = Tensor();
     flight.request = Request();

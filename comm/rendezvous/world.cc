@@ -1,6 +1,7 @@
 #include "comm/rendezvous/world.h"
 
 #include <cstdlib>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "comm/processes/host.h"
@@ -32,9 +33,17 @@ constexpr Launcher kLaunchers[] = {
     // MPICH's mpirun, or srun --mpi=pmi2. In a job of Slurm the first may give ranks other than Slurm's.
     {"mpirun or srun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_JOB_ID",
      "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID", "SLURM_STEP_ID",
-     "SLURM_RESTART_COUNT"},
+    // Not SLURM_NTASKS: that is the whole job's in the shell that salloc starts, whose step has one task.
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID",
+     "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
 };
+
+// Slurm makes every shell of a job task 0: a batch script, which belongs to no step, and the shells that
+// salloc and `srun --pty` start, which are steps of one task. A program there starts its ranks itself.
+bool IsShellOfSlurm(const EnvironmentLookup& environment, const Launcher& launcher) {
+  return environment("SLURM_PROCID").has_value() && std::string_view(launcher.name).ends_with("srun") &&
+         environment(launcher.size).value_or("1") == "1";
+}
 
 std::string Text(const EnvironmentLookup& environment, const char* name) {
   constexpr size_t kMaxBytes = 200;
@@ -105,8 +114,8 @@ std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) 
   for (const Launcher& launcher : kLaunchers) {
     const bool has_rank = environment(launcher.rank).has_value();
     const bool has_size = environment(launcher.size).has_value();
-    // A batch script of Slurm has the number of tasks without being one.
-    if (!has_rank && !(has_size && launcher.name == std::string("self"))) continue;
+    if (!has_rank && !(has_size && launcher.name == std::string_view("self"))) continue;
+    if (IsShellOfSlurm(environment, launcher)) continue;
     Require(has_rank, launcher.size, " is set but ", launcher.rank, " is not");
     Require(has_size, launcher.rank, " is set but ", launcher.size, " is not");
 

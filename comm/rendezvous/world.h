@@ -50,7 +50,8 @@ std::string HostOf(const World& world);
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
 // The world that a launcher described in the environment; nullopt without a launcher. world.cc lists the
-// variables of each, and asks LaunchSelf first, then torchrun, mpirun (of Open MPI or MPICH) and srun.
+// variables of each, and asks LaunchSelf first, then torchrun, mpirun (of Open MPI or MPICH) and srun. A
+// single task of Slurm has no launcher: it may be a shell in which somebody starts this program.
 //
 // The local rank and size are optional, and replaced by what the ranks find when they meet; without them
 // local_size is 0. The job's name is GRADSYNC_JOB if set, else the launcher's; behind it how often torchrun

@@ -37,8 +37,28 @@ void ExpectWorld(const std::optional<World>& world, const World& expected) {
 TEST(WorldTest, NobodyLaunched) {
   EXPECT_FALSE(Read({}).has_value());
   EXPECT_FALSE(Read({{"MASTER_ADDR", "host"}, {"MASTER_PORT", "29500"}}).has_value());
-  // What a batch script sees that starts no tasks of its own.
-  EXPECT_FALSE(Read({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "17"}}).has_value());
+}
+
+// As Slurm 22.05 sets them.
+TEST(WorldTest, AShellOfSlurmIsNoRank) {
+  const Variables batch = {{"SLURM_JOB_ID", "17"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
+  EXPECT_FALSE(Read(batch).has_value());
+  Variables of_two = batch;  // sbatch -n 2
+  of_two["SLURM_NTASKS"] = "2";
+  EXPECT_FALSE(Read(of_two).has_value());
+  Variables salloc = of_two;
+  salloc["SLURM_STEP_ID"] = "4294967290";
+  salloc["SLURM_STEP_NUM_TASKS"] = "1";
+  EXPECT_FALSE(Read(salloc).has_value());
+  Variables pty = batch;  // srun --pty
+  pty.merge(Variables{{"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_FALSE(Read(pty).has_value());
+  pty.merge(Variables{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}});  // srun --mpi=pmi2 --pty
+  EXPECT_FALSE(Read(pty).has_value());
+  // What starts ranks from there is asked as ever.
+  pty.merge(Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  EXPECT_EQ(Read(pty)->launcher, "torchrun");
+  EXPECT_EQ(Read({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}})->launcher, "mpirun or srun");
 }
 
 TEST(WorldTest, Self) {
@@ -55,7 +75,7 @@ TEST(WorldTest, SelfWinsOverTheLauncherAround) {
                     {"GRADSYNC_WORLD_SIZE", "2"},
                     {"GRADSYNC_RENDEZVOUS", "file:///tmp/x"},
                     {"SLURM_PROCID", "0"},
-                    {"SLURM_NTASKS", "1"}}),
+                    {"SLURM_STEP_NUM_TASKS", "2"}}),
               {1, 2, 1, 0, "file:///tmp/x", "self"});
 }
 
@@ -96,7 +116,8 @@ TEST(WorldTest, Mpich) {
 
 TEST(WorldTest, Srun) {
   ExpectWorld(Read({{"SLURM_PROCID", "3"},
-                    {"SLURM_NTASKS", "4"},
+                    {"SLURM_NTASKS", "8"},  // of the job, in a step of four
+                    {"SLURM_STEP_NUM_TASKS", "4"},
                     {"SLURM_LOCALID", "1"},
                     {"GRADSYNC_RENDEZVOUS", "file:///nfs/run7"}}),
               {3, 4, 1, 0, "file:///nfs/run7", "srun"});  // how many there are on its host it does not say
@@ -112,10 +133,11 @@ TEST(WorldTest, TheJobHasTheLaunchersName) {
   EXPECT_EQ(JobNameOf(torchrun), "17");
   EXPECT_EQ(JobNameOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}}), "");
   EXPECT_EQ(JobNameOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "");
-  EXPECT_EQ(
-      JobNameOf(
-          {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "5"}}),
-      "1234.5");
+  EXPECT_EQ(JobNameOf({{"SLURM_PROCID", "0"},
+                       {"SLURM_STEP_NUM_TASKS", "2"},
+                       {"SLURM_JOB_ID", "1234"},
+                       {"SLURM_STEP_ID", "5"}}),
+            "1234.5");
   EXPECT_EQ(
       JobNameOf(
           {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_NAMESPACE", "prterun-1@2"}}),
@@ -133,7 +155,7 @@ TEST(WorldTest, AnAttemptHasANameOfItsOwn) {
   torchrun["GRADSYNC_JOB"] = "mine";
   EXPECT_EQ(JobNameOf(torchrun), "mine.restart2");
   EXPECT_EQ(JobNameOf({{"SLURM_PROCID", "0"},
-                       {"SLURM_NTASKS", "2"},
+                       {"SLURM_STEP_NUM_TASKS", "2"},
                        {"SLURM_JOB_ID", "1234"},
                        {"SLURM_STEP_ID", "5"},
                        {"SLURM_RESTART_COUNT", "1"}}),
@@ -214,7 +236,7 @@ TEST(WorldTest, MalformedVariablesAreNamed) {
 
 TEST(WorldTest, ContradictionsAreNamed) {
   EXPECT_EQ(ReadError({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK is 2 but WORLD_SIZE is 2");
-  EXPECT_EQ(ReadError({{"SLURM_PROCID", "0"}}), "SLURM_PROCID is set but SLURM_NTASKS is not");
+  EXPECT_EQ(ReadError({{"PMI_RANK", "0"}}), "PMI_RANK is set but PMI_SIZE is not");
   EXPECT_EQ(ReadError({{"GRADSYNC_WORLD_SIZE", "2"}}), "GRADSYNC_WORLD_SIZE is set but GRADSYNC_RANK is not");
   EXPECT_EQ(ReadError({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
             "LOCAL_RANK is 2 but LOCAL_WORLD_SIZE is 2");

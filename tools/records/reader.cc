@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "bench/records/schema.h"
 #include "model/error.h"
 
@@ -93,6 +94,23 @@ struct Found {
   size_t launch = 0;
 };
 
+// A launcher may bind each rank to CPUs of its own. Together they have those of all.
+void CountCpusOfHosts(std::vector<Found>* found) {
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> cpus;  // by run and host
+  const auto of_host = [&](const Record& record) -> std::set<std::string>& {
+    return cpus[{record.run_id, record.provenance.host}];
+  };
+  for (const Found& each : *found) {
+    const std::vector<std::string> allowed =
+        absl::StrSplit(each.record.facts.StringOr("allowed_cpus", ""), ',', absl::SkipEmpty());
+    of_host(each.record).insert(allowed.begin(), allowed.end());
+  }
+  for (Found& each : *found) {
+    const auto count = std::ssize(of_host(each.record));
+    if (count > 0) each.record.provenance.cpu_count = count;
+  }
+}
+
 std::vector<Found> ReadFiles(const std::vector<std::string>& files, const RecordFilter& why_unusable,
                              Problems* problems) {
   std::vector<Found> found;
@@ -118,6 +136,7 @@ std::vector<Found> ReadFiles(const std::vector<std::string>& files, const Record
       }
     }
   }
+  CountCpusOfHosts(&found);
   return found;
 }
 

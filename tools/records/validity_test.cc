@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "tools/records/reader.h"
 #include "tools/records/test_records.h"
 
 namespace gradsync::tools {
@@ -227,6 +229,31 @@ TEST(ValidityTest, Oversubscribed) {
               rank.config.Set("device", "cuda");
             }),
             "");
+}
+
+// Each rank may be bound to CPUs of its own, or all to the same ones. The record of one does not tell.
+TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
+  const std::string path = FreshTestDir("bound") + "/a.jsonl";
+  const auto flags = [&](const std::string& first, const std::string& second, bool is_one_host = true) {
+    std::vector<Record> ranks = {DdpRecord("naive", 0, Repeat(kMs, 100)),
+                                 DdpRecord("naive", 1, Repeat(kMs, 100))};
+    ranks[0].facts.Set("allowed_cpus", first);
+    ranks[1].facts.Set("allowed_cpus", second);
+    for (Record& rank : ranks) rank.provenance.cpu_count = 1 + std::ranges::count(first, ',');
+    if (!is_one_host) ranks[1].provenance.host = "bench2";
+    WriteLines(path, ranks);
+    Problems problems;
+    RecordSet read = ReadRecords(
+        {path}, [](const Record&) { return ""; }, &problems);
+    EXPECT_EQ(problems.count(), 0);
+    read.groups[0][0].launches.push_back({"another", 0});
+    return TextOf(FlagsOf(Judge(read.groups[0][0])));
+  };
+  EXPECT_EQ(flags("0", "1"), "oversubscribed");
+  EXPECT_EQ(flags("1", "1"), "shared-cpu:2 oversubscribed");
+  EXPECT_EQ(flags("0,1", "2,3", false), "oversubscribed");  // each with four threads
+  EXPECT_EQ(flags("0,1,2,3", "4,5,6,7"), "");
+  EXPECT_EQ(flags("0,1,2,3", "0,1,2,3"), "oversubscribed");
 }
 
 TEST(ValidityTest, WrongElements) {
