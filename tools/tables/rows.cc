@@ -130,7 +130,7 @@ double BusBandwidthOf(const Measurement& measurement) {
   if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
     const double in_flight = static_cast<double>(measurement.record.config.IntOr("in_flight", 1));
-    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), times->mean(),
+    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), TypicalOf(times),
                         measurement.world_size(), record.config.StringOr("collective", "all_reduce"));
   }
   const Series* const busy = measurement.Find("comm_busy_ns");
