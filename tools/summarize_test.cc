@@ -267,6 +267,21 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   refuses({dir, "--out=/x/t.csv", "--format=json"}, "--out=/x/t.csv: ends in .csv, but --format is json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");
+  refuses({dir, "--run=20261121T101400-4f2a"},
+          "--run=20261121T101400-4f2a: no such run, but 20261121T101500-4f2a; did you mean "
+          "20261121T101500-4f2a?");
+  refuses({dir, "--run=x", "--precision=1%"}, "--run=x: no such run, but 20261121T101500-4f2a");
+  refuses({dir, "--run=20261121T101500-4f2a", "--table=dpd"},
+          "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
+  // What would have no effect.
+  for (const char* const flag :
+       {"--baseline_row=naive", "--run=x", "--table=ddp", "--precision=1%", "--calibration=x"}) {
+    const std::string name(flag, std::string_view(flag).find('='));
+    refuses({dir, "--baseline=" + dir, flag}, name + ": has no effect with --baseline");
+  }
+  refuses({dir, "--baseline=" + dir, "--format=screen"}, "--baseline: has no effect with --format=screen");
+  refuses({dir, "--format=screen", "--table=ddp"}, "--table: has no effect with --format=screen");
+  refuses({dir, "--precision=1%", "--out=/x/t.md"}, "--out: has no effect with --precision");
   refuses({}, "no input: takes directories or files with records, such as results/");
   refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");
 }
@@ -293,10 +308,34 @@ TEST(SummarizeTest, WritesFiles) {
   EXPECT_THAT(ReadTestFile(out + "/new/ddp.csv"), StartsWith("model_size,backend,time_per_step"));
   EXPECT_THAT(ReadTestFile(out + "/new/all_reduce.csv"), StartsWith("backend,"));
 
+  EXPECT_EQ(RunWith({dir, "--format=screen", "--out=" + out + "/screen.txt"}).out, "");
+  EXPECT_EQ(ReadTestFile(out + "/screen.txt"), RunWith({dir, "--format=screen"}).out);
+
   const Outcome failure = RunWith({dir, "--out=" + out + "/missing/tables.md"});
   EXPECT_EQ(failure.status, 1);
   EXPECT_EQ(failure.err,
             "summarize: " + out + "/missing/tables.md: cannot write it: No such file or directory\n");
+}
+
+TEST(SummarizeTest, AFullDiskIsAFailure) {
+  const std::string dir = SampleDir("full_disk");
+  for (const char* const format : {"--format=markdown", "--format=screen", "--help"}) {
+    const char* const argv[] = {"summarize", dir.c_str(), format};
+    std::ostringstream out, err;
+    out.setstate(std::ios::badbit);
+    EXPECT_EQ(RunSummarize(3, argv, out, err), 1) << format;
+    EXPECT_EQ(err.str(), "summarize: cannot write to stdout\n");
+  }
+}
+
+TEST(SummarizeTest, NoComparisonIsNotPrecise) {
+  const std::string dir = FreshTestDir("nothing_to_compare");
+  for (int64_t rank = 0; rank < 2; ++rank)
+    WriteLines(dir + "/rank" + std::to_string(rank) + ".jsonl",
+               {LearningRecord("naive", 1, rank, {3, 2}, kMs)});
+  const Outcome outcome = RunWith({dir, "--precision=2%"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.err, "summarize: --precision=2%: the records compare nothing\n");
 }
 
 TEST(SummarizeTest, PathsCountFromWhereTheCommandWasTyped) {
