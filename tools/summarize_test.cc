@@ -406,6 +406,69 @@ TEST(SummarizeTest, TheScreenSaysInOneLineWhatIsUndecided) {
               HasSubstr("\nUndecided in 1 of 1 settings. This tells two rows apart:\n  "));
 }
 
+// A row over another backend than the baseline's is not the baseline's own.
+TEST(SummarizeTest, TheScreenNamesBackendsWhereOneBaselineIsForAll) {
+  const std::string dir = FreshTestDir("backends");
+  for (int64_t rank = 0; rank < 2; ++rank)
+    WriteLines(
+        dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl",
+        {DdpRecord("core@gloo", rank, Repeat(100 * kMs, 24)),
+         DdpRecord("core@shm", rank, Repeat(90 * kMs, 24)),
+         DdpRecord("zero1@gloo", rank, Repeat(102 * kMs, 24)),
+         DdpRecord("zero1@shm", rank, Repeat(70 * kMs, 24)), DdpRecord("none", rank, Repeat(60 * kMs, 24))});
+  const std::string screen = RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out;
+  EXPECT_THAT(screen, HasSubstr("\nUse zero1@shm for small b2 s128: 30.0 to 30.0 % faster than core@gloo\n"));
+  EXPECT_THAT(screen, ContainsRegex("\nzero1@shm  .* -30[.]0 .*[*] "));
+  EXPECT_THAT(screen, ContainsRegex("\nzero1@gloo .* [+]2[.]0 "));
+  EXPECT_THAT(screen, ContainsRegex("\ncore@gloo  .* baseline "));
+  EXPECT_THAT(screen, HasSubstr("\ncore@shm "));
+  // In columns, of two settings.
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    std::vector<Record> records = {DdpRecord("core@gloo", rank, Repeat(50 * kMs, 24)),
+                                   DdpRecord("zero1@shm", rank, Repeat(60 * kMs, 24))};
+    for (Record& record : records) record.config.Set("batch_size", 1);
+    WriteLines(dir + "/ddp.20261121T101500-4f2a.b1.rank" + std::to_string(rank) + ".jsonl", records);
+  }
+  const std::string columns = RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out;
+  EXPECT_THAT(columns, ContainsRegex("\n +core@gloo +core@gloo\n"));
+  EXPECT_THAT(columns, ContainsRegex("\nzero1@shm +[+]20[.]0 .* -30[.]0 .*[*]\n"));
+  EXPECT_THAT(
+      RunWith({dir, "--baseline_row=core@gloo"}).out,
+      HasSubstr(
+          "against core@gloo: slower by 2.0 to 2.0 %: zero1@gloo; faster by at least 10 %: core@shm and "
+          "zero1@shm."));
+  // One baseline over each: nothing needs a backend.
+  EXPECT_THAT(RunWith({dir, "--format=screen"}).out, ContainsRegex("\nzero1  .*[+]2[.]0 .* -22[.]2 "));
+}
+
+// Cells of learning, more than there are lines, do not push it out.
+TEST(SummarizeTest, TheScreenEndsWithWhatIsWrong) {
+  const std::string dir = FreshTestDir("wrong");
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    std::vector<Record> records;
+    for (const char* const strategy : {"none", "core", "naive", "flat", "zero1", "zero2", "overlap"})
+      records.push_back(DdpRecord(strategy, rank, Repeat((70 + std::ssize(records)) * kMs, 24)));
+    records[3].checks.Set("grads_equal", false);
+    records.push_back(AllReduceRecord(1 << 20, rank, Repeat(kMs, 24)));
+    records.back().checks.Set("wrong_elements", rank);
+    for (int64_t batch_size = 1; batch_size <= 9; ++batch_size) {
+      for (const char* const strategy : {"naive", "diloco", "local_sgd", "bf16_wire"}) {
+        records.push_back(LearningRecord(strategy, 1, rank, {3, 2}, kMs));
+        records.back().config.Set("batch_size", batch_size);
+      }
+    }
+    WriteLines(dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl", records);
+  }
+  const std::string screen = RunWith({dir, "--format=screen"}).out;
+  EXPECT_LE(std::ranges::count(screen, '\n'), 29);
+  EXPECT_THAT(screen, ContainsRegex("\ncore  .* ms "));
+  EXPECT_THAT(screen, ContainsRegex("\nheld-out text, 2 ranks .*\nnaive@gloo .*\nnot shown: diloco"));
+  EXPECT_THAT(screen,
+              ContainsRegex("\nchecks      WRONG: (gloo|flat@gloo) [(].*[)] and (gloo|flat@gloo) [(].*[)]; "
+                            "5 of 6 rows equal a single process.*\nflags       "));
+  EXPECT_THAT(screen, Not(HasSubstr("every sum is right")));
+}
+
 // The floor is a row, but no strategy that could be right.
 TEST(SummarizeTest, TheScreenCountsChecksWithoutTheFloor) {
   const std::string dir = FreshTestDir("checks");

@@ -58,6 +58,13 @@ void FindBaselines(std::string_view wanted, Cell* cell) {
       return is_here && (has_it ? is_it(other) : is_like_first(other));
     });
   }
+  std::map<size_t, std::set<std::string>> backends;  // with their options, by baseline
+  for (const Row& row : cell->rows) {
+    if (row.backend() != bench::kNoBackend)
+      backends[row.baseline].insert(row.measured->record.variant.over());
+  }
+  for (Row& row : cell->rows)
+    row.spans_backends = row.baseline != Row::kNone && backends[row.baseline].size() > 1;
 }
 
 // Why no winner can be named.
