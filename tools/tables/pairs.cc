@@ -212,7 +212,7 @@ std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   if (cell.has_own_launches() && cell.void_reason.empty()) {
     std::vector<LooseComparison> family;
     for (const auto& [own, other] : pairs) family.push_back({StepsByLaunch(*own), StepsByLaunch(*other)});
-    estimates = EstimateLoose(family);
+    estimates = EstimateLoose(family, /*are_alike=*/false);
     for (Estimate& estimate : estimates) estimate.by_launches = true;
     return estimates;
   }
