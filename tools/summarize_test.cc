@@ -439,6 +439,15 @@ TEST(SummarizeTest, TheScreenNamesBackendsWhereOneBaselineIsForAll) {
           "zero1@shm."));
   // One baseline over each: nothing needs a backend.
   EXPECT_THAT(RunWith({dir, "--format=screen"}).out, ContainsRegex("\nzero1  .*[+]2[.]0 .* -22[.]2 "));
+  // Many settings are counted.
+  for (int64_t batch_size = 3; batch_size <= 9; ++batch_size) {
+    std::vector<Record> records = {DdpRecord("core@gloo", 0, Repeat(50 * kMs, 24)),
+                                   DdpRecord("zero1@shm", 0, Repeat(60 * kMs, 24))};
+    for (Record& record : records) record.config.Set("batch_size", batch_size);
+    WriteLines(dir + "/b" + std::to_string(batch_size) + ".jsonl", records);
+  }
+  EXPECT_THAT(RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out,
+              HasSubstr("best: core@gloo in 1 and zero1@shm in 1 of 9"));
 }
 
 // Cells of learning, more than there are lines, do not push it out.
@@ -446,7 +455,10 @@ TEST(SummarizeTest, TheScreenEndsWithWhatIsWrong) {
   const std::string dir = FreshTestDir("wrong");
   for (int64_t rank = 0; rank < 2; ++rank) {
     std::vector<Record> records;
-    for (const char* const strategy : {"none", "core", "naive", "flat", "zero1", "zero2", "overlap"})
+    for (const char* const strategy :
+         {"none", "core", "naive", "flat", "zero1", "zero2", "overlap", "core:a=1", "core:a=2", "core:a=3",
+          "core:a=4", "core:a=5", "core:a=6", "core:a=7", "core:a=8", "core:a=9", "zero1:a=1", "zero1:a=2",
+          "zero1:a=3"})
       records.push_back(DdpRecord(strategy, rank, Repeat((70 + std::ssize(records)) * kMs, 24)));
     records[3].checks.Set("grads_equal", false);
     records.push_back(AllReduceRecord(1 << 20, rank, Repeat(kMs, 24)));
@@ -463,9 +475,10 @@ TEST(SummarizeTest, TheScreenEndsWithWhatIsWrong) {
   EXPECT_LE(std::ranges::count(screen, '\n'), 29);
   EXPECT_THAT(screen, ContainsRegex("\ncore  .* ms "));
   EXPECT_THAT(screen, ContainsRegex("\nheld-out text, 2 ranks .*\nnaive@gloo .*\nnot shown: diloco"));
-  EXPECT_THAT(screen,
-              ContainsRegex("\nchecks      WRONG: (gloo|flat@gloo) [(].*[)] and (gloo|flat@gloo) [(].*[)]; "
-                            "5 of 6 rows equal a single process.*\nflags       "));
+  EXPECT_THAT(
+      screen,
+      ContainsRegex("\nchecks      WRONG: flat@gloo [(]small, batch 2, sequence 128[)] and gloo [(]1MiB[)]; "
+                    "17 of 18 rows equal a.*\n.*\nflags       "));
   EXPECT_THAT(screen, Not(HasSubstr("every sum is right")));
 }
 

@@ -194,6 +194,7 @@ std::string SentIn(const Row* row) {
 std::string NameOf(const Cell& cell) {
   if (!cell.name.empty()) return cell.name;
   const bench::ConfigFields& config = cell.any().config();
+  if (const int64_t bytes = config.IntOr("size_bytes", 0); bytes > 0) return SizeText(bytes);
   std::string name = config.StringOr("model", "");
   const auto add = [&](const char* word, bench::ConfigName field) {
     if (const int64_t value = config.IntOr(field, 0); value > 0) name += Join(word, value);
