@@ -51,10 +51,16 @@ struct Training {
   std::map<std::string, double, std::less<>> values = {};
   int world_size = 2;
   std::string backend = "local";
-  double learning_rate = 0.1, momentum = 0;  // of the inner optimizer, SGD
+  double learning_rate = 0.1;
+  bool adamw = false;  // the inner optimizer has a state; else it is SGD
   int num_steps = 8;
   int reset_before = -1;  // this step, which starts from the first weights again
 };
+
+// So large an eps that a gradient near 0 is not magnified: f32 and f64 see the same one.
+model::AdamW::Options AdamWOf(const Training& run) {
+  return {.learning_rate = run.learning_rate, .beta1 = 0.8, .beta2 = 0.9, .eps = 0.5, .weight_decay = 0.1};
+}
 
 // Weights after each step, by parameter.
 using Trajectory = std::vector<std::vector<std::vector<float>>>;
@@ -75,7 +81,13 @@ Trajectory TrainRank(const Training& run, comm::ProcessGroup& group) {
     params.push_back(owned.back().get());
   }
   to_start();
-  model::Sgd optimizer(params, {.learning_rate = run.learning_rate, .momentum = run.momentum});
+  std::unique_ptr<model::Optimizer> inner;
+  if (run.adamw) {
+    inner = std::make_unique<model::AdamW>(params, AdamWOf(run));
+  } else {
+    inner = std::make_unique<model::Sgd>(params, model::Sgd::Options{.learning_rate = run.learning_rate});
+  }
+  model::Optimizer& optimizer = *inner;
   const auto strategy = MakeStrategy(
       run.strategy,
       {.params = params, .group = group, .options = {.bucket_bytes = 100, .values = run.values}});
@@ -121,21 +133,27 @@ void ExpectNear(const std::vector<std::vector<float>>& found, const Values& expe
   }
 }
 
-// Simulates all ranks in f64. The inner optimizer is SGD with momentum, whose velocity is never averaged or
-// forgotten. `reference` acts after each period. Returns each rank's weights after each step.
+// Simulates all ranks in f64. The inner optimizer is AdamW, whose state is never averaged or forgotten.
+// `reference` acts after each period. Returns each rank's weights after each step.
 std::vector<std::vector<Values>> Simulate(const Training& run, Reference& reference, int period) {
   const auto num_ranks = static_cast<size_t>(run.world_size);
-  std::vector<Values> weights(num_ranks, Starts()), velocities = weights;
-  for (Values& of_rank : velocities)
+  const model::AdamW::Options o = AdamWOf(run);
+  std::vector<Values> weights(num_ranks, Starts()), means = weights;
+  for (Values& of_rank : means)
     for (std::vector<double>& of : of_rank) std::fill(of.begin(), of.end(), 0);
+  std::vector<Values> squares = means;
   std::vector<std::vector<Values>> ranks(num_ranks);
   for (int step = 0; step < run.num_steps; ++step) {
     for (size_t r = 0; r < num_ranks; ++r) {
       for (size_t p = 0; p < weights[r].size(); ++p) {
         for (size_t i = 0; i < weights[r][p].size(); ++i) {
-          double &w = weights[r][p][i], &v = velocities[r][p][i];
-          v = run.momentum * v + GradientAt(static_cast<int>(r), p, static_cast<int64_t>(i), w);
-          w -= run.learning_rate * v;
+          double &w = weights[r][p][i], &mean = means[r][p][i], &square = squares[r][p][i];
+          const double grad = GradientAt(static_cast<int>(r), p, static_cast<int64_t>(i), w);
+          mean = o.beta1 * mean + (1 - o.beta1) * grad;
+          square = o.beta2 * square + (1 - o.beta2) * grad * grad;
+          w -= o.learning_rate * o.weight_decay * w;
+          w -= o.learning_rate * mean / (1 - std::pow(o.beta1, step + 1)) /
+               (std::sqrt(square / (1 - std::pow(o.beta2, step + 1))) + o.eps);
         }
       }
     }
@@ -166,7 +184,7 @@ TEST_P(PeriodicTest, WeightsAreThoseOfTheEquation) {
                         .values = {{"period", period}},
                         .world_size = world_size,
                         .backend = backend,
-                        .momentum = 0.8,
+                        .adamw = true,
                         .num_steps = 4 * period + 1};
   const StrategyOptions options = {.values = run.values};
   const auto reference = TraitsOf(strategy).reference({{}, [](size_t p) { return Starts()[p]; }, options});
@@ -211,8 +229,8 @@ TEST(DilocoTest, WithARateOfOneAndNoMomentumIsLocalSgd) {
   ExpectSame({.strategy = "diloco",
               .values = {{"period", 3}, {"outer_rate", 1}, {"outer_momentum", 0}},
               .world_size = 3,
-              .momentum = 0.9},
-             {.strategy = "local_sgd", .values = {{"period", 3}}, .world_size = 3, .momentum = 0.9}, 2e-6);
+              .adamw = true},
+             {.strategy = "local_sgd", .values = {{"period", 3}}, .world_size = 3, .adamw = true}, 2e-6);
 }
 
 TEST(DilocoTest, AloneWithARateOfOneIsASingleProcess) {
@@ -220,8 +238,8 @@ TEST(DilocoTest, AloneWithARateOfOneIsASingleProcess) {
     ExpectSame({.strategy = "diloco",
                 .values = {{"period", period}, {"outer_rate", 1}, {"outer_momentum", 0}},
                 .world_size = 1,
-                .momentum = 0.9},
-               {.strategy = "none", .world_size = 1, .momentum = 0.9}, 2e-6);
+                .adamw = true},
+               {.strategy = "none", .world_size = 1, .adamw = true}, 2e-6);
   }
 }
 
@@ -259,10 +277,10 @@ TEST(DilocoTest, FollowsTheKnownTrajectoryOfAQuadratic) {
   }
 }
 
-TEST(PeriodicResetTest, BeginsANewPeriodAndForgetsMomentum) {
+TEST(PeriodicResetTest, BeginsANewPeriodAndForgetsWhatWas) {
   for (const std::string& strategy : PeriodicNames()) {
     const Training run = {
-        .strategy = strategy, .values = {{"period", 3}}, .momentum = 0.5, .num_steps = 14, .reset_before = 7};
+        .strategy = strategy, .values = {{"period", 3}}, .adamw = true, .num_steps = 14, .reset_before = 7};
     const Trajectory steps = Train(run)[1];
     for (size_t step = 0; step < 7; ++step)
       EXPECT_EQ(steps[step], steps[step + 7]) << strategy << ", " << step;

@@ -141,14 +141,7 @@ void Optimizer::Run(std::span<const Part* const> parts, double grad_scale, Facto
 Sgd::Sgd(std::span<Parameter* const> params, const Options& options) : Sgd(WholeOf(params), options) {}
 
 Sgd::Sgd(std::vector<Part> parts, const Options& options)
-    : Optimizer("SGD",
-                options.momentum > 0 ? std::vector<std::string_view>{"momentum_buffer"}
-                                     : std::vector<std::string_view>{},
-                std::move(parts), options.learning_rate),
-      options_(options) {
-  Require(options.momentum >= 0 && options.momentum < 1, "SGD: momentum is ", options.momentum,
-          ", expected at least 0 and less than 1");
-}
+    : Optimizer("SGD", {}, std::move(parts), options.learning_rate), options_(options) {}
 
 std::unique_ptr<Optimizer> Sgd::ForParts(std::vector<Part> parts) const {
   auto optimizer = std::make_unique<Sgd>(std::move(parts), options_);
@@ -157,9 +150,6 @@ std::unique_ptr<Optimizer> Sgd::ForParts(std::vector<Part> parts) const {
 }
 
 void Sgd::Update(std::span<const Part* const> parts, double grad_scale) {
-  if (options_.momentum > 0) {
-    return Run<kernels::SgdMomentum>(parts, grad_scale, learning_rate(), options_.momentum);
-  }
   Run<kernels::Sgd>(parts, grad_scale, learning_rate());
 }
 

@@ -97,16 +97,14 @@ class Optimizer {
   int64_t num_steps_ = 0;
 };
 
-// Gradient descent, with momentum as PyTorch defines it (no dampening): velocity = momentum * velocity +
-// grad, value -= learning_rate * velocity. Without momentum there is no state.
+// Gradient descent: value -= learning_rate * grad. It has no state.
 class Sgd : public Optimizer {
  public:
   struct Options {
     double learning_rate = 1e-3;
-    double momentum = 0;
   };
 
-  // Throws InvalidInput for options outside learning_rate >= 0, 0 <= momentum < 1.
+  // Throws InvalidInput for options outside learning_rate >= 0.
   Sgd(std::span<Parameter* const> params, const Options& options);
   Sgd(std::vector<Part> parts, const Options& options);
 

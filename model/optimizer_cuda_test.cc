@@ -85,7 +85,7 @@ TEST(OptimizerCudaTest, WritesTheCopiesOfValuesWithThem) {
     if (adamw) {
       AdamW(list, {}).Step();
     } else {
-      Sgd(list, {.momentum = 0.9}).Step();
+      Sgd(list, {}).Step();
     }
     for (Parameter* p : list) {
       const Tensor& copy = p->BeginUpdate().copy;
@@ -100,12 +100,6 @@ TEST(OptimizerCudaTest, WritesTheCopiesOfValuesWithThem) {
 TEST(OptimizerCudaTest, Sgd) {
   ExpectAgreement([](std::span<Parameter* const> params) {
     return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.01});
-  });
-}
-
-TEST(OptimizerCudaTest, SgdWithMomentum) {
-  ExpectAgreement([](std::span<Parameter* const> params) {
-    return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.01, .momentum = 0.9});
   });
 }
 

@@ -83,13 +83,6 @@ Update PlainSgd() {
   return [](double value, double grad) { return value - 0.1 * grad; };
 }
 
-Update MomentumSgd() {
-  return [velocity = 0.0](double value, double grad) mutable {
-    velocity = 0.9 * velocity + grad;
-    return value - 0.01 * velocity;
-  };
-}
-
 Update PlainAdamW() {
   return [mean = 0.0, square = 0.0, step = 0](double value, double grad) mutable {
     ++step;
@@ -108,13 +101,6 @@ constexpr AdamW::Options kAdamW{
 TYPED_TEST(OptimizerTest, SgdFollowsItsDefinition) {
   Sgd optimizer(this->params_, {.learning_rate = 0.1});
   this->ExpectFollows(optimizer, PlainSgd);
-}
-
-TYPED_TEST(OptimizerTest, SgdWithMomentumFollowsItsDefinition) {
-  Sgd optimizer(this->params_, {.learning_rate = 0.01, .momentum = 0.9});
-  this->ExpectFollows(optimizer, MomentumSgd);
-  optimizer.Reset();
-  this->ExpectFollows(optimizer, MomentumSgd);
 }
 
 TYPED_TEST(OptimizerTest, AdamWFollowsItsDefinition) {
@@ -161,11 +147,10 @@ TYPED_TEST(OptimizerTest, PartsAreBitwiseTheWhole) {
     }
   };
   Sgd sgd(this->params_, {.learning_rate = 0.1});
-  Sgd momentum(this->params_, {.learning_rate = 0.1, .momentum = 0.9});
   AdamW adamw(this->params_, kAdamW);
   AdamW grouped(this->params_, {.weight_decay = 0.5, .decay_vectors = false});
-  for (Optimizer* optimizer : {static_cast<Optimizer*>(&sgd), static_cast<Optimizer*>(&momentum),
-                               static_cast<Optimizer*>(&adamw), static_cast<Optimizer*>(&grouped)}) {
+  for (Optimizer* optimizer :
+       {static_cast<Optimizer*>(&sgd), static_cast<Optimizer*>(&adamw), static_cast<Optimizer*>(&grouped)}) {
     check(*optimizer);
   }
 }
@@ -249,7 +234,7 @@ TYPED_TEST(OptimizerTest, PartsOutsideOfTheirParameterAreRefused) {
 }
 
 TYPED_TEST(OptimizerTest, StepsAllocateNothing) {
-  Sgd sgd(this->params_, {.momentum = 0.9});
+  Sgd sgd(this->params_, {});
   AdamW adamw(this->params_, kAdamW);
   this->MakeGradients(0);
   sgd.State();
@@ -296,7 +281,6 @@ TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
   };
   using Params = std::span<Parameter* const>;
   check([](Params params) { return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.1}); });
-  check([](Params params) { return std::make_unique<Sgd>(params, Sgd::Options{.momentum = 0.9}); });
   check([](Params params) { return std::make_unique<AdamW>(params, kAdamW); });
 }
 
@@ -309,7 +293,6 @@ TEST(Optimizer, RefusesWhatCannotWork) {
   const double nan = std::nan("");
   EXPECT_THROW(Sgd(good, {.learning_rate = -1}), InvalidInput);
   EXPECT_THROW(Sgd(good, {.learning_rate = nan}), InvalidInput);
-  EXPECT_THROW(Sgd(good, {.momentum = 1}), InvalidInput);
   EXPECT_THROW(AdamW(good, {.learning_rate = -1}), InvalidInput);
   EXPECT_THROW(AdamW(good, {.beta1 = 1}), InvalidInput);
   EXPECT_THROW(AdamW(good, {.beta2 = -0.1}), InvalidInput);

@@ -111,14 +111,8 @@ TEST_P(TransformerParityTest, AdamW) {
 
 TEST_P(TransformerParityTest, Sgd) {
   const std::vector<double> options = Options("sgd");
-  Sgd optimizer(model_.parameters(), {.learning_rate = options.at(0), .momentum = options.at(1)});
+  Sgd optimizer(model_.parameters(), {.learning_rate = options.at(0)});
   ExpectSameTraining("sgd", optimizer);
-}
-
-TEST_P(TransformerParityTest, SgdWithMomentum) {
-  const std::vector<double> options = Options("momentum");
-  Sgd optimizer(model_.parameters(), {.learning_rate = options.at(0), .momentum = options.at(1)});
-  ExpectSameTraining("momentum", optimizer);
 }
 
 }  // namespace gradsync::model

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <ostream>
+#include <stdexcept>
 #include <string_view>
 
 #include "bench/launch/flags.h"
@@ -13,7 +14,8 @@ namespace gradsync::tools {
 inline constexpr int kDone = 0, kFailed = 1, kBadArguments = 2;
 
 // What every tool does with its arguments: prints the usage where help is asked for, else returns what `body`
-// returns. kBadArguments for InvalidInput, kFailed for any other exception, each with one line on `err`.
+// returns. kBadArguments for InvalidInput, kFailed for any other exception and if `out` could not be written
+// (a full disk), each with one line on `err`.
 template <class Body>
 int RunTool(std::string_view name, bench::FlagTable* flags, int argc, const char* const* argv,
             std::ostream& out, std::ostream& err, const Body& body) {
@@ -23,9 +25,10 @@ int RunTool(std::string_view name, bench::FlagTable* flags, int argc, const char
   };
   try {
     flags->Parse(argc, argv);
-    if (!flags->help_requested()) return body();
-    out << flags->Usage();
-    return kDone;
+    if (flags->help_requested()) out << flags->Usage();
+    const int status = flags->help_requested() ? kDone : body();
+    if (!out.flush()) throw std::runtime_error("cannot write to stdout");
+    return status;
   } catch (const InvalidInput& error) {
     return fail(kBadArguments, error);
   } catch (const std::exception& error) {

@@ -25,6 +25,20 @@ check() {  # check DIRECTORY...: their screen
 }
 for directory in "$records"/*; do check "$directory"; done
 ((count > 10)) || fail "no records"
+# What is wrong is said at the end, however much comes before it.
+check_last() {  # check_last DIRECTORY...: the same, and the last lines are there
+  check "$@"
+  [[ $(tail --lines=3 "$TEST_TMPDIR/screen" | grep --only-matching '^checks \|^flags ') == $'checks \nflags ' ]] || fail "$*: the end"
+}
+for other in tiny small quick; do
+  check_last "$records"/{$other,convergence}
+  grep --quiet '^held-out text, 2 ranks  *bits per byte ' "$TEST_TMPDIR/screen" || fail "$other: nothing is learnt"
+  grep --quiet '^core  *[0-9.]* ' "$TEST_TMPDIR/screen" || fail "$other: no row"
+done
+check_last "$records"/{quick,small,tiny,peers_tiny,link,convergence,sharding}
+for line in core zero1:gather=forward 'not shown:' bf16_wire:learning_rate=0.003@shm sent; do
+  grep --quiet "^$line " "$TEST_TMPDIR/screen" || fail "of all, no $line"
+done
 check "$records"/{all_reduce,tiny,small,grid,resnet50}
 for part in '^Use .* for tiny b2 s64 over shm: ' '^Use .* for small b1 s64 over gloo: ' '^Undecided in [0-9] of 4 ' \
   '^ *gloo  *shm  *gloo  *shm$' '^  \./bazelw run //bench:ddp -- .*--model=' '^core  *[0-9.]* ms' '^zero1 .*\[.*\] ' '^floor ' "^best row's step " \

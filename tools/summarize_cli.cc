@@ -80,27 +80,43 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
              "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
 }
 
-void Render(const Report& report, const CommandLine& line, std::ostream& out) {
+void Render(const Summary& summary, const CommandLine& line, std::ostream& out) {
+  const Report& report = summary.report;
+  if (line.format == "screen") out << ScreenOf(summary);
   if (line.format == "markdown") RenderMarkdown(report, out, line.details);
   if (line.format == "csv") RenderCsv(report, out);
   if (line.format == "latex") RenderLatex(report, out, line.details);
   if (line.format == "json") RenderJson(report, out);
 }
 
-void Write(const Report& report, const CommandLine& line, std::ostream& out) {
+void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
   const std::filesystem::path path(line.out);
   if (line.out.empty()) {
-    Render(report, line, out);
+    Render(summary, line, out);
     out.flush();
   } else if (line.format == "csv" && (line.out.ends_with('/') || std::filesystem::is_directory(path))) {
     std::filesystem::create_directories(path);
-    for (const Table& table : report.tables) {
+    for (const Table& table : summary.report.tables) {
       if (table.audience() == Audience::kPeople) continue;
       WriteFile(path / (table.name() + ".csv"), [&](std::ostream& file) { RenderCsvTable(table, file); });
     }
   } else {
-    WriteFile(line.out, [&](std::ostream& file) { Render(report, line, file); });
+    WriteFile(line.out, [&](std::ostream& file) { Render(summary, line, file); });
   }
+}
+
+// The second would have no effect beside the first.
+constexpr std::pair<const char*, const char*> kAlone[] = {
+    {"baseline", "baseline_row"}, {"baseline", "run"},         {"baseline", "table"},
+    {"baseline", "precision"},    {"baseline", "calibration"}, {"precision", "table"},
+    {"precision", "details"},     {"precision", "format"},     {"precision", "out"}};
+
+void RefuseTogether(const CommandLine& line, const bench::FlagTable& flags) {
+  for (const auto& [name, other] : kAlone)
+    Require(!flags.given(name) || !flags.given(other), "--", other, ": has no effect with --", name);
+  const bool is_screen = line.format == "screen";
+  for (const char* const other : {"baseline", "table", "details"})
+    Require(!is_screen || !flags.given(other), "--", other, ": has no effect with --format=screen");
 }
 
 constexpr std::pair<const char*, const char*> kSuffixes[] = {
@@ -154,7 +170,7 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   PrintProblems(comparison.summary, err);
   Require(comparison.num_matched > 0, "--baseline=", line.baseline,
           ": has no row of what was given: nothing compared");
-  Write(comparison.summary.report, line, out);
+  Write(comparison.summary, line, out);
   if (comparison.num_compared == 0)
     return Fail(kBadArguments,
                 "--baseline=" + line.baseline + ": no row has 10 steps on both sides: nothing compared", err);
@@ -171,6 +187,8 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
 int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
   const auto set = [](const Cell& cell) { return cell.any().facts().StringOr("launch_set", ""); };
   std::string latest;
+  if (summary.cells.empty())
+    return Fail(kNotPrecise, Join("--precision=", 100 * wanted, "%: the records compare nothing"), err);
   for (const Cell& cell : summary.cells) latest = std::max(latest, set(cell));
   for (const Cell& cell : summary.cells) {
     const double precision = PrecisionOf(cell);
@@ -194,20 +212,15 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   AddFlags(&line, &flags);
   return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.inputs.empty(), "no input: takes directories or files with records, such as results/");
-    Require(line.baseline.empty() || line.baseline_row.empty(),
-            "--baseline_row: rows are compared with those of --baseline, give one of the two");
     line.format = FormatOf(line, flags.given("format"));
+    RefuseTogether(line, flags);
     if (!line.baseline.empty()) return Compare(line, out, err);
     Summary summary = Summarize(line.inputs, line.baseline_row, line.run, line.calibrations);
     PrintProblems(summary, err);
     if (summary.num_records == 0) return Fail(kFailed, WhyNoRecords(line.inputs), err);
     if (line.precision) return CheckPrecision(summary, *line.precision, err);
-    if (line.format == "screen") {
-      out << ScreenOf(summary) << std::flush;
-      return kDone;
-    }
     if (!line.table.empty()) KeepTable(line.table, &summary.report);
-    Write(summary.report, line, out);
+    Write(summary, line, out);
     return kDone;
   });
 }

@@ -267,6 +267,21 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   refuses({dir, "--out=/x/t.csv", "--format=json"}, "--out=/x/t.csv: ends in .csv, but --format is json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");
+  refuses({dir, "--run=20261121T101400-4f2a"},
+          "--run=20261121T101400-4f2a: no such run, but 20261121T101500-4f2a; did you mean "
+          "20261121T101500-4f2a?");
+  refuses({dir, "--run=x", "--precision=1%"}, "--run=x: no such run, but 20261121T101500-4f2a");
+  refuses({dir, "--run=20261121T101500-4f2a", "--table=dpd"},
+          "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
+  // What would have no effect.
+  for (const char* const flag :
+       {"--baseline_row=naive", "--run=x", "--table=ddp", "--precision=1%", "--calibration=x"}) {
+    const std::string name(flag, std::string_view(flag).find('='));
+    refuses({dir, "--baseline=" + dir, flag}, name + ": has no effect with --baseline");
+  }
+  refuses({dir, "--baseline=" + dir, "--format=screen"}, "--baseline: has no effect with --format=screen");
+  refuses({dir, "--format=screen", "--table=ddp"}, "--table: has no effect with --format=screen");
+  refuses({dir, "--precision=1%", "--out=/x/t.md"}, "--out: has no effect with --precision");
   refuses({}, "no input: takes directories or files with records, such as results/");
   refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");
 }
@@ -293,10 +308,34 @@ TEST(SummarizeTest, WritesFiles) {
   EXPECT_THAT(ReadTestFile(out + "/new/ddp.csv"), StartsWith("model_size,backend,time_per_step"));
   EXPECT_THAT(ReadTestFile(out + "/new/all_reduce.csv"), StartsWith("backend,"));
 
+  EXPECT_EQ(RunWith({dir, "--format=screen", "--out=" + out + "/screen.txt"}).out, "");
+  EXPECT_EQ(ReadTestFile(out + "/screen.txt"), RunWith({dir, "--format=screen"}).out);
+
   const Outcome failure = RunWith({dir, "--out=" + out + "/missing/tables.md"});
   EXPECT_EQ(failure.status, 1);
   EXPECT_EQ(failure.err,
             "summarize: " + out + "/missing/tables.md: cannot write it: No such file or directory\n");
+}
+
+TEST(SummarizeTest, AFullDiskIsAFailure) {
+  const std::string dir = SampleDir("full_disk");
+  for (const char* const format : {"--format=markdown", "--format=screen", "--help"}) {
+    const char* const argv[] = {"summarize", dir.c_str(), format};
+    std::ostringstream out, err;
+    out.setstate(std::ios::badbit);
+    EXPECT_EQ(RunSummarize(3, argv, out, err), 1) << format;
+    EXPECT_EQ(err.str(), "summarize: cannot write to stdout\n");
+  }
+}
+
+TEST(SummarizeTest, NoComparisonIsNotPrecise) {
+  const std::string dir = FreshTestDir("nothing_to_compare");
+  for (int64_t rank = 0; rank < 2; ++rank)
+    WriteLines(dir + "/rank" + std::to_string(rank) + ".jsonl",
+               {LearningRecord("naive", 1, rank, {3, 2}, kMs)});
+  const Outcome outcome = RunWith({dir, "--precision=2%"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.err, "summarize: --precision=2%: the records compare nothing\n");
 }
 
 TEST(SummarizeTest, PathsCountFromWhereTheCommandWasTyped) {
@@ -365,6 +404,82 @@ TEST(SummarizeTest, TheScreenSaysInOneLineWhatIsUndecided) {
   const std::string long_name = "zero1:" + std::string(60, 'a') + "=1";
   EXPECT_THAT(screen_with(long_name),
               HasSubstr("\nUndecided in 1 of 1 settings. This tells two rows apart:\n  "));
+}
+
+// A row over another backend than the baseline's is not the baseline's own.
+TEST(SummarizeTest, TheScreenNamesBackendsWhereOneBaselineIsForAll) {
+  const std::string dir = FreshTestDir("backends");
+  for (int64_t rank = 0; rank < 2; ++rank)
+    WriteLines(
+        dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl",
+        {DdpRecord("core@gloo", rank, Repeat(100 * kMs, 24)),
+         DdpRecord("core@shm", rank, Repeat(90 * kMs, 24)),
+         DdpRecord("zero1@gloo", rank, Repeat(102 * kMs, 24)),
+         DdpRecord("zero1@shm", rank, Repeat(70 * kMs, 24)), DdpRecord("none", rank, Repeat(60 * kMs, 24))});
+  const std::string screen = RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out;
+  EXPECT_THAT(screen, HasSubstr("\nUse zero1@shm for small b2 s128: 30.0 to 30.0 % faster than core@gloo\n"));
+  EXPECT_THAT(screen, ContainsRegex("\nzero1@shm  .* -30[.]0 .*[*] "));
+  EXPECT_THAT(screen, ContainsRegex("\nzero1@gloo .* [+]2[.]0 "));
+  EXPECT_THAT(screen, ContainsRegex("\ncore@gloo  .* baseline "));
+  EXPECT_THAT(screen, HasSubstr("\ncore@shm "));
+  // In columns, of two settings.
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    std::vector<Record> records = {DdpRecord("core@gloo", rank, Repeat(50 * kMs, 24)),
+                                   DdpRecord("zero1@shm", rank, Repeat(60 * kMs, 24))};
+    for (Record& record : records) record.config.Set("batch_size", 1);
+    WriteLines(dir + "/ddp.20261121T101500-4f2a.b1.rank" + std::to_string(rank) + ".jsonl", records);
+  }
+  const std::string columns = RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out;
+  EXPECT_THAT(columns, ContainsRegex("\n +core@gloo +core@gloo\n"));
+  EXPECT_THAT(columns, ContainsRegex("\nzero1@shm +[+]20[.]0 .* -30[.]0 .*[*]\n"));
+  EXPECT_THAT(
+      RunWith({dir, "--baseline_row=core@gloo"}).out,
+      HasSubstr(
+          "against core@gloo: slower by 2.0 to 2.0 %: zero1@gloo; faster by at least 10 %: core@shm and "
+          "zero1@shm."));
+  // One baseline over each: nothing needs a backend.
+  EXPECT_THAT(RunWith({dir, "--format=screen"}).out, ContainsRegex("\nzero1  .*[+]2[.]0 .* -22[.]2 "));
+  // Many settings are counted.
+  for (int64_t batch_size = 3; batch_size <= 9; ++batch_size) {
+    std::vector<Record> records = {DdpRecord("core@gloo", 0, Repeat(50 * kMs, 24)),
+                                   DdpRecord("zero1@shm", 0, Repeat(60 * kMs, 24))};
+    for (Record& record : records) record.config.Set("batch_size", batch_size);
+    WriteLines(dir + "/b" + std::to_string(batch_size) + ".jsonl", records);
+  }
+  EXPECT_THAT(RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out,
+              HasSubstr("best: core@gloo in 1 and zero1@shm in 1 of 9"));
+}
+
+// Cells of learning, more than there are lines, do not push it out.
+TEST(SummarizeTest, TheScreenEndsWithWhatIsWrong) {
+  const std::string dir = FreshTestDir("wrong");
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    std::vector<Record> records;
+    for (const char* const strategy :
+         {"none", "core", "naive", "flat", "zero1", "zero2", "overlap", "core:a=1", "core:a=2", "core:a=3",
+          "core:a=4", "core:a=5", "core:a=6", "core:a=7", "core:a=8", "core:a=9", "zero1:a=1", "zero1:a=2",
+          "zero1:a=3"})
+      records.push_back(DdpRecord(strategy, rank, Repeat((70 + std::ssize(records)) * kMs, 24)));
+    records[3].checks.Set("grads_equal", false);
+    records.push_back(AllReduceRecord(1 << 20, rank, Repeat(kMs, 24)));
+    records.back().checks.Set("wrong_elements", rank);
+    for (int64_t batch_size = 1; batch_size <= 9; ++batch_size) {
+      for (const char* const strategy : {"naive", "diloco", "local_sgd", "bf16_wire"}) {
+        records.push_back(LearningRecord(strategy, 1, rank, {3, 2}, kMs));
+        records.back().config.Set("batch_size", batch_size);
+      }
+    }
+    WriteLines(dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl", records);
+  }
+  const std::string screen = RunWith({dir, "--format=screen"}).out;
+  EXPECT_LE(std::ranges::count(screen, '\n'), 29);
+  EXPECT_THAT(screen, ContainsRegex("\ncore  .* ms "));
+  EXPECT_THAT(screen, ContainsRegex("\nheld-out text, 2 ranks .*\nnaive@gloo .*\nnot shown: diloco"));
+  EXPECT_THAT(
+      screen,
+      ContainsRegex("\nchecks      WRONG: flat@gloo [(]small, batch 2, sequence 128[)] and gloo [(]1MiB[)]; "
+                    "17 of 18 rows equal a.*\n.*\nflags       "));
+  EXPECT_THAT(screen, Not(HasSubstr("every sum is right")));
 }
 
 // The floor is a row, but no strategy that could be right.

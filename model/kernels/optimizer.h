@@ -22,17 +22,6 @@ struct Sgd {
   constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// 20 bytes.
-template <class T>
-struct SgdMomentum {
-  T learning_rate, momentum;
-
-  constexpr T operator()(T value, T grad, T& velocity) const {
-    velocity = momentum * velocity + grad;
-    return value - learning_rate * velocity;
-  }
-};
-
 // 28 bytes.
 template <class T>
 struct AdamW {
@@ -56,7 +45,7 @@ template <class T>
 struct UpdatedTensor {
   const T* grad;
   T* value;
-  T* states[2];  // as many as the rule has
+  T* states[2];  // if the rule has any
   BF16* copy;
   int64_t n;
 };
@@ -81,10 +70,6 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   const T grad = kScaled ? grad_scale * tensor.grad[i] : tensor.grad[i];
   if constexpr (requires(T x) { rule(x, x); }) {
     value = rule(value, grad);
-  } else if constexpr (requires(T x) { rule(x, x, x); }) {
-    T state = tensor.states[0][i];
-    value = rule(value, grad, state);
-    tensor.states[0][i] = state;
   } else {
     T first = tensor.states[0][i], second = tensor.states[1][i];
     value = rule(value, grad, first, second);
@@ -95,12 +80,10 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
 }
 
 // Stands after a body, OnCpu or OnCuda, and compiles it for every rule.
-#define GRADSYNC_INSTANTIATE_UPDATE(Body)                         \
-  template void Update<Sgd, float>::Body(Device&) const;          \
-  template void Update<Sgd, double>::Body(Device&) const;         \
-  template void Update<SgdMomentum, float>::Body(Device&) const;  \
-  template void Update<SgdMomentum, double>::Body(Device&) const; \
-  template void Update<AdamW, float>::Body(Device&) const;        \
+#define GRADSYNC_INSTANTIATE_UPDATE(Body)                  \
+  template void Update<Sgd, float>::Body(Device&) const;   \
+  template void Update<Sgd, double>::Body(Device&) const;  \
+  template void Update<AdamW, float>::Body(Device&) const; \
   template void Update<AdamW, double>::Body(Device&) const
 
 }  // namespace gradsync::model::kernels

@@ -145,7 +145,7 @@ def summary(title, errors):
         if not sizes:
             continue
         print(f"{title}: {len(sizes)} {kind}, median |error| {statistics.median(sizes):.1f} %, nine in ten within "
-              f"{sizes[int(0.9 * (len(sizes) - 1))]:.1f} %, worst {sizes[-1]:.1f} %")
+              f"{sizes[(9 * len(sizes) + 9) // 10 - 1]:.1f} %, worst {sizes[-1]:.1f} %")
 
 
 def launches_in(file):

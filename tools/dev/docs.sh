@@ -79,7 +79,7 @@ sizes() {  # sizes TEXT: of the numbers that are read, a line each
     { v[NR] = $1 }
     END {
       if (NR > 0) printf "%s: %d, median %.1f %%, nine in ten within %.1f %%, the largest %.1f %%.\n", text, NR,
-        (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[int(0.9 * (NR - 1)) + 1], v[NR]
+        (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[int((9 * NR + 9) / 10)], v[NR]
     }'
 }
 

@@ -9,7 +9,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-((${#targets[@]} > 0)) || mapfile -t targets < <(./bazelw query --noshow_progress 'attr(tags, fuzz, //...)' 2>/dev/null)
+((${#targets[@]} > 0)) || mapfile -t targets < <(./bazelw query --noshow_progress 'attr(tags, fuzz, //...)')
+# Bazel builds an empty list without a word.
+((${#targets[@]} > 0)) || { echo "fuzz.sh: found no target" >&2; exit 1; }
 options=(--config=fuzz --experimental_convenience_symlinks=ignore)
 ./bazelw build "${options[@]}" "${targets[@]}"
 bin=$(./bazelw info "${options[@]}" bazel-bin 2>/dev/null)

@@ -40,13 +40,15 @@ if [[ -e $out && ! -e $out/COMMIT ]]; then fail "--out=$out: is there already, a
 # From bazelw's directory, because it takes labels from there.
 cd "$workspace"
 export CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80,90}
-query() { "$bazelw" query --noshow_progress "$@" 2>/dev/null; }
+query() { "$bazelw" query --noshow_progress "$@"; }
 
 if ((${#targets[@]} == 0)); then
   mapfile -t targets < <(query 'attr(tags, "\bgpu\b", tests(//...))' | sort)
+  ((${#targets[@]} > 0)) || fail "found no GPU test"
   targets+=(//bench:all_reduce //bench:compare //bench:ddp //bench:gpus //tools:report //tools:summarize)
 fi
-mapfile -t tests < <(query "tests(set(${targets[*]}))")
+found=$(query "tests(set(${targets[*]}))") || fail "cannot tell which targets are tests"
+read -r -d '' -a tests <<<"$found" || true
 "$bazelw" build "${targets[@]}" || fail "the targets above do not build"
 bin=$("$bazelw" info bazel-bin 2>/dev/null)
 

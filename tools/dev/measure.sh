@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tools/dev/measure.sh --list|--all|NAME...: measures records of docs/records anew, with the commands of
-# docs/records/commands.txt, and puts them there when all are done. tools/dev/docs.sh then makes tables and pictures
-# from them. --list prints each name, its minutes and its command. Measure on a quiet machine, and commit before.
+# docs/records/commands.txt, and puts them there when all are done. If a command fails, it says where the others' records
+# are. tools/dev/docs.sh then makes tables and pictures. --list prints each name, its minutes and its command. Measure on
+# a quiet machine, and commit before.
 #
 #   TORCH=...   where Python with PyTorch is installed, for peers_*: a virtual environment
 #   CORPUS=...  tinyshakespeare.txt, for nanogpt
@@ -17,6 +18,8 @@ case ${1-} in
   *) names=("$@") ;;
 esac
 ((${#names[@]} > 0)) || names=('')
+# Each once: the first of its records would be in the way of the second.
+mapfile -t names < <(printf '%s\n' "${names[@]}" | awk '!seen[$0]++')
 for name in "${names[@]}"; do
   if [[ ! $name ]] || ! grep --quiet "^$name " <<<"$list"; then
     echo "measure.sh: ${name:-no argument}: expected --list, --all or names of docs/records/commands.txt" >&2
@@ -26,7 +29,15 @@ done
 
 ./bazelw build //bench:all_reduce //bench:calibrate //bench:compare //bench:convergence //bench:ddp //bench:suite >&2
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# shellcheck disable=SC2317  # called by the trap
+finish() {
+  if (($? > 0)) && [[ $(ls "$scratch") ]]; then
+    echo "measure.sh: what was measured is in $scratch" >&2
+  else
+    rm -rf "$scratch"
+  fi
+}
+trap finish EXIT
 for name in "${names[@]}"; do
   while read -r _ minutes command; do
     echo "measure.sh: $name, about $minutes minutes" >&2
@@ -41,8 +52,8 @@ for name in "${names[@]}"; do
   done < <(grep "^$name " <<<"$list")
 done
 for name in "${names[@]}"; do
+  gzip --best --no-name "$scratch/$name"/*.jsonl
   rm -rf "docs/records/$name"
   mkdir "docs/records/$name"
-  gzip --best --no-name "$scratch/$name"/*.jsonl
   mv "$scratch/$name"/*.gz "docs/records/$name/"
 done

@@ -61,9 +61,19 @@ run once twice
 ! grep --quiet --text second.jsonl docs/records/twice/second.jsonl.gz || fail "equal records are equal files"
 [[ -e docs/records/other/old.jsonl.gz ]] || fail "what was not asked for stays"
 
-run broken once
+run once twice once
+((status == 0)) || fail "a name given twice"
+(($(grep -c '^measure.sh: once' output) == 1)) || fail "is measured once"
+[[ $(zcat docs/records/once/*) == *'"}' ]] || fail "and kept"
+
+cp -r docs/records/once before
+run once broken
 ((status != 0)) || fail "a program that fails"
 [[ ! -e docs/records/broken ]] || fail "and its records"
+diff -r before docs/records/once || fail "what is there stays"
+kept=$(sed --quiet 's/^measure.sh: what was measured is in //p' output)
+[[ $(<"$kept/once/first.jsonl") == *'"command_line"'* ]] || fail "what was measured before is kept"
+rm -r "$kept"
 sed -i /broken/d docs/records/commands.txt
 run --all
 ((status == 0)) || fail "everything"

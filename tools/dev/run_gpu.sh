@@ -198,9 +198,11 @@ fi
 
 if compgen -G "$out/records/*.jsonl" >/dev/null; then
   for format in markdown:md json:json csv:csv; do
-    "$run" tools/summarize "$out/records" --format="${format%:*}" >"$out/tables.${format#*:}" 2>>"$out/logs/summarize.txt"
+    "$run" tools/summarize "$out/records" --format="${format%:*}" >"$out/tables.${format#*:}" \
+      2>>"$out/logs/summarize.txt" || results+=("failed tables.${format#*:}: see logs/summarize.txt")
   done
-  "$run" tools/report "$out/records" --out="$out/report.html" >"$out/logs/report.txt" 2>&1
+  "$run" tools/report "$out/records" --out="$out/report.html" >"$out/logs/report.txt" 2>&1 ||
+    results+=("failed report.html: see logs/report.txt")
 fi
 
 count() { printf '%s\n' "${results[@]}" | grep --count "^$1 "; }
@@ -211,6 +213,8 @@ count() { printf '%s\n' "${results[@]}" | grep --count "^$1 "; }
     "($gpus GPUs, $SECONDS s)"
 } | tee "$out/summary.txt"
 printf '%s\n' "${results[@]}" >"$out/results.txt"
-tar --directory="$out" --exclude=results.tar.gz --create --gzip --file="$out/results.tar.gz" . 2>/dev/null
+# 1: the folder changed meanwhile, because the archive lies in it.
+tar --directory="$out" --exclude=results.tar.gz --warning=no-file-changed --create --gzip --file="$out/results.tar.gz" . ||
+  (($? == 1)) || { echo "run_gpu.sh: records, tables and logs: $out, but results.tar.gz cannot be written" >&2; exit 1; }
 echo "records, tables and logs: $out (all of it in results.tar.gz)"
 (($(count failed) == 0))

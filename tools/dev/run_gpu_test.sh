@@ -77,6 +77,19 @@ run 1 --part=tests,compare
 said 'failed compare_gloo: [0-9]+ s, status 1'
 said '1 passed, 2 failed, 2 skipped, 0 not run .*'
 
+# Nor do tables that cannot be made pass, or an archive that cannot be written.
+FAILS='tools/summarize tools/report' run 1 --part=cpu
+for file in tables.md tables.json tables.csv; do said "failed $file: see logs/summarize.txt"; done
+said 'failed report.html: see logs/report.txt'
+said '2 passed, 4 failed, .*'
+run 0 --part=cpu
+rm "$OUT/results.tar.gz"
+mkdir "$OUT/results.tar.gz"
+run 1 --part=cpu
+said "run_gpu.sh: records, tables and logs: $OUT, but results.tar.gz cannot be written"
+! grep -q 'all of it' output || fail "it says that all is in the archive"
+rmdir "$OUT/results.tar.gz"
+
 # Two GPUs share nothing. Nobody starts what cannot end in time.
 rm -r "$OUT"
 GPUS=2 run 0 --part=tests,ddp,all_reduce

@@ -11,6 +11,7 @@
 namespace gradsync::tools {
 namespace {
 
+using bench::CheckName;
 using bench::Record;
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
@@ -109,6 +110,30 @@ TEST(MeasurementTest, LaunchesFollowEachOther) {
               ElementsAre(DoubleEq(1e-6), DoubleEq(2e-6), DoubleEq(3e-6), DoubleEq(4e-6)));
   EXPECT_DOUBLE_EQ(all.Find("step_ns")->rank_means[0], 2.5e-6);
   EXPECT_EQ(all.grads_equal, false);
+}
+
+// What is wrong in a later launch is wrong, and a rank that is missing there is missing.
+TEST(MeasurementTest, TheWorstLaunchCounts) {
+  const auto launch = [](bool is_equal, int64_t wrong, double error) {
+    Record record = DdpRecord("naive", 0, {1000});
+    for (const CheckName name :
+         {CheckName("grads_equal"), CheckName("params_equal"), CheckName("replicas_equal")})
+      record.checks.Set(name, is_equal);
+    record.checks.Set("wrong_elements", wrong);
+    record.checks.Set("grad_rel_error", error);
+    record.checks.Set("param_rel_error", error);
+    return record;
+  };
+  Measurement all = CombineRanks({launch(true, 0, 0.1), DdpRecord("naive", 1, {1000})});
+  AddLaunch(CombineRanks({launch(false, 3, 0.5)}), &all);
+  AddLaunch(CombineRanks({launch(true, 2, 0.2), DdpRecord("naive", 1, {1000})}), &all);
+  EXPECT_EQ(all.grads_equal, false);
+  EXPECT_EQ(all.params_equal, false);
+  EXPECT_EQ(all.replicas_equal, false);
+  EXPECT_EQ(all.wrong_elements, 5);
+  EXPECT_EQ(all.grad_rel_error, 0.5);
+  EXPECT_EQ(all.param_rel_error, 0.5);
+  EXPECT_EQ(all.num_ranks, 1);
 }
 
 }  // namespace

@@ -30,7 +30,6 @@ Detail If(bool is_flagged, std::string detail = "") {
 // Peak bytes per second into one GPU from its peers, with a margin for reduction inside the switch.
 double GpuLimit(std::string_view gpu) {
   const auto is = [gpu](std::string_view name) { return gpu.find(name) != std::string_view::npos; };
-  if (is("B200") || is("B300")) return 1000e9;
   if (is("H100") || is("H200") || is("GH200")) return 500e9;
   if (is("A100")) return 330e9;
   if (is("V100")) return 165e9;

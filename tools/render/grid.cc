@@ -19,7 +19,8 @@ namespace gradsync::tools {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMostLabel = 34;  // characters of a row's name
+constexpr size_t kMostLabel = 34;   // characters of a row's name
+constexpr size_t kFewestLines = 3;  // headers, a row and what is not shown
 
 const Row* FloorOf(const Choice& choice) {
   return choice.base->floor == Row::kNone ? nullptr : &choice.cell->rows[choice.base->floor];
@@ -40,8 +41,9 @@ std::string CostIn(const Row* row) {
 }
 
 // What heads a column of one setting: "gloo", or "gloo, 1Mi" beside another baseline of the cell over gloo,
-// which has buckets of another size.
+// which has buckets of another size. The baseline where it is that of rows over all backends.
 std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
+  if (choice.base->spans_backends) return choice.base->label();
   const std::string& backend = choice.base->backend();
   const auto is_alike = [&](const Choice& other) {
     return other.cell == choice.cell && other.base->backend() == backend;
@@ -128,6 +130,8 @@ bool Grid::fits() const {
 }
 
 void Grid::AddTo(size_t most, Lines* lines) const {
+  const size_t room = most - std::min(most, size_t{!over.empty()});
+  if (room < std::min(kFewestLines, rows.size())) return;
   const std::vector<size_t> widths = Widths();
   size_t label_width = kScreenColumns;
   for (size_t i = 1; i < widths.size(); ++i) label_width -= std::min(label_width, widths[i] + 2);
@@ -147,8 +151,9 @@ void Grid::AddTo(size_t most, Lines* lines) const {
     above = Padded(above, begins[i]) + Shortened(over[i], begins[last + 1] - begins[i] - 2);
   }
   if (!over.empty()) lines->push_back(above);
-  const size_t room = most - (over.empty() ? 0 : 1), first_last = rows.size() - num_last;
-  const size_t shown = rows.size() <= room ? first_last : room - num_last - 1;
+  const size_t kept = rows.size() <= room || room >= num_last + kFewestLines ? num_last : 0;
+  const size_t first_last = rows.size() - kept;
+  const size_t shown = rows.size() <= room ? first_last : room - kept - 1;
   std::vector<std::string> names;
   for (size_t row = 0; row < rows.size(); ++row) {
     if (row >= shown && row < first_last) {
@@ -189,6 +194,7 @@ std::string SentIn(const Row* row) {
 std::string NameOf(const Cell& cell) {
   if (!cell.name.empty()) return cell.name;
   const bench::ConfigFields& config = cell.any().config();
+  if (const int64_t bytes = config.IntOr("size_bytes", 0); bytes > 0) return SizeText(bytes);
   std::string name = config.StringOr("model", "");
   const auto add = [&](const char* word, bench::ConfigName field) {
     if (const int64_t value = config.IntOr(field, 0); value > 0) name += Join(word, value);
@@ -200,7 +206,8 @@ std::string NameOf(const Cell& cell) {
 }
 
 std::string NameOf(const Choice& choice) {
-  return Join(Brief(NameOf(*choice.cell)), " over ", choice.base->backend());
+  const std::string place = Brief(NameOf(*choice.cell));
+  return choice.base->spans_backends ? place : Join(place, " over ", choice.base->backend());
 }
 
 Grid GridOf(const std::vector<Choice>& choices, int decimals) {

@@ -26,23 +26,23 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 struct Grid {
   std::vector<std::string> over{};  // each stands above its column and those behind it that have none
   std::vector<std::vector<std::string>> rows{};  // the first holds the headers
-  size_t num_last = 0;                           // rows at the end that stay
+  size_t num_last = 0;                           // rows at the end that stay, if there is room for others
 
   // How many characters each column has. Where there is room, a heading fits over its columns.
   std::vector<size_t> Widths() const;
   bool fits() const;
-  // At most so many lines: of the others those that come last are only named.
+  // At most so many lines: of the others those that come last are only named. Nothing in fewer than three.
   void AddTo(size_t most, Lines* lines) const;
 };
 
 // One setting has a column for each number of a row; several have a column each; many a line each.
 Grid GridOf(const std::vector<Choice>& choices, int decimals);
 
-// The row of a choice's cell and backend; null if there is none.
+// The row of a choice's cell and baseline; null if there is none.
 const Row* RowOf(const Choice& choice, const std::string& label);
 // What a setting is called, also where there is but one: "tiny, batch 2, sequence 64".
 std::string NameOf(const Cell& cell);
-// "tiny b2 s64 over gloo".
+// "tiny b2 s64 over gloo", without the backend where rows over all are compared.
 std::string NameOf(const Choice& choice);
 // "+29.2 [15.4, 42.9]".
 std::string DifferenceText(const Estimate& estimate, int decimals = 1);

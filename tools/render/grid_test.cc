@@ -81,6 +81,21 @@ TEST(GridTest, ColumnsAreAsWideAsTheirHeading) {
               ElementsAre("  tiny", "  gloo  shm"));
 }
 
+// Whatever the room, a grid keeps to it: first what comes last gives way, then all.
+TEST(GridTest, TakesNoMoreLinesThanItMay) {
+  Grid grid{.over = {"", "tiny"}, .rows = {{"", "gloo"}}, .num_last = 4};
+  for (int i = 0; i < 12; ++i) grid.rows.push_back({"row" + std::to_string(i), "1"});
+  for (size_t most = 0; most <= 20; ++most) {
+    Lines lines = {"above"};
+    grid.AddTo(most, &lines);
+    EXPECT_EQ(lines.size() - 1, most < 4 ? 0 : std::min<size_t>(most, 14)) << most;
+    if (most < 4) continue;
+    EXPECT_EQ(lines[2].substr(0, 6), "      ") << most;
+    EXPECT_EQ(lines[3].substr(0, 4), "row0") << most;
+    EXPECT_EQ(lines.back().substr(0, 5), most < 8 ? "not s" : "row11") << most;
+  }
+}
+
 // 30 + 2 + 34 + 2 + 34 = 102 of 110 characters: eight are left for a heading that needs 16 more.
 TEST(GridTest, HeadingsTakeNoColumnItsRoom) {
   const std::string heading(20, 'h'), name(30, 'n'), wide(34, 'x');

@@ -19,6 +19,8 @@ namespace gradsync::tools {
 namespace {
 
 constexpr size_t kMostChoices = 6;  // more are counted
+constexpr size_t kLeastCell = 3;    // lines: headers, a row and what is not shown
+constexpr size_t kLeastGrid = 6;    // lines for which findings give way
 
 // The command that would tell best rows from their rivals where that is soonest; empty if all are told apart.
 void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
@@ -62,7 +64,8 @@ std::string BestOf(const std::vector<Choice>& choices) {
   std::map<std::string, Interval> costs;  // of the baseline, by backend
   std::vector<Answer> answers;
   for (const Choice& choice : choices) {
-    if (choice.best != nullptr) ++counts[choice.best->strategy()];
+    if (choice.best != nullptr)
+      ++counts[choice.best->spans_backends ? choice.best->label() : choice.best->strategy()];
     for (const Row& row : choice.cell->rows) {
       if (&row != choice.base && RowOf(choice, row.label()) == &row)
         answers.push_back(AnswerOf(*choice.cell, row));
@@ -169,19 +172,23 @@ std::string BytesOf(const std::vector<Choice>& choices) {
   return Join("MB a step: ", absl::StrJoin(parts, ", "));
 }
 
-void AddLearning(const Summary& summary, Lines* lines) {
+// In at most so many lines; cells that would have fewer than kLeastCell are left out.
+void AddLearning(const Summary& summary, size_t most, Lines* lines) {
+  size_t num_left = summary.learning.size();
   for (const LearningCell& cell : summary.learning) {
+    const size_t room = most - lines->size();
+    if (room < kLeastCell) return;
     Grid grid{.rows = {{Join("held-out text, ", RankCount(cell.record().world_size)), "bits per byte",
                         "against naive (%)", "step", "sent (MB)"}}};
     for (const LearningRow& row : cell.rows)
       grid.rows.push_back({row.variant(), Fixed(row.final_bits.value, 4),
                            DifferenceText(row.against_baseline), TimeText(row.step_s),
                            Significant(1e-6 * row.bytes_per_step, 3)});
-    grid.AddTo(kScreenLines / summary.learning.size() - 4, lines);
+    grid.AddTo(std::max(room / num_left--, kLeastCell), lines);
   }
 }
 
-void AddCollectives(const std::vector<Cell>& cells, Lines* lines) {
+void AddCollectives(const std::vector<Cell>& cells, size_t most, Lines* lines) {
   std::vector<std::string> backends;
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) AddOnce(row.backend(), &backends);
@@ -198,7 +205,7 @@ void AddCollectives(const std::vector<Cell>& cells, Lines* lines) {
       line[1 + static_cast<size_t>(std::ranges::find(backends, row.backend()) - backends.begin())] =
           Join(TimeText(row.step_s), ", ", Significant(row.bus_bytes_per_second / 1e9, 3));
   }
-  grid.AddTo(kScreenLines / 2, lines);
+  grid.AddTo(std::min(most, kScreenLines / 2), lines);
 }
 
 }  // namespace
@@ -221,7 +228,7 @@ std::string ScreenOf(const Summary& summary) {
     return fits;
   });
 
-  Lines head, tail;
+  Lines head, tail, last;
   if (!summary.runs.empty()) {
     const bench::Record& run = *summary.runs.front();
     head.push_back(Shortened(Join(RankCount(run.world_size), " on ", run.provenance.cpu_count, " x ",
@@ -244,35 +251,43 @@ std::string ScreenOf(const Summary& summary) {
   if (!reason.empty()) AddText("", reason, 2, &head);
   AddUndecided(shown, &head);
 
-  const auto add = [&](const std::string& name, const std::string& text, size_t most) {
-    if (!text.empty()) AddText(Padded(name, 12), text, most, &tail);
+  const auto add = [](const std::string& name, const std::string& text, size_t most, Lines* lines) {
+    if (!text.empty()) AddText(Padded(name, 12), text, most, lines);
   };
   if (const std::string text = NotCompared(training); !text.empty()) AddText("", text, 2, &tail);
-  if (shown.size() > 1) add("sent", BytesOf(shown), 1);
+  if (shown.size() > 1) add("sent", BytesOf(shown), 1, &tail);
   for (const Table& table : summary.report.tables) {
     if (table.name() == "ddp" || table.is_detail() || table.findings().empty()) continue;
     const bool is_aside = table.name() == "all_reduce" && !training.empty();
-    add(table.name(), is_aside ? table.findings()[0] : absl::StrJoin(table.findings(), " "),
-        is_aside ? 1 : 4);
+    add(table.name(), is_aside ? table.findings()[0] : absl::StrJoin(table.findings(), " "), is_aside ? 1 : 4,
+        &tail);
   }
   for (const auto& [run, choices] : others) {
     const std::string model = choices[0].base->config().StringOr("model", "");
-    add(model.substr(0, model.find(' ')), BestOf(choices), 1);
+    add(model.substr(0, model.find(' ')), BestOf(choices), 1, &tail);
   }
-  add("checks", ChecksOf(summary.cells), 2);
-  add("flags", FlagsOf(summary.cells), 1);
+  add("checks", ChecksOf(summary.cells), 2, &last);
+  add("flags", FlagsOf(summary.cells), 1, &last);
 
   Lines lines = std::move(head);
   lines.emplace_back();
+  // Whatever the room, the last lines stay: results may be wrong.
+  const bool has_rows = !shown.empty() || (training.empty() && !collectives.empty());
+  const size_t num_grids = size_t{has_rows} + size_t{!summary.learning.empty()};
+  size_t room = kScreenLines - lines.size() - last.size();
+  tail.resize(std::min(tail.size(), room - std::min(room, kLeastGrid * num_grids)));
+  room -= tail.size();
+  Lines learning;
+  AddLearning(summary, room / (has_rows ? 2 : 1), &learning);
+  room -= learning.size();
   if (!shown.empty()) {
     Grid grid = GridOf(shown, 1);
     if (!grid.fits()) grid = GridOf(shown, 0);
-    grid.AddTo(kScreenLines - lines.size() - tail.size(), &lines);
+    grid.AddTo(room, &lines);
+  } else if (has_rows) {
+    AddCollectives(collectives, room, &lines);
   }
-  if (training.empty() && !collectives.empty()) AddCollectives(collectives, &lines);
-  AddLearning(summary, &lines);
-  Append(std::move(tail), &lines);
-  if (lines.size() > kScreenLines) lines.resize(kScreenLines);
+  for (Lines* const part : {&learning, &tail, &last}) Append(std::move(*part), &lines);
   for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
   return absl::StrJoin(lines, "\n") + "\n";
 }

@@ -240,6 +240,23 @@ TEST(BandwidthFigureTest, IsLogLogWithIntervals) {
   EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("Bus bandwidth at ")));
 }
 
+// The point lies in its band, though two iterations were disturbed.
+TEST(BandwidthFigureTest, ADisturbedIterationMovesNoPoint) {
+  std::vector<Record> records;
+  for (const int64_t mib : {1, 10}) {
+    AddRanks(
+        [&](int64_t rank) {
+          std::vector<int64_t> times = Repeat(5 * kMs * mib, 24);
+          times[5] = times[6] = 500 * kMs * mib;
+          return AllReduceRecord(mib << 20, rank, times);
+        },
+        &records);
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_disturbed", records, "figure-bandwidth");
+  for (const std::string& tip : TipsOf(WithClass(figure, "marker")))
+    EXPECT_THAT(tip, HasSubstr(": 0.210 GB/s"));
+}
+
 TEST(LinksFigureTest, MapsVerdictsByRowAndRate) {
   std::vector<Record> records;
   for (const auto& [rate, exposed_ms] : {std::pair<int64_t, int64_t>{1000000000, 20}, {50000000, 60}}) {

@@ -1,9 +1,11 @@
 #include "tools/statistics/estimates.h"
 
 #include <algorithm>
+#include <compare>
 #include <eigen3/Eigen/Core>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace gradsync::tools {
 namespace {
@@ -188,22 +190,43 @@ std::vector<double> RankSums(const std::vector<std::vector<double>>& values,
 
 struct LooseLocation {
   double log = kNaN;
-  double variance = kNaN;
-  double degrees = 0;
+  double within = kNaN;      // its variance as values show it, around the mean of each launch
+  double between = 0;        // as the launches' means show it
+  double degrees = 0;        // that `within` is known with
+  double more_launches = 0;  // than one
+
+  auto operator<=>(const LooseLocation&) const = default;
 };
 
 LooseLocation LooseLocationOf(const LooseSample& sample) {
-  const auto& [values, launches] = sample;
+  const std::vector<double>& values = sample.values;
   const bool is_positive = std::ranges::all_of(values, [](double value) { return value > 0; });
-  if (values.size() < 2 || !is_positive || std::ranges::count(launches, 0) > 0) return {};
+  if (values.size() < 2 || !is_positive || std::ranges::count(sample.launches, 0) > 0) return {};
+  // Where launches have one value each, values are all there is.
+  const bool has_launches = sample.launches.size() > 1 && values.size() >= 2 * sample.launches.size();
+  const std::vector<size_t> launches = has_launches ? sample.launches : std::vector{values.size()};
   const Location location = LocationOf(values, values, kTrimmed);
-  const double within = VarianceOf(location.influence, {values.size()}, values.size());
-  const double between =
-      launches.size() > 1 ? VarianceOfLaunches(location.influence, launches, values.size()) : 0;
   const double square = location.value * location.value;
-  return {std::log(location.value), std::max(within, between) / square,
-          between > within ? static_cast<double>(launches.size()) - 1
-                           : static_cast<double>(location.num_kept) - 1};
+  const double within = VarianceOf(location.influence, launches, values.size()) / square;
+  const double degrees = static_cast<double>(location.num_kept) - 1;
+  if (!has_launches) return {std::log(location.value), within, 0, degrees};
+  const double between = VarianceOfLaunches(location.influence, launches, values.size()) / square;
+  const double more = static_cast<double>(launches.size()) - 1;
+  // What does not vary within launches has its launches as values.
+  return within > 0 ? LooseLocation{std::log(location.value), within, between, degrees, more}
+                    : LooseLocation{std::log(location.value), between, 0, more};
+}
+
+// The same of samples, each of which counts once. Of many samples of few launches some look as if launches
+// did not differ: only together do they tell. Chance gets no benefit here, because a comparison may be alone.
+Launches LaunchesOf(const std::set<LooseLocation>& samples) {
+  double ratios = 0, degrees = 0;
+  for (const LooseLocation& sample : samples) {
+    if (!(sample.within > 0) || sample.more_launches == 0) continue;
+    ratios += sample.more_launches * sample.between / sample.within;
+    degrees += sample.more_launches;
+  }
+  return ratios > degrees ? Launches{ratios / degrees, degrees} : Launches{};
 }
 
 }  // namespace
@@ -324,24 +347,36 @@ double CommonCoefficient(const std::vector<std::vector<double>>& values,
   return slopes.empty() ? 0 : Median(slopes);
 }
 
-std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {
+std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family, bool are_alike) {
+  const auto location_of = [are_alike](const LooseSample& sample) {
+    LooseLocation location = LooseLocationOf(sample);
+    if (are_alike || location.more_launches == 0) return location;
+    return LooseLocation{location.log, std::max(location.within, location.between), 0,
+                         location.more_launches};
+  };
   std::vector<std::pair<LooseLocation, LooseLocation>> all;
+  std::set<LooseLocation> samples;
   size_t count = 0;
   for (const auto& [own, base] : family) {
-    all.emplace_back(LooseLocationOf(own), LooseLocationOf(base));
-    count += !std::isnan(all.back().first.log) && !std::isnan(all.back().second.log);
+    const auto& [first, second] = all.emplace_back(location_of(own), location_of(base));
+    if (std::isnan(first.log) || std::isnan(second.log)) continue;
+    samples.insert({first, second});
+    ++count;
   }
+  const Launches launches = LaunchesOf(samples);
   const double critical = SidakCritical(std::max<size_t>(count, 1));
   std::vector<Estimate> estimates;
   for (const auto& [own, base] : all) {
     const double log = own.log - base.log;
-    const double variance = own.variance + base.variance;
+    const double within = own.within + base.within;
     // Welch's.
     const double degrees =
-        variance * variance /
-        (own.variance * own.variance / own.degrees + base.variance * base.variance / base.degrees);
-    const double margin = variance > 0 ? std::sqrt(variance) * StudentT(critical, degrees) : 0 * variance;
+        within * within / (own.within * own.within / own.degrees + base.within * base.within / base.degrees);
+    const double margin = within > 0 ? std::sqrt(within * launches.inflation) *
+                                           StudentT(critical, std::min(degrees, launches.degrees))
+                                     : 0 * within;
     estimates.push_back({std::expm1(log), {std::expm1(log - margin), std::expm1(log + margin)}});
+    estimates.back().by_launches = launches.inflation > 1;
   }
   return estimates;
 }

@@ -242,6 +242,28 @@ TEST(EstimatesTest, LooseLaunchesAreLaunches) {
       several{sample({100, 120, 110}), sample({110, 125, 105})};
   EXPECT_GT(EstimateLoose({&several, 1})[0].interval.high, 0);
   EXPECT_LT(EstimateLoose({&one, 1})[0].interval.high, 0);
+  const auto log_width = [](const Estimate& estimate) {
+    return std::log1p(estimate.interval.high) - std::log1p(estimate.interval.low);
+  };
+  // Launches that do not vary within are the samples, and those of one step are no launches.
+  const LooseComparison constant{{{100, 100, 120, 120}, {2, 2}}, {{110, 110, 115, 115}, {2, 2}}};
+  EXPECT_GT(log_width(EstimateLoose({&constant, 1})[0]), 0.5);
+  LooseComparison singles{{{9, 8, 7, 9, 6}, {1, 1, 1, 1, 1}}, {{9, 5, 7, 4, 8}, {1, 1, 1, 1, 1}}};
+  const std::vector<Estimate> of_singles = EstimateLoose({&singles, 1});
+  singles.own.launches = singles.base.launches = {};
+  EXPECT_EQ(of_singles, EstimateLoose({&singles, 1}));
+  // Launches of a sample count once: four degrees of freedom, however often it is compared.
+  const std::vector<LooseComparison> twice(2, several);
+  EXPECT_NEAR(log_width(EstimateLoose(twice)[0]) / log_width(EstimateLoose({&several, 1})[0]),
+              StudentT(SidakCritical(2), 4) / StudentT(SidakCritical(1), 4), 1e-9);
+  // Where samples differ in how their launches do, quiet ones are not as wide as others.
+  const LooseComparison quiet{sample({100, 101, 102}), sample({110, 111, 112})};
+  const auto widths = [&](bool are_alike) {
+    const std::vector<Estimate> estimates = EstimateLoose(std::vector{several, quiet}, are_alike);
+    return log_width(estimates[0]) / log_width(estimates[1]);
+  };
+  EXPECT_LT(widths(true), 1.5);
+  EXPECT_GT(widths(false), 5);
 }
 
 // How a simulated run is made, and estimated.
@@ -390,6 +412,54 @@ TEST(SimulationTest, NoOtherEstimatorIsNarrowerAndHolds) {
           ScoreOf({.launches = {28}, .trimmed = trimmed, .uses_forward = uses_forward}, kRuns);
       Print(absl::StrFormat("trimmed by %.2f%s", trimmed, uses_forward ? ", with forward" : ""), other);
       EXPECT_TRUE(other.half_width > 0.95 * chosen.half_width || other.family_covered < 0.942) << trimmed;
+    }
+  }
+}
+
+// Steps of 100 with a standard deviation of 1, of which no row differs: how often all intervals of a family
+// hold, and how wide they are beside those of one launch. `launch_std`: of each launch of a side.
+struct LooseScore {
+  double covered = 0, slower = 0, width = 0;
+};
+LooseScore LooseScoreOf(size_t launches, size_t rows, double launch_std) {
+  constexpr int kFamilies = 1000;
+  constexpr size_t kSteps = 20;
+  Draws draws(20261126);
+  LooseScore score;
+  const auto sample = [&] {
+    LooseSample loose{.values = {}, .launches = std::vector<size_t>(launches, kSteps)};
+    for (size_t launch = 0; launch < launches; ++launch) {
+      const double own = 100 + launch_std * draws.Normal();
+      for (size_t i = 0; i < kSteps; ++i) loose.values.push_back(own + draws.Normal());
+    }
+    return loose;
+  };
+  for (int i = 0; i < kFamilies; ++i) {
+    std::vector<LooseComparison> family;
+    for (size_t row = 0; row < rows; ++row) family.push_back({sample(), sample()});
+    const std::vector<Estimate> estimates = EstimateLoose(family);
+    const auto is_slower = [](const Estimate& estimate) { return estimate.interval.low > 0; };
+    const auto is_faster = [](const Estimate& estimate) { return estimate.interval.high < 0; };
+    score.slower += std::ranges::any_of(estimates, is_slower) / double{kFamilies};
+    score.covered += std::ranges::none_of(estimates, is_faster) && std::ranges::none_of(estimates, is_slower);
+    for (LooseComparison& comparison : family) comparison.own.launches = comparison.base.launches = {};
+    score.width += HalfWidth(estimates[0]) / HalfWidth(EstimateLoose(family)[0]) / kFamilies;
+  }
+  score.covered /= kFamilies;
+  std::printf("%zu launches, %2zu rows, launches differ by %.1f: families %.3f, slower %.3f, width %.2f\n",
+              launches, rows, launch_std, score.covered, score.slower, score.width);
+  return score;
+}
+
+TEST(SimulationTest, LooseFamiliesHoldTheTruth) {
+  for (const size_t launches : {2, 3}) {
+    for (const size_t rows : {1, 8, 24}) {
+      for (const double launch_std : {0.0, 0.3, 1.0}) {
+        const LooseScore score = LooseScoreOf(launches, rows, launch_std);
+        EXPECT_GE(score.covered, 0.93);
+        EXPECT_LE(score.slower, 0.04);
+        EXPECT_LE(score.width, launch_std > 0 ? 8 : rows == 1 ? 2.1 : 1.25);
+      }
     }
   }
 }

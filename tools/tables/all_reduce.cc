@@ -133,7 +133,8 @@ void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables
       "slowest rank; delta: the difference to the first backend in the same iteration, with a simultaneous "
       "95 % CI at each size where backends took turns.");
   table.AddNote(
-      "busbw: algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
+      "busbw: data_size / time x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast "
+      "data_size / time. algbw: data_size / time_max.");
   table.SetSectionTitle(
       2,
       "time_taken, std_time: the mean over ranks of each rank's own mean and population std. time_max, "

@@ -89,9 +89,9 @@ Baselines BaselinesOf(const std::vector<Cell>& cells, bool with_void = false) {
   return bases;
 }
 
-// "batch 2 over gloo", without the backend where there is one.
+// "batch 2 over gloo", without the backend where there is one, or where rows over all are compared.
 std::string PlaceOf(const Cell& cell, const Row& row, const Baselines& bases) {
-  if (bases.backends.size() < 2) return cell.name;
+  if (bases.backends.size() < 2 || row.spans_backends) return cell.name;
   return Join(cell.name, cell.name.empty() ? "" : " ", "over ", row.backend());
 }
 

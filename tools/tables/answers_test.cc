@@ -91,6 +91,17 @@ TEST(FindingsTest, RowsAreComparedWithTheBaseline) {
   EXPECT_THAT(open, MatchesRegex("Against core: open: overlap \\(-.*, decided with `--time=.*`\\)\\."));
 }
 
+// Options of a backend make it another one; a floor has none.
+TEST(FindingsTest, RowsOverSeveralBackendsAreNamedWithThem) {
+  const Tabled t({{Of("none", 90, 0), Of("core@gloo", 110, 1), Of("core@mpi", 100, 2),
+                   Of("core@mpi:progress=wait", 105, 3), Of("naive@gloo", 130, 4)}});
+  EXPECT_THAT(t.findings("ddp"),
+              ContainsRegex("Against core@mpi: slower by [0-9. to]+ %: core@mpi:progress=wait"));
+  EXPECT_THAT(t.findings("ddp"), ContainsRegex("Over gloo, against core: slower by [0-9. to]+ %: naive\\."));
+  EXPECT_EQ(t.row("none").label(), "none");
+  EXPECT_EQ(Tabled({{Of("none", 90, 0), Of("core", 110, 1)}}, "none").row("core@gloo").label(), "core");
+}
+
 std::string ChoiceOf(const Group& group) {
   const Tabled t({group});
   const std::vector<Choice> choices = ChoicesOf(t.cells);

@@ -152,7 +152,7 @@ void EstimateCosts(const Rounds& rounds, Cell* cell) {
     // A clock that is slow in this step is slow in forward and backward.
     const ByRound tax = against_floor(kComputed);
     const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
-    totals.push_back({total});
+    totals.push_back({.values = total, .base = row.floor});
     for (const ByRound& part : {exposed, tax, own, rest}) parts.push_back({part, {}, total});
     owners.push_back(&row);
   }
@@ -212,7 +212,7 @@ std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   if (cell.has_own_launches() && cell.void_reason.empty()) {
     std::vector<LooseComparison> family;
     for (const auto& [own, other] : pairs) family.push_back({StepsByLaunch(*own), StepsByLaunch(*other)});
-    estimates = EstimateLoose(family);
+    estimates = EstimateLoose(family, /*are_alike=*/false);
     for (Estimate& estimate : estimates) estimate.by_launches = true;
     return estimates;
   }
@@ -245,7 +245,8 @@ std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs) {
     const auto cost = [&](const Row& row) {
       return OverFloor(cell, row, InRounds(*row.measured, "step_ns", rounds), "step_ns", rounds);
     };
-    family.push_back({Minus(cost(*own), cost(*other))});
+    family.push_back(
+        {.values = Minus(cost(*own), cost(*other)), .base = static_cast<size_t>(other - cell.rows.data())});
     owners.push_back(i);
   }
   const std::vector<Estimate> of_family = EstimateRounds(family, rounds.launches, cell.num_looks);

@@ -156,18 +156,19 @@ TEST(RowsTest, AnotherFrameworksForwardHasACoefficientOfItsOwn) {
   EXPECT_LT(cost.interval.half_width(), 3e-4);
 }
 
+Measurement OfTwoLaunches(std::string_view variant, int phase, double first_ms, double second_ms) {
+  const auto launch = [&](std::string_view run, double ms, int own_phase) {
+    return Steady(variant, Wobble(ms, 24, own_phase), [&](Record& rank) { rank.run_id = run; });
+  };
+  Measurement both = launch("a", first_ms, phase);
+  AddLaunch(launch("b", second_ms, phase + 10), &both);
+  return both;
+}
+
 // Launches differ over shm alone. Rows are told apart from launches among those with one baseline.
 TEST(RowsTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachBaseline) {
-  const auto of_two_launches = [](std::string_view variant, int phase, double second_ms) {
-    const auto launch = [&](std::string_view run, double ms, int own_phase) {
-      return Steady(variant, Wobble(ms, 24, own_phase), [&](Record& rank) { rank.run_id = run; });
-    };
-    Measurement both = launch("a", 20, phase);
-    AddLaunch(launch("b", second_ms, phase + 10), &both);
-    return both;
-  };
-  const Tabled t({{of_two_launches("core@gloo", 1, 20), of_two_launches("flat@gloo", 2, 20),
-                   of_two_launches("core@shm", 3, 20), of_two_launches("flat@shm", 4, 22)}});
+  const Tabled t({{OfTwoLaunches("core@gloo", 1, 20, 20), OfTwoLaunches("flat@gloo", 2, 20, 20),
+                   OfTwoLaunches("core@shm", 3, 20, 20), OfTwoLaunches("flat@shm", 4, 20, 22)}});
   const auto steps = [&](size_t row) { return t.groups[0][row].Find("step_ns")->max; };
   std::vector<RoundDifferences> family;
   for (const size_t base : {0, 2}) {
@@ -332,6 +333,32 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
   std::vector<double> plain = group[2].Find("step_ns")->max;
   for (size_t i = 0; i < plain.size(); ++i) plain[i] -= group[0].Find("step_ns")->max[i];
   EXPECT_NEAR(t.row("core@gloo").cost.total.value, TrimmedMean(plain), 1e-9);
+}
+
+// Launches differ with clipping alone, both in its floor and in `core`.
+TEST(CostTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachFloor) {
+  const Tabled t({{OfTwoLaunches("none", 1, 20, 20), OfTwoLaunches("none:clip_norm=1", 2, 20, 22),
+                   OfTwoLaunches("core", 3, 22, 22), OfTwoLaunches("core:clip_norm=1", 4, 22, 26),
+                   OfTwoLaunches("flat", 5, 23, 23), OfTwoLaunches("flat:clip_norm=1", 6, 23, 23)}});
+  const std::vector<Row>& rows = t.cells[0].rows;
+  const auto minus = [](std::vector<double> a, const std::vector<double>& b) {
+    for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+    return a;
+  };
+  const auto steps = [&](size_t row) { return t.groups[0][row].Find("step_ns")->max; };
+  const auto cost = [&](size_t row) { return minus(steps(row), steps(row % 2)); };
+  std::vector<RoundDifferences> family;
+  for (const size_t row : {2, 3, 4, 5}) family.push_back({.values = cost(row), .base = row % 2});
+  const std::vector<Estimate> totals = EstimateRounds(family, {24, 24});
+  for (const size_t row : {2, 3, 4, 5}) EXPECT_EQ(rows[row].cost.total, totals[row - 2]) << row;
+  for (RoundDifferences& differences : family) differences.base = 0;
+  EXPECT_NE(EstimateRounds(family, {24, 24}), totals);
+  // What costs differ by belongs to the row that they are compared with.
+  family = {{.values = minus(cost(4), cost(2)), .base = 2}, {.values = minus(cost(5), cost(3)), .base = 3}};
+  const std::vector<Estimate> expected = EstimateRounds(family, {24, 24});
+  EXPECT_EQ(CompareCosts(t.cells[0], {{&rows[4], &rows[2]}, {&rows[5], &rows[3]}}), expected);
+  family[1].base = 2;
+  EXPECT_NE(EstimateRounds(family, {24, 24}), expected);
 }
 
 // What clipping costs is no synchronisation.

@@ -58,6 +58,13 @@ void FindBaselines(std::string_view wanted, Cell* cell) {
       return is_here && (has_it ? is_it(other) : is_like_first(other));
     });
   }
+  std::map<size_t, std::set<std::string>> backends;  // with their options, by baseline
+  for (const Row& row : cell->rows) {
+    if (row.backend() != bench::kNoBackend)
+      backends[row.baseline].insert(row.measured->record.variant.over());
+  }
+  for (Row& row : cell->rows)
+    row.spans_backends = row.baseline != Row::kNone && backends[row.baseline].size() > 1;
 }
 
 // Why no winner can be named.
@@ -130,7 +137,7 @@ double BusBandwidthOf(const Measurement& measurement) {
   if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
     const double in_flight = static_cast<double>(measurement.record.config.IntOr("in_flight", 1));
-    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), times->mean(),
+    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), TypicalOf(times),
                         measurement.world_size(), record.config.StringOr("collective", "all_reduce"));
   }
   const Series* const busy = measurement.Find("comm_busy_ns");

@@ -60,6 +60,7 @@ struct Row {
   // The row of the cell that it is compared with, maybe itself. None: a floor, a peer, or there is no
   // baseline over its backend.
   size_t baseline = kNone;
+  bool spans_backends = false;  // whether the rows with its baseline are over several
   Flags flags{};
   double step_s = kNaN;  // trimmed mean, or as published
   // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
@@ -72,9 +73,10 @@ struct Row {
   double bus_bytes_per_second = kNaN;
   std::optional<Prediction> predicted{};  // see predictions.h
 
-  std::string variant() const { return measured->variant(); }             // "core:bucket_bytes=1Mi@gloo"
-  std::string label() const { return measured->record.variant.label(); }  // without its backend
-  std::string strategy() const { return measured->strategy(); }           // "core"
+  std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
+  // Without its backend, unless it is compared with rows over others.
+  std::string label() const { return spans_backends ? variant() : measured->record.variant.label(); }
+  std::string strategy() const { return measured->strategy(); }  // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   const std::string& backend() const { return measured->record.variant.backend; }
   // A number among its variant's options, 0 without it.

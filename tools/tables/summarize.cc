@@ -1,6 +1,7 @@
 #include "tools/tables/summarize.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "bench/launch/flags.h"
@@ -12,6 +13,13 @@
 
 namespace gradsync::tools {
 namespace {
+
+// Throws InvalidInput if no group is of this run.
+void CheckRun(const std::string& wanted, const std::set<std::string>& names) {
+  Require(names.contains(wanted), "--run=", wanted, ": no such run, but ",
+          names.empty() ? "none" : Listed({names.begin(), names.end()}),
+          bench::DidYouMean(wanted, {names.begin(), names.end()}));
+}
 
 // Throws InvalidInput if no row is called so. A remark says how many cells have none.
 void CheckBaselineRow(const std::string& wanted, Summary* summary) {
@@ -61,11 +69,15 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
   Summary summary;
   RecordSet records = ReadRecords(inputs, WhyUnusable, &summary.problems);
   summary.num_records = records.num_records;
+  std::set<std::string> runs;
   for (Group& group : records.groups) {
-    if (!run.empty() && group.front().record.facts.StringOr("launch_set", "") != run) continue;
+    const std::string own = group.front().record.facts.StringOr("launch_set", group.front().record.run_id);
+    runs.insert(own);
+    if (!run.empty() && own != run) continue;
     (IsConvergence(group.front().record) ? summary.learning_groups : summary.groups)
         .push_back(std::move(group));
   }
+  if (!run.empty() && summary.num_records > 0) CheckRun(run, runs);
   summary.cells = CellsOf(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
   if (!baseline_row.empty() && summary.num_records > 0) CheckBaselineRow(baseline_row, &summary);
   if (!calibrations.empty()) AddPredictions(inputs, calibrations, &summary.cells);
