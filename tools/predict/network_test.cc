@@ -102,7 +102,7 @@ TEST(NetworkTest, ProcessorsAreUsedByTheByteThatARankSends) {
   EXPECT_NEAR(used(known, 2, kReduceScatter), 0.5e-3, 1e-9);
   EXPECT_NEAR(used(known, 2, kAllGather), 0.7e-3, 1e-9);
   // 2048 bytes are sent, each of which takes 1.4e-3 CPU-seconds beside its time on the wire.
-  EXPECT_NEAR(CostsOver({2, 1, {1e3, 1e-9}}, known).Seconds(kAllGather, 4096),
+  EXPECT_NEAR(CostsOver({2, 1, {1e3, 1e-9}, {}, Algorithm::kRing}, known).Seconds(kAllGather, 4096),
               2048 * (1514.0 / 1448 * 1e-3 + 1.4e-3), 1e-6);
 }
 
