@@ -69,13 +69,18 @@ class Answer {
         by_file ? elsewhere_.link->has_processor : launch_.backend != "none" || elsewhere_.link_of != nullptr;
     if (!elsewhere_.processor && (is_gpu || !is_known))
       out_ << "Assumed: communication takes nothing from computation" << (is_gpu ? " on the GPU.\n" : ".\n");
+    out_ << absl::StrFormat("\nYour step takes %s without synchronisation%s.\n",
+                            Milliseconds(own_prediction_.none_s),
+                            world_size <= launch_.world_size
+                                ? ""
+                                : absl::StrFormat("; that of the slowest of %d ranks %s, if all vary as here",
+                                                  world_size, Milliseconds(own_prediction_.slowest_s)));
     out_ << absl::StrFormat(
-        "\nYour step takes %s without synchronisation.\n"
         "DistributedDataParallel with buckets of %s will take %s,\n"
         "of which %s are exposed. No schedule of these bytes takes less than %s at the link's typical "
         "pace.\n\n",
-        Milliseconds(own_prediction_.none_s), CapText(own_), Range(own_prediction_.step_s.interval),
-        Milliseconds(own_prediction_.exposed_s), Milliseconds(own_prediction_.floor_s));
+        CapText(own_), Range(own_prediction_.step_s.interval), Milliseconds(own_prediction_.exposed_s),
+        Milliseconds(own_prediction_.floor_s));
   }
 
   void PrintSizes() {

@@ -153,6 +153,19 @@ TEST(TorchAnswer, SaysWhatOptionsGain) {
   EXPECT_THAT(answer, testing::ContainsRegex("twice as long.*loses \\(\\+"));
 }
 
+TEST(TorchAnswer, ManyRanksWaitForTheSlowest) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [number = 0](json& step) mutable {
+    if (number++ % 4 == 0) step["before_ns"] = 60'000'000;
+  });
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), Not(HasSubstr("slowest")));
+  Elsewhere elsewhere;
+  elsewhere.world_size = 64;
+  EXPECT_THAT(
+      AnswerOf(ProfileOf({launch}), elsewhere),
+      HasSubstr("without synchronisation; that of the slowest of 64 ranks 107 ms, if all vary as here.\n"));
+}
+
 TEST(TorchAnswer, SaysWhatItAssumes) {
   json launch = TestTorchLaunch();
   launch["device"] = "NVIDIA H100";

@@ -174,7 +174,7 @@ Prediction PredictStep(const StepInputs& given) {
   }
 
   Prediction prediction;
-  prediction.none_s = TrimmedMean(nones);
+  prediction.none_s = prediction.slowest_s = TrimmedMean(nones);
   prediction.exposed_s = TrimmedMean(exposed);
   prediction.plain_s = TrimmedMean(plains);
   prediction.floor_s = FloorOf(inputs, draws, prediction.none_s);

@@ -83,6 +83,7 @@ struct Prediction {
   Estimate step_s;       // trimmed mean over rounds, with an interval of 95 %
   Estimate cost_s;       // step less that without synchronisation
   double none_s = 0;     // the step without synchronisation
+  double slowest_s = 0;  // the same of the slowest rank of all that are predicted
   double exposed_s = 0;  // from the end of the last rank's backward until all gradients are received
   // No schedule of these bytes takes less: computation, the link from the first gradient on, and the
   // processors each have to do their work.

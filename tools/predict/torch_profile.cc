@@ -405,6 +405,7 @@ Prediction TorchProfile::Predict(const DdpRow& row, const Elsewhere& elsewhere) 
     const Prediction one = PredictStep(InputsOf(launch, row, Buckets(row), elsewhere, pace));
     all.step_s.value += part * one.step_s.value;
     all.exposed_s += part * one.exposed_s;
+    all.slowest_s += part * one.slowest_s;
     all.floor_s += part * one.floor_s;
     // Another launch may be as any of these.
     all.step_s.interval.low = std::min(all.step_s.interval.low, one.step_s.interval.low);
