@@ -370,7 +370,11 @@ def main(argv, finished=lambda out: None):
         parser.error(f"--out={flags.out} cannot be written")
     with open(flags.out if os.path.exists(flags.out) else os.devnull) as file:
         line = file.readline()
-    if line and json.loads(line).get("command") != flags.script:
+    try:
+        is_ours = not line or json.loads(line)["command"] == flags.script
+    except (ValueError, KeyError, TypeError):
+        is_ours = False  # no file of ours, or one from before commands were recorded
+    if not is_ours:
         parser.error(f"--out={flags.out} holds steps of another command")
     record_script(flags.script, flags.out, finished, rounds=flags.rounds, ddp=not flags.no_ddp)
 

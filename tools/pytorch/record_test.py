@@ -242,10 +242,13 @@ class RecordTest(unittest.TestCase):
         script.write_text("")
         other = self.directory / "other.jsonl"
         other.write_text('{"command": ["train.py"]}\n')
+        notes = self.directory / "notes.txt"
+        notes.write_text("no steps\n")
         for flags, said in (([], "no script"), (["nowhere.py"], "no script nowhere.py"),
                             (["--rounds=1", script], "--rounds=1: expected at least 2"),
                             ([f"--out={self.directory}/no/file", script], "no/file cannot be written"),
                             ([f"--out={other}", script], "other.jsonl holds steps of another command"),
+                            ([f"--out={notes}", script], "notes.txt holds steps of another command"),
                             ([script], "used no DistributedDataParallel; nothing was recorded")):
             done = subprocess.run([sys.executable, "tools/record_torch.py", *flags], capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0)
