@@ -326,8 +326,9 @@ std::vector<FunctionCase> LargeFunctionCases() {
        RopeCase(3, 200, 3, 24, 10000),  AttentionCase(2, 2, 2, 8),       AttentionCase(2, 63, 2, 8),
        AttentionCase(1, 64, 3, 8),      AttentionCase(2, 65, 1, 16),     AttentionCase(2, 130, 5, 12),
        AttentionCase(1, 70, 2, 64),     AttentionCase(1, 129, 1, 80),    AttentionCase(1, 33, 2, 96),
-       AttentionCase(1, 97, 1, 128),    RmsNormCase({3, 1100}),          EmbeddingCase({300}, 7, 1100),
-       SwiGluCase({3, 50, 99}),         ScaleCase({2, 70, 100}),         CrossEntropyCase({4, 17}, 300)});
+       AttentionCase(1, 97, 1, 128),    RmsNormCase({3, 1100}),          RmsNormCase({3, 43, 24}),
+       EmbeddingCase({300}, 7, 1100),   SwiGluCase({3, 50, 299}),        ScaleCase({2, 70, 100}),
+       CrossEntropyCase({4, 17}, 300)});
 }
 
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases,

@@ -69,15 +69,28 @@ struct CaseResult {
   std::vector<Stored> input_grads;
 };
 
-inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype) {
+// The array `displaced` begins one element into its memory: 2 i is the value of input i, 2 i + 1 its
+// gradient.
+inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
+                          size_t displaced = SIZE_MAX) {
+  const auto displace = [](const Tensor& tensor) {
+    const Tensor room = Tensor::Empty(tensor.device(), {tensor.numel() + 1}, tensor.dtype());
+    Tensor place = room.Slice(1, tensor.shape());
+    place.CopyFrom(tensor);
+    return place;
+  };
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
   for (Tensor& input : MakeInputs(c, device, dtype)) {
     PoisonFreeMemory({input});
-    list.push_back(&params.emplace_back("input", std::move(input), CopyOfInput(c, params.size(), dtype)));
-    vars.emplace_back(params.back());
-    params.back().grad();
+    const size_t i = params.size();
+    if (displaced == 2 * i) input = displace(input);
+    Parameter& param = params.emplace_back("input", std::move(input), CopyOfInput(c, i, dtype));
+    list.push_back(&param);
+    vars.emplace_back(param);
+    param.grad();
+    if (displaced == 2 * i + 1) param.PlaceGrad(displace(param.grad()));
   }
   const Var output = c.function(vars);
   const Tensor dy = RandomLike(output.value());

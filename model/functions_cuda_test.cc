@@ -28,6 +28,24 @@ INSTANTIATE_TEST_SUITE_P(SmallCuda, FunctionTest, testing::ValuesIn(OnDevice(Sma
 INSTANTIATE_TEST_SUITE_P(LargeCuda, FunctionTest, testing::ValuesIn(OnDevice(LargeFunctionCases(), Gpu)),
                          CaseName);
 
+// Kernels read and write 16 bytes at once where all arrays allow it. One that does not is enough to stop
+// that.
+TEST(FunctionsCudaTest, ArraysMayBeginAnywhere) {
+  for (const FunctionCase& c : OnDevice(SmallFunctionCases(), Gpu)) {
+    for (const DType dtype : c.dtypes) {
+      const CaseResult want = Compute(c, Gpu(), dtype);
+      for (size_t displaced = 0; displaced < 2 * c.inputs.size(); ++displaced) {
+        const std::string what = Join(c.name, " ", Name(dtype), " with array ", displaced, " displaced");
+        const CaseResult got = Compute(c, Gpu(), dtype, displaced);
+        ExpectClose(got.output, want.output.values, c.longest_sum, what);
+        for (size_t i = 0; i < c.inputs.size(); ++i) {
+          ExpectClose(got.input_grads[i], want.input_grads[i].values, c.longest_sum, what);
+        }
+      }
+    }
+  }
+}
+
 Tensor Ids(const DevicePtr& device, const std::vector<int32_t>& ids) {
   return Tensor::From<int32_t>(device, {static_cast<int64_t>(ids.size())}, std::span<const int32_t>(ids));
 }
@@ -113,7 +131,7 @@ TEST(FunctionsCudaTest, RefusesMoreBlocksThanAGridHas) {
   const Tensor x = Tensor::Zeros(device, {1}, DType::kF32);
   float* const p = x.data<float>();
   const kernels::RmsNorm<float> norm{
-      .x = p, .weight = p, .rows = (int64_t{1} << 32) + 1, .d = 1, .eps = 1e-5, .y = p, .r = p};
+      .x = p, .weight = p, .rows = (int64_t{1} << 35) + 1, .d = 1, .eps = 1e-5, .y = p, .r = p};
   EXPECT_THAT([&] { kernels::Run("rms_norm", *device, norm); },
               testing::ThrowsMessage<CudaError>(
                   "kernel RmsNorm: a grid of 4294967297 blocks, CUDA takes at most 2147483647"));

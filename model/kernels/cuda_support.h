@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "model/cuda_device.h"
 #include "model/destination.h"
@@ -45,9 +46,12 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 
+// How many of so many elements each it takes for n.
+inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
 // The blocks of a loop over n elements that strides by the grid: at most as many as fill the GPU twice.
 inline int64_t LoopBlocks(const Device& device, int64_t n) {
-  return std::min((n + kThreads - 1) / kThreads, int64_t{16} * Gpu(device).num_multiprocessors());
+  return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
 }
 
 template <class Fn>
@@ -61,6 +65,53 @@ void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn)
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
+// A pack: the neighbouring elements that a thread takes at once, where arrays allow it. Memory gives its full
+// speed to loads of 16 bytes.
+constexpr size_t kPackBytes = 16;
+template <class T>
+constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
+
+// Whether packs may begin where all of these arrays do.
+template <class... Ts>
+bool ArePacked(const Ts*... arrays) {
+  return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
+}
+
+template <int N>
+using Numel = std::integral_constant<int, N>;
+
+template <int N, class Fn>
+__global__ void PackLoopKernel(int64_t n, Fn fn) {
+  const int64_t packed = n / N * N;
+  for (int64_t i = GridIndex() * N; i < packed; i += GridStride() * N) fn(Numel<N>{}, i);
+  for (int64_t i = packed + GridIndex(); i < n; i += GridStride()) fn(Numel<1>{}, i);
+}
+
+// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1: for the pack that begins at i,
+// and with a numel of 1 for the elements after the last pack, or, unless `packed`, for all.
+template <class T, class Fn>
+void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
+  const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
+  const int64_t blocks = LoopBlocks(device, CeilDiv(n, packed ? kPackNumel<T> : 1));
+  Launch(device, name, kernel, blocks, kThreads, 0, n, fn);
+}
+
+constexpr int kWarp = 32;
+
+template <int N, class Fn>
+__global__ void RowsKernel(int64_t rows, Fn fn) {
+  const int64_t row = GridIndex() / kWarp;
+  if (row < rows) fn(Numel<N>{}, row, static_cast<int64_t>(threadIdx.x % kWarp));
+}
+
+// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of so many rows. numel is
+// a pack's if `packed`, else 1.
+template <class T, class Fn>
+void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
+  const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;
+  Launch(device, name, kernel, CeilDiv(rows, kThreads / kWarp), kThreads, 0, rows, fn);
+}
+
 template <class Fn>
 __global__ void BlocksKernel(Fn fn) {
   fn(int64_t{blockIdx.x});
@@ -71,6 +122,11 @@ template <class Fn>
 void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
+
+// a / b, within 2 ulp where b is less than 2^126, and 0 for a greater one: without the branches that rounding
+// correctly takes.
+__device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
+__device__ inline double Quotient(double a, double b) { return a / b; }
 
 // A stored number as one to compute with, and back, rounded to nearest.
 template <class T>
@@ -98,8 +154,42 @@ __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-template <class T>
-__device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, Wide<T> value) {
+// What is read or written at once of N elements: from four on they are a pack.
+template <int N, class T>
+struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
+  static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
+  T at[kNumel];
+};
+
+// Reads N neighbouring elements.
+template <int N, class T>
+__device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
+  constexpr int kStep = Chunk<N, T>::kNumel;
+  for (int first = 0; first < N; first += kStep) {
+    const Chunk<N, T> chunk = *reinterpret_cast<const Chunk<N, T>*>(from + first);
+    for (int i = 0; i < kStep; ++i) to[first + i] = Widen(chunk.at[i]);
+  }
+}
+
+// Writes them, or adds them to what is there.
+template <int N, class T>
+__device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate) {
+  constexpr int kStep = Chunk<N, T>::kNumel;
+  Wide<T> before[N] = {};
+  if (accumulate) Load(out, before);
+  for (int first = 0; first < N; first += kStep) {
+    Chunk<N, T> chunk;
+    for (int i = 0; i < kStep; ++i) {
+      const Wide<T> value = values[first + i];
+      chunk.at[i] = Narrow<T>(accumulate ? before[first + i] + value : value);
+    }
+    *reinterpret_cast<Chunk<N, T>*>(out + first) = chunk;
+  }
+}
+
+// `value`: one, or N.
+template <class T, class Value>
+__device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
 }
 

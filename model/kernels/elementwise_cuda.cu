@@ -46,22 +46,34 @@ GRADSYNC_INSTANTIATE_KERNEL(BiasGrad, OnCuda);
 
 template <class T>
 void SwiGlu<T>::OnCuda(Device& device) const {
-  LaunchLoop(device, "SwiGlu", n, [*this] __device__(int64_t i) {
-    const Wide<T> g = Widen(gate[i]);
-    y[i] = Narrow<T>(g / (Wide<T>{1} + exp(-g)) * Widen(up[i]));
-  });
+  LaunchPackLoop<T>(device, "SwiGlu", n, ArePacked(gate, up, y),
+                    [*this] __device__(auto numel, int64_t first) {
+                      Wide<T> g[numel], u[numel];
+                      Load(gate + first, g);
+                      Load(up + first, u);
+                      for (int i = 0; i < numel; ++i) u[i] *= Quotient(g[i], Wide<T>{1} + exp(-g[i]));
+                      Store(y + first, u, false);
+                    });
 }
 GRADSYNC_INSTANTIATE_KERNEL(SwiGlu, OnCuda);
 
 template <class T>
 void SwiGluGrad<T>::OnCuda(Device& device) const {
-  LaunchLoop(device, "SwiGluGrad", n, [*this] __device__(int64_t i) {
-    using W = Wide<T>;
-    const W g = Widen(gate[i]), out_grad = Widen(dy[i]);
-    const W s = W{1} / (W{1} + exp(-g));
-    StoreIfWanted(dup, i, out_grad * g * s);
-    StoreIfWanted(dgate, i, out_grad * Widen(up[i]) * s * (W{1} + g * (W{1} - s)));
-  });
+  LaunchPackLoop<T>(device, "SwiGluGrad", n, ArePacked(gate, up, dy, dgate.data, dup.data),
+                    [*this] __device__(auto numel, int64_t first) {
+                      using W = Wide<T>;
+                      W g[numel], u[numel], out_grad[numel];
+                      Load(gate + first, g);
+                      Load(up + first, u);
+                      Load(dy + first, out_grad);
+                      for (int i = 0; i < numel; ++i) {
+                        const W s = Quotient(W{1}, W{1} + exp(-g[i]));
+                        u[i] *= out_grad[i] * s * (W{1} + g[i] * (W{1} - s));
+                        g[i] *= out_grad[i] * s;
+                      }
+                      StoreIfWanted(dup, first, g);
+                      StoreIfWanted(dgate, first, u);
+                    });
 }
 GRADSYNC_INSTANTIATE_KERNEL(SwiGluGrad, OnCuda);
 

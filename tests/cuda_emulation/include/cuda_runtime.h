@@ -130,6 +130,8 @@ struct int4 {
   int x, y, z, w;
 };
 
+inline float __fdividef(float a, float b) { return std::abs(b) > 0x1p126f ? a * 0 : a / b; }
+
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 
 #endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_
