@@ -112,8 +112,14 @@ def _parts(repository, requires):
 def _is_missing(requires):
     return not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]] != []
 
-# For C++ sources that include a .cu file.
-_EMULATED_COPTS = ["-Wno-unknown-pragmas", "-Wno-subobject-linkage"]
+# For C++ sources that include a .cu file. A GPU ends a kernel that reads 16 bytes at another address than a multiple of
+# 16; a trap does here.
+_EMULATED_COPTS = [
+    "-Wno-unknown-pragmas",
+    "-Wno-subobject-linkage",
+    "-fsanitize=alignment",
+    "-fsanitize-undefined-trap-on-error",
+]
 
 # What there is an emulation of.
 _EMULATED_PARTS = ["cublasLt", "cudnn", "nccl"]
