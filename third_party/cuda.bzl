@@ -65,7 +65,7 @@ def _architectures(ctx):
 def _cuda_configure_impl(ctx):
     root, release = _find_toolkit(ctx)
     architectures = []
-    parts = {"cublasLt": None, "cudart": None, "cudnn": None, "nccl": None, "nvtx": None}
+    parts = {"cublasLt": None, "cudart": None, "cudnn": None, "cudnn_frontend": None, "nccl": None, "nvtx": None}
     if root == None:
         summary = release + ": GPU targets become stubs"
     else:
@@ -73,6 +73,11 @@ def _cuda_configure_impl(ctx):
         parts["cudart"] = _find_part(ctx, root, "cuda_runtime_api.h", "cudart")
         parts["cublasLt"] = _find_part(ctx, root, "cublasLt.h", "cublasLt")
         parts["cudnn"] = _find_part(ctx, root, "cudnn.h", "cudnn")
+        frontend = _first_with(ctx, [ctx.os.environ.get("CUDNN_FRONTEND", root + "/include")], "cudnn_frontend.h")
+        nvrtc = _find_part(ctx, root, "nvrtc.h", "nvrtc")  # which the frontend calls
+        if parts["cudnn"] != None and frontend != None and nvrtc != None:
+            ctx.symlink(frontend, "cudnn_frontend/include")
+            parts["cudnn_frontend"] = nvrtc
         parts["nccl"] = _find_part(ctx, root, "nccl.h", "nccl")
         if ctx.path(root + "/include/nvtx3/nvToolsExt.h").exists:
             parts["nvtx"] = ["-ldl"]  # headers alone
@@ -87,7 +92,7 @@ def _cuda_configure_impl(ctx):
             if parts[name] != None and dir != None:
                 versions[name] = " " + _version(ctx, dir + "/" + header, macros)
         summary = "CUDA %s in %s" % (release, root)
-        for name, title in [("cublasLt", "cuBLASLt"), ("cudnn", "cuDNN"), ("nccl", "NCCL"), ("nvtx", "NVTX")]:
+        for name, title in [("cublasLt", "cuBLASLt"), ("cudnn", "cuDNN"), ("cudnn_frontend", "its frontend"), ("nccl", "NCCL"), ("nvtx", "NVTX")]:
             summary += ", " + ("no " + title if parts[name] == None else title + versions[name])
         architectures = _architectures(ctx)
         summary += ", for " + ("sm_" + ", sm_".join([str(number) for number in architectures]) if architectures else "PTX")
@@ -114,6 +119,7 @@ cuda_configure = repository_rule(
     environ = [
         "CUDA_ARCHITECTURES",
         "CUDA_HOME",
+        "CUDNN_FRONTEND",
     ],
     local = True,
     attrs = {

@@ -158,7 +158,8 @@ def cuda_library(name, srcs, stub_srcs = [], hdrs = [], deps = [], requires = []
         None for kernels, whose callers know by cuda_defines() that there is nothing to call.
       hdrs: public headers, the same for both; they name no CUDA type.
       deps: libraries that both need.
-      requires: parts of @local_cuda that srcs use beside cudart: cublasLt, cudnn, nccl, nvtx.
+      requires: parts of @local_cuda that srcs use beside cudart: cublasLt, cudnn, cudnn_frontend,
+        nccl, nvtx.
       stub_deps: dependencies of the stubs if not deps.
       **kwargs: visibility, tags and the like, for cc_library.
     """

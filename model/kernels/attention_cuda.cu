@@ -2,9 +2,11 @@
 // keys) of one head and walks over the tiles of the other side. Scores of a pair of tiles are computed into
 // shared memory, where every thread finds its elements; what becomes of them goes back for the next product.
 //
-// The forward pass computes the scores twice: first for the rows' sums, then for the probabilities. So
-// sums stay in the tensor cores' accumulators, whose layout is their own, and are never scaled down on the
-// way.
+// In bf16 cuDNN does all this where it can, on tensor cores; what is left to these kernels they compute in
+// f32.
+//
+// The forward pass computes the scores twice: first for the rows' sums, then for the probabilities. So sums
+// are never scaled down on the way.
 //
 // The gradient takes two kernels, one with a tile of queries for dq and one with a tile of keys for dk and
 // dv. Scores are computed twice, but nothing is added atomically: the same sums in every run, written
@@ -14,6 +16,7 @@
 
 #include "model/error.h"
 #include "model/kernels/attention_cuda.h"
+#include "model/kernels/attention_cudnn.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {
@@ -69,8 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   SharedMemory memory;
   Number* const queries = memory.Take<Number>(Tiles::kBytes);
   Number* const other = memory.Take<Number>(Tiles::kBytes);  // keys, then values
-  W* const scores = memory.Take<W>(Tiles::kScoresBytes);
-  Number* const p = Tiles::TakeFactors(memory, scores);
+  W* const scores = memory.Take<W>(Tiles::kScoresBytes);     // then probabilities
   const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
@@ -100,15 +102,15 @@ __global__ void __launch_bounds__(kThreads)
     compute_scores(first_key);
     ForScores<Tiles>([&](int i, int j) {
       const bool seen = first_key + j <= here.first + i && first_key + j < shape.seq;
-      const W value = seen ? exp(scores[i * Tiles::kScoreStride + j] - of_rows[0][i]) * of_rows[1][i] : W{0};
-      p[i * Tiles::kFactorStride + j] = Tiles::Round(value);
+      W& score = scores[i * Tiles::kScoreStride + j];
+      score = seen ? exp(score - of_rows[0][i]) * of_rows[1][i] : W{0};
     });
     LoadTile<Tiles>(shape, op.v, here.columns, first_key, other);
     __syncthreads();
-    sums.template AddProduct<false>(p, other);
+    sums.template AddProduct<false>(scores, other);
     __syncthreads();  // the values and probabilities have been read
   }
-  sums.Store(shape, here, W{1}, queries, {.data = op.out});
+  sums.Store(shape, here, W{1}, Destination<T*>{.data = op.out});
 }
 
 // dots (batch, num_heads, seq): the product of a position's output with its gradient. A warp per position.
@@ -128,41 +130,36 @@ __global__ void OutputDotsKernel(CausalAttentionGrad<T> op, Wide<T>* dots) {
   if (threadIdx.x % 32 == 0) dots[index] = dot;
 }
 
-// The shared memory of a block that computes gradients. queries and out_grads lie side by side, keys and
-// values likewise, as Sums::Store needs them.
-template <class Tiles, class W>
+// The shared memory of a block that computes gradients. Scores become probabilities, and their gradients
+// those before the softmax.
+template <class Tiles>
 struct GradMemory : SharedMemory {
   using Number = typename Tiles::Number;
   Number* const queries = this->template Take<Number>(Tiles::kBytes);
   Number* const out_grads = this->template Take<Number>(Tiles::kBytes);
   Number* const keys = this->template Take<Number>(Tiles::kBytes);
   Number* const values = this->template Take<Number>(Tiles::kBytes);
-  W* const scores = this->template Take<W>(Tiles::kScoresBytes);
-  W* const p_grads = this->template Take<W>(Tiles::kScoresBytes);
-  Number* const p = Tiles::TakeFactors(*this, scores);
-  Number* const ds = Tiles::TakeFactors(*this, p_grads);
+  Number* const scores = this->template Take<Number>(Tiles::kScoresBytes);
+  Number* const score_grads = this->template Take<Number>(Tiles::kScoresBytes);
 };
 
 // Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
-// the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. On return all
-// threads may read p and ds.
+// the score, p * (dout . v - dot). Both are zero where the query does not see the key. On return all threads
+// may read them.
 template <class Tiles, class T>
 __device__ void ScoreGradients(const CausalAttentionGrad<T>& op, const Wide<T>* dots, const HeadTile& here,
                                int64_t first_query, int64_t first_key, Wide<T> scale,
-                               const GradMemory<Tiles, Wide<T>>& memory) {
+                               const GradMemory<Tiles>& memory) {
   Tiles::MultiplyRows(memory.queries, memory.keys, scale, memory.scores);
-  Tiles::MultiplyRows(memory.out_grads, memory.values, Wide<T>{1}, memory.p_grads);
+  Tiles::MultiplyRows(memory.out_grads, memory.values, Wide<T>{1}, memory.score_grads);
   __syncthreads();
   ForScores<Tiles>([&](int i, int j) {
     const int64_t query = first_query + i, key = first_key + j;
-    Wide<T> probability = 0, gradient = 0;
-    if (query < op.shape.seq && key <= query) {
-      const int at = i * Tiles::kScoreStride + j;
-      probability = exp(memory.scores[at] - op.log_sum_exp[here.positions + query]);
-      gradient = probability * (memory.p_grads[at] - dots[here.positions + query]);
-    }
-    memory.p[i * Tiles::kFactorStride + j] = Tiles::Round(probability);
-    memory.ds[i * Tiles::kFactorStride + j] = Tiles::Round(gradient);
+    const int at = i * Tiles::kScoreStride + j;
+    Wide<T>&score = memory.scores[at], &grad = memory.score_grads[at];
+    const bool seen = query < op.shape.seq && key <= query;
+    score = seen ? exp(score - op.log_sum_exp[here.positions + query]) : 0;
+    grad = seen ? score * (grad - dots[here.positions + query]) : 0;
   });
   __syncthreads();
 }
@@ -172,7 +169,7 @@ template <class Tiles, class T>
 __global__ void __launch_bounds__(kThreads)
     QueryGradKernel(CausalAttentionGrad<T> op, int64_t tiles, Wide<T> scale, const Wide<T>* dots) {
   const HeadShape& shape = op.shape;
-  GradMemory<Tiles, Wide<T>> memory;
+  GradMemory<Tiles> memory;
   const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
@@ -185,10 +182,10 @@ __global__ void __launch_bounds__(kThreads)
     LoadTile<Tiles>(shape, op.v, here.columns, first_key, memory.values);
     __syncthreads();
     ScoreGradients(op, dots, here, here.first, first_key, scale, memory);
-    sums.template AddProduct<false>(memory.ds, memory.keys);
+    sums.template AddProduct<false>(memory.score_grads, memory.keys);
     __syncthreads();  // keys, values and scores have been read
   }
-  sums.Store(shape, here, scale, memory.queries, op.dq);
+  sums.Store(shape, here, scale, op.dq);
 }
 
 // One block per tile of keys, with the queries from that tile on, which alone see it.
@@ -196,7 +193,7 @@ template <class Tiles, class T>
 __global__ void __launch_bounds__(kThreads)
     KeyValueGradKernel(CausalAttentionGrad<T> op, int64_t tiles, Wide<T> scale, const Wide<T>* dots) {
   const HeadShape& shape = op.shape;
-  GradMemory<Tiles, Wide<T>> memory;
+  GradMemory<Tiles> memory;
   const int64_t tile = blockIdx.x % tiles;
   const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
@@ -209,22 +206,21 @@ __global__ void __launch_bounds__(kThreads)
     LoadTile<Tiles>(shape, op.dout, here.columns, first_query, memory.out_grads);
     __syncthreads();
     ScoreGradients(op, dots, here, first_query, here.first, scale, memory);
-    value_sums.template AddProduct<true>(memory.p, memory.out_grads);
-    key_sums.template AddProduct<true>(memory.ds, memory.queries);
+    value_sums.template AddProduct<true>(memory.scores, memory.out_grads);
+    key_sums.template AddProduct<true>(memory.score_grads, memory.queries);
     __syncthreads();  // queries, their gradients and the scores have been read
   }
-  if (op.dk.data != nullptr) key_sums.Store(shape, here, scale, memory.keys, op.dk);
-  __syncthreads();  // the room has been read
-  if (op.dv.data != nullptr) value_sums.Store(shape, here, Wide<T>{1}, memory.keys, op.dv);
+  if (op.dk.data != nullptr) key_sums.Store(shape, here, scale, op.dk);
+  if (op.dv.data != nullptr) value_sums.Store(shape, here, Wide<T>{1}, op.dv);
 }
 
 // Calls fn.operator()<Tiles>() with the smallest tiles that have room for a head.
 template <class T, class Fn>
 void WithTiles(int64_t head_dim, const Fn& fn) {
-  if (head_dim <= 32) return fn.template operator()<Tiles<T, 32>>();
-  if (head_dim <= 64) return fn.template operator()<Tiles<T, 64>>();
-  if (head_dim <= 80) return fn.template operator()<Tiles<T, 80>>();
-  if (head_dim <= 128) return fn.template operator()<Tiles<T, 128>>();
+  if (head_dim <= 32) return fn.template operator()<Tiles<Wide<T>, 32>>();
+  if (head_dim <= 64) return fn.template operator()<Tiles<Wide<T>, 64>>();
+  if (head_dim <= 80) return fn.template operator()<Tiles<Wide<T>, 80>>();
+  if (head_dim <= 128) return fn.template operator()<Tiles<Wide<T>, 128>>();
   throw InvalidInput(Join("attention: a head has size ", head_dim, ", on CUDA expected at most 128"));
 }
 
@@ -233,8 +229,7 @@ void WithTiles(int64_t head_dim, const Fn& fn) {
 template <class Tiles, template <class> class Op, class T, class Kernel, class... Args>
 void LaunchTiles(const Device& device, const char* name, Kernel kernel, const Op<T>& op, int num_tiles,
                  int num_scores, const Args&... args) {
-  const int shared_bytes =
-      num_tiles * Tiles::kBytes + num_scores * (Tiles::kScoresBytes + Tiles::kFactorsBytes);
+  const int shared_bytes = num_tiles * Tiles::kBytes + num_scores * Tiles::kScoresBytes;
   Gpu(device).MakeCurrent();
   // Blocks get 48 KiB unless more is asked for.
   GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
@@ -249,6 +244,9 @@ void LaunchTiles(const Device& device, const char* name, Kernel kernel, const Op
 
 template <class T>
 void CausalAttention<T>::OnCuda(Device& device) const {
+  if constexpr (std::is_same_v<T, BF16>) {
+    if (ByCudnn(device, *this)) return;
+  }
   WithTiles<T>(shape.head_dim, [&]<class Tiles>() {
     LaunchTiles<Tiles>(device, "CausalAttention", AttentionKernel<Tiles, T>, *this, 2, 1);
   });
@@ -257,6 +255,9 @@ GRADSYNC_INSTANTIATE_KERNEL(CausalAttention, OnCuda);
 
 template <class T>
 void CausalAttentionGrad<T>::OnCuda(Device& device) const {
+  if constexpr (std::is_same_v<T, BF16>) {
+    if (ByCudnn(device, *this)) return;
+  }
   const int64_t positions = shape.batch * shape.num_heads * shape.seq;
   const Scratch<Wide<T>> dots(device, positions);
   constexpr int64_t kWarps = kThreads / 32;

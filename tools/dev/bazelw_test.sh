@@ -5,6 +5,7 @@ set -euo pipefail
 bazelw=$PWD/bazelw
 list=$PWD/tools/dev/packages.txt
 scratch=$TEST_TMPDIR
+export CUDA_HOME=$scratch/cuda XDG_CACHE_HOME=$scratch/cache
 tools=$scratch/bin
 calls=$scratch/calls
 mkdir -p "$tools" "$scratch/workspace/tools/dev" "$scratch/workspace/model" "$scratch/workspace/third_party/shim"
@@ -81,6 +82,29 @@ stand_in sudo 'shift; exec "$@"'
 stand_in apt-get ''
 run_bazelw /
 expect "sudo in place of root" called "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install"
+
+# cuDNN's frontend, only where cuDNN is.
+# shellcheck disable=SC2016
+stand_in bazel 'echo "frontend ${CUDNN_FRONTEND-none}" >>'"$(printf %q "$calls")"
+stand_in python3 'exit 1'
+run_bazelw /
+expect "no frontend without cuDNN" not_called python3
+mkdir -p "$CUDA_HOME/include"
+touch "$CUDA_HOME/include/cudnn.h"
+run_bazelw /
+expect "the attempt" called "python3 -m pip install"
+expect "no frontend is no failure" exited 0
+expect "and is said" said "going on without it"
+# shellcheck disable=SC2016
+stand_in python3 'for a in "$@"; do if [[ $a == --target=* ]]; then d=${a#*=}/include; mkdir -p "$d"; touch "$d/cudnn_frontend.h"; fi; done'
+run_bazelw /
+expect "pip, with a hash" called "--require-hashes"
+expect "Bazel is told" called "frontend $scratch/cache/gradsync/cudnn_frontend-"
+stand_in python3 'exit 1'
+run_bazelw /
+expect "not installed twice" not_called python3
+CUDNN_FRONTEND=/elsewhere run_bazelw /
+expect "one's own frontend" called "frontend /elsewhere"
 
 rm "$tools/apt-get" "$tools/dpkg-query"
 ln -s /usr/bin/{dirname,readlink,bash,env} "$tools/"

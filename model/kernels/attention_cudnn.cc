@@ -1,0 +1,163 @@
+// Attention as a graph that cuDNN has one kernel for, with an algorithm that gives the same bits in every
+// run.
+
+#include "model/kernels/attention_cudnn.h"
+
+#include <cudnn_frontend.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+
+#include "model/cuda_device.h"
+#include "model/error.h"
+#include "model/kernels/scratch.h"
+
+namespace gradsync::model::kernels {
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Graph;
+using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+// What cuDNN knows the tensors by.
+enum Id : int64_t { kQ = 1, kK, kV, kOut, kStats, kOutGrad, kQGrad, kKGrad, kVGrad };
+
+// A pass over heads of one shape: a graph and what it takes to run it.
+struct Plan {
+  Graph graph;
+  int64_t workspace_bytes = -1;  // cuDNN does not do this
+};
+
+class Plans {
+ public:
+  explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {
+    device_.MakeCurrent();
+    Check(cudnnCreate(&library_), "cudnnCreate");
+    Check(cudnnSetStream(library_, device_.compute_stream().get()), "cudnnSetStream");
+  }
+  ~Plans() { cudnnDestroy(library_); }
+  Plans(const Plans&) = delete;
+  Plans& operator=(const Plans&) = delete;
+
+  // False if cuDNN does not do this pass.
+  bool Run(const HeadShape& shape, bool is_grad, std::unordered_map<int64_t, void*> tensors) {
+    device_.MakeCurrent();
+    const auto [found, is_new] =
+        plans_.try_emplace({shape.batch, shape.seq, shape.num_heads, shape.head_dim, is_grad});
+    Plan& plan = found->second;
+    if (is_new) Build(shape, is_grad, plan);
+    if (plan.workspace_bytes < 0) return false;
+    const Scratch<char> workspace(device_, plan.workspace_bytes);
+    fe::error_t error = plan.graph.execute(library_, tensors, workspace.data());
+    if (error.is_bad()) throw CudaError(Join("attention by cuDNN failed: ", error.get_message()));
+    return true;
+  }
+
+ private:
+  static void Check(cudnnStatus_t status, const char* call) {
+    if (status != CUDNN_STATUS_SUCCESS) throw CudaError(Join(call, " failed: ", cudnnGetErrorString(status)));
+  }
+
+  void Build(const HeadShape& shape, bool is_grad, Plan& plan) {
+    Graph& graph = plan.graph;
+    graph.set_io_data_type(fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    // (batch, num_heads, seq, head_dim), as they lie in (batch, seq, d_model).
+    const auto place = [&](fe::graph::Tensor_attributes& tensor, Id id) {
+      tensor.set_uid(id)
+          .set_dim({shape.batch, shape.num_heads, shape.seq, shape.head_dim})
+          .set_stride({shape.seq * shape.d_model(), shape.head_dim, shape.d_model(), 1});
+    };
+    const auto place_stats = [&](fe::graph::Tensor_attributes& tensor) {
+      tensor.set_uid(kStats)
+          .set_dim({shape.batch, shape.num_heads, shape.seq, 1})
+          .set_stride({shape.num_heads * shape.seq, shape.seq, 1, 1})
+          .set_data_type(fe::DataType_t::FLOAT);
+    };
+    const auto input = [&](Id id) {
+      fe::graph::Tensor_attributes tensor;
+      place(tensor, id);
+      return graph.tensor(tensor);
+    };
+    const auto output = [&](const TensorPtr& tensor, Id id) { place(tensor->set_output(true), id); };
+    const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+    const TensorPtr q = input(kQ), k = input(kK), v = input(kV);
+    if (!is_grad) {
+      const auto [out, stats] = graph.sdpa(
+          q, k, v,
+          fe::graph::SDPA_attributes().set_generate_stats(true).set_causal_mask(true).set_attn_scale(scale));
+      output(out, kOut);
+      place_stats(stats->set_output(true));
+    } else {
+      const TensorPtr out = input(kOut), out_grad = input(kOutGrad);
+      fe::graph::Tensor_attributes stats;
+      place_stats(stats);
+      const auto [dq, dk, dv] = graph.sdpa_backward(q, k, v, out, out_grad, graph.tensor(stats),
+                                                    fe::graph::SDPA_backward_attributes()
+                                                        .set_causal_mask(true)
+                                                        .set_attn_scale(scale)
+                                                        .set_deterministic_algorithm(true));
+      output(dq, kQGrad);
+      output(dk, kKGrad);
+      output(dv, kVGrad);
+    }
+    int64_t workspace_bytes = 0;
+    if (graph.build(library_, {fe::HeurMode_t::A}).is_good() &&
+        graph.get_workspace_size(workspace_bytes).is_good() && workspace_bytes <= kMaxWorkspaceBytes) {
+      plan.workspace_bytes = workspace_bytes;
+    }
+  }
+
+  // More than this cuDNN may not have as scratch: what it takes to compute gradients in a fixed order grows
+  // with the square of the sequence.
+  static constexpr int64_t kMaxWorkspaceBytes = int64_t{4} << 30;
+
+  CudaDevice& device_;
+  cudnnHandle_t library_ = nullptr;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, bool>, Plan> plans_;  // by shape and pass
+};
+
+void* Pointer(const void* data) { return const_cast<void*>(data); }
+
+// What cuDNN reads 16 bytes at a time.
+bool Suits(const HeadShape& shape, std::initializer_list<const void*> tensors) {
+  constexpr uintptr_t kAlignment = 16;
+  for (const void* tensor : tensors) {
+    if (tensor == nullptr || reinterpret_cast<uintptr_t>(tensor) % kAlignment != 0) return false;
+  }
+  return shape.head_dim % (kAlignment / sizeof(BF16)) == 0;
+}
+
+}  // namespace
+
+bool ByCudnn(Device& device, const CausalAttention<BF16>& op) {
+  return Suits(op.shape, {op.q, op.k, op.v, op.out}) &&
+         device.Resource<Plans>().Run(op.shape, false,
+                                      {{kQ, Pointer(op.q)},
+                                       {kK, Pointer(op.k)},
+                                       {kV, Pointer(op.v)},
+                                       {kOut, op.out},
+                                       {kStats, op.log_sum_exp}});
+}
+
+bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op) {
+  return !op.dq.accumulate && !op.dk.accumulate && !op.dv.accumulate &&
+         Suits(op.shape, {op.q, op.k, op.v, op.out, op.dout, op.dq.data, op.dk.data, op.dv.data}) &&
+         device.Resource<Plans>().Run(op.shape, true,
+                                      {{kQ, Pointer(op.q)},
+                                       {kK, Pointer(op.k)},
+                                       {kV, Pointer(op.v)},
+                                       {kOut, Pointer(op.out)},
+                                       {kStats, Pointer(op.log_sum_exp)},
+                                       {kOutGrad, Pointer(op.dout)},
+                                       {kQGrad, op.dq.data},
+                                       {kKGrad, op.dk.data},
+                                       {kVGrad, op.dv.data}});
+}
+
+}  // namespace gradsync::model::kernels
