@@ -37,8 +37,6 @@ struct FunctionCase {
   // Whether every thread computes elements of its own in the same way, however many there are.
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};
-  // With activations in bf16: whether a matrix's gradient is rounded to bf16 on its way to f32.
-  bool rounds_matrix_grads = false;
   // Where to run it.
   std::function<DevicePtr()> device = [] { return CpuDevice(); };
 

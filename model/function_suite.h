@@ -29,10 +29,9 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
   return wide;
 }
 
-// Numbers, and the dtype that they were rounded to: as a rule that which they are stored in.
+// Numbers, and the dtype that they are stored in.
 struct Stored {
-  explicit Stored(const Tensor& tensor) : Stored(tensor, tensor.dtype()) {}
-  Stored(const Tensor& tensor, DType rounded_to) : values(ToDouble(tensor)), dtype(rounded_to) {}
+  explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
 
   std::vector<double> values;
   DType dtype;
@@ -50,15 +49,9 @@ inline Tensor RandomLike(const Tensor& output) {
   return rounded;
 }
 
-// The gradients of a case's inputs, activations being of `dtype`.
-inline std::vector<Stored> StoredGrads(const FunctionCase& c, DType dtype,
-                                       const std::vector<Parameter*>& params) {
+inline std::vector<Stored> StoredGrads(const std::vector<Parameter*>& params) {
   std::vector<Stored> grads;
-  for (size_t i = 0; i < params.size(); ++i) {
-    const bool is_copy = CopyOfInput(c, i, dtype) == Parameter::Copy::kBF16;
-    const Tensor& grad = params[i]->grad();
-    grads.emplace_back(grad, is_copy && c.rounds_matrix_grads ? DType::kBF16 : grad.dtype());
-  }
+  for (Parameter* const param : params) grads.emplace_back(param->grad());
   return grads;
 }
 
@@ -96,7 +89,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   const Tensor dy = RandomLike(output.value());
   CaseResult result{.dy = ToDouble(dy), .output = Stored(output.value()), .input_grads = {}};
   Backward(Project({output}, dy), list);
-  result.input_grads = StoredGrads(c, dtype, list);
+  result.input_grads = StoredGrads(list);
   return result;
 }
 
@@ -114,7 +107,7 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   }
   const std::vector<Var> outputs{c.function(vars), c.function(vars)};
   Backward(Project(outputs, RandomLike(outputs[0].value())), list);
-  return StoredGrads(c, dtype, list);
+  return StoredGrads(list);
 }
 
 // The error that rounding explains, relative to the 2-norm of a result. Those of sums of L random terms are

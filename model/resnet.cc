@@ -67,10 +67,7 @@ int64_t NumParameters(const ResNetConfig& config) {
 }
 
 ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed)
-    : config_((Validate(config), std::move(config))),
-      device_(std::move(device)),
-      dtype_(dtype),
-      channel_block_(ChannelBlock(*device_, config_.width)) {
+    : config_((Validate(config), std::move(config))), device_(std::move(device)), dtype_(dtype) {
   const std::vector<ConvNormShape> shapes = ConvNorms(config_);
   auto next = shapes.begin();
   stem_ = NewConvNorm(*next++);
@@ -117,7 +114,7 @@ ResNet::ConvNorm ResNet::NewConvNorm(const ConvNormShape& shape) {
                   .running_var = Filled(device_, {out}, WideDType(dtype_), 1),
                   .num_batches_tracked = Tensor::Zeros(device_, {}, DType::kI64)},
       // Half the kernel on each side, so that stride 1 keeps the image's size.
-      .options = {.stride = stride, .padding = size / 2, .out_block = channel_block_},
+      .options = {.stride = stride, .padding = size / 2, .out_block = ChannelBlock(*device_, dtype_, out)},
   };
   buffers_.push_back({norm + ".running_mean", layer.buffers.running_mean});
   buffers_.push_back({norm + ".running_var", layer.buffers.running_var});

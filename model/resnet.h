@@ -52,7 +52,7 @@ int64_t NumParameters(const ResNetConfig& config);
 // bn1.running_mean, bn1.running_var, bn1.num_batches_tracked and so on. Batch normalisation always uses the
 // batch's own statistics.
 //
-// Activations are in blocks of ChannelBlock(width) channels from the stem to the head.
+// Activations are in the channel blocks that are best on the device.
 class ResNet : public Model {
  public:
   // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2), cut
@@ -94,7 +94,6 @@ class ResNet : public Model {
   const ResNetConfig config_;
   const DevicePtr device_;
   const DType dtype_;
-  const int64_t channel_block_;
   std::vector<std::unique_ptr<Parameter>> owned_;
   std::vector<Parameter*> params_;
   std::vector<Buffer> buffers_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -288,39 +289,47 @@ const std::vector<ConvSizes>& SmallConvs() {
   return convs;
 }
 
-std::vector<FunctionCase> SmallCasesWithoutConvs() {
+// CUDA has no blocks between one channel and all.
+Image ForCuda(Image image) {
+  if (image.block > 1) image.block = image.channels;
+  return image;
+}
+
+std::vector<FunctionCase> SmallCasesWithoutConvs(Image (*with_blocks)(Image)) {
   std::vector<FunctionCase> cases;
-  for (const Image image : {Image{2, 3, 1, 1, 1}, Image{3, 2, 3, 5, 1}, Image{2, 8, 3, 3, 8},
-                            Image{2, 16, 1, 3, 8}, Image{1, 16, 2, 2, 16}}) {
+  for (const Image& image : {Image{2, 3, 1, 1, 1}, Image{3, 2, 3, 5, 1}, Image{2, 8, 3, 3, 8},
+                             Image{2, 16, 1, 3, 8}, Image{1, 16, 2, 2, 16}}) {
     for (const bool relu : {false, true}) {
-      for (const bool residual : {false, true}) cases.push_back(BatchNormCase(image, relu, residual));
+      for (const bool residual : {false, true})
+        cases.push_back(BatchNormCase(with_blocks(image), relu, residual));
     }
   }
   for (FunctionCase& c : std::vector<FunctionCase>{
            MaxPoolCase({1, 1, 1, 1, 1}, 3, 2, 1), MaxPoolCase({2, 3, 7, 6, 1}, 3, 2, 1),
-           MaxPoolCase({1, 8, 5, 8, 8}, 3, 2, 1), MaxPoolCase({1, 16, 5, 4, 16}, 2, 1, 0),
-           MaxPoolCase({2, 2, 9, 7, 1}, 2, 3, 0), AveragePoolCase({1, 1, 1, 1, 1}),
-           AveragePoolCase({2, 3, 3, 5, 1}), AveragePoolCase({2, 16, 2, 3, 8}),
-           AveragePoolCase({1, 32, 2, 2, 16}), AddBiasCase(1, 1), AddBiasCase(3, 5), SquaredErrorCase({1}),
-           SquaredErrorCase({3, 7})})
+           MaxPoolCase(with_blocks({1, 8, 5, 8, 8}), 3, 2, 1),
+           MaxPoolCase(with_blocks({1, 16, 5, 4, 16}), 2, 1, 0), MaxPoolCase({2, 2, 9, 7, 1}, 2, 3, 0),
+           AveragePoolCase({1, 1, 1, 1, 1}), AveragePoolCase({2, 3, 3, 5, 1}),
+           AveragePoolCase(with_blocks({2, 16, 2, 3, 8})), AveragePoolCase(with_blocks({1, 32, 2, 2, 16})),
+           AddBiasCase(1, 1), AddBiasCase(3, 5), SquaredErrorCase({1}), SquaredErrorCase({3, 7})})
     cases.push_back(std::move(c));
   return cases;
 }
 
-std::vector<FunctionCase> LargeCases(int64_t block) {
-  return {ConvCase({2, 3, 33, 30, 1}, {32, 7, 2, 3, block}),
-          ConvCase({2, 32, 14, 15, block}, {64, 3, 1, 1, block}),
-          ConvCase({2, 64, 15, 14, block}, {32, 3, 2, 1, block}),
-          ConvCase({3, 64, 14, 14, block}, {96, 1, 1, 0, block}),
-          ConvCase({3, 128, 13, 14, block}, {64, 1, 2, 0, block}),
+// block_of(channels): the block of so many.
+std::vector<FunctionCase> LargeCases(const std::function<int64_t(int64_t)>& block_of) {
+  return {ConvCase({2, 3, 33, 30, 1}, {32, 7, 2, 3, block_of(32)}),
+          ConvCase({2, 32, 14, 15, block_of(32)}, {64, 3, 1, 1, block_of(64)}),
+          ConvCase({2, 64, 15, 14, block_of(64)}, {32, 3, 2, 1, block_of(32)}),
+          ConvCase({3, 64, 14, 14, block_of(64)}, {96, 1, 1, 0, block_of(96)}),
+          ConvCase({3, 128, 13, 14, block_of(128)}, {64, 1, 2, 0, block_of(64)}),
           ConvCase({3, 12, 15, 13, 1}, {20, 3, 2, 1, 1}),
           ConvCase({3, 12, 15, 13, 1}, {20, 1, 1, 0, 1}),
-          BatchNormCase({3, 64, 29, 28, block}, true, true),
-          BatchNormCase({3, 64, 29, 28, block}, true, false),
+          BatchNormCase({3, 64, 29, 28, block_of(64)}, true, true),
+          BatchNormCase({3, 64, 29, 28, block_of(64)}, true, false),
           BatchNormCase({2, 6, 51, 51, 1}, false, true),
-          MaxPoolCase({2, 64, 29, 28, block}, 3, 2, 1),
+          MaxPoolCase({2, 64, 29, 28, block_of(64)}, 3, 2, 1),
           MaxPoolCase({2, 6, 41, 51, 1}, 3, 2, 1),
-          AveragePoolCase({5, 256, 7, 7, block}),
+          AveragePoolCase({5, 256, 7, 7, block_of(256)}),
           AddBiasCase(37, 1000),
           SquaredErrorCase({9, 1000})};
 }
@@ -328,20 +337,29 @@ std::vector<FunctionCase> LargeCases(int64_t block) {
 }  // namespace
 
 std::vector<FunctionCase> SmallVisionCases() {
-  std::vector<FunctionCase> cases = SmallCasesWithoutConvs();
+  std::vector<FunctionCase> cases = SmallCasesWithoutConvs([](Image image) { return image; });
   for (const auto& [in, conv] : SmallConvs()) cases.push_back(ConvCase(in, conv));
   return WithBF16(std::move(cases));
 }
 
-std::vector<FunctionCase> LargeVisionCases() { return WithBF16(LargeCases(ChannelBlock(*CpuDevice(), 64))); }
+std::vector<FunctionCase> LargeVisionCases() {
+  return WithBF16(
+      LargeCases([](int64_t /*channels*/) { return ChannelBlock(*CpuDevice(), DType::kF32, 64); }));
+}
 
-std::vector<FunctionCase> UnblockedVisionCases() {
-  std::vector<FunctionCase> cases = SmallCasesWithoutConvs();
+std::vector<FunctionCase> CudaVisionCases() {
+  const auto all = [](int64_t channels) { return channels; };
+  std::vector<FunctionCase> cases = SmallCasesWithoutConvs(ForCuda);
   for (const auto& [in, conv] : SmallConvs()) {
-    if (in.block == 1 && conv.out_block == 1) cases.push_back(ConvCase(in, conv));
+    Conv on_cuda = conv;
+    if (conv.out_block > 1) on_cuda.out_block = conv.out;
+    cases.push_back(ConvCase(ForCuda(in), on_cuda));
   }
-  for (FunctionCase& c : LargeCases(1)) cases.push_back(std::move(c));
-  for (FunctionCase& c : cases) c.rounds_matrix_grads = true;
+  for (FunctionCase& c : LargeCases(all)) cases.push_back(std::move(c));
+  for (FunctionCase& c : cases) {
+    // cuDNN has f64 in blocks of one channel alone.
+    if (c.name.starts_with("Conv2d") && !c.name.ends_with("_block_1")) c.dtypes = {DType::kF32};
+  }
   return WithBF16(std::move(cases));
 }
 

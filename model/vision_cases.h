@@ -14,9 +14,8 @@ namespace gradsync::model {
 std::vector<FunctionCase> SmallVisionCases();
 // Shapes like a residual network's, shared out to several threads.
 std::vector<FunctionCase> LargeVisionCases();
-// Both as on CUDA: with channels in blocks of 1 wherever there are convolutions, whose weights' gradients
-// cuDNN rounds to bf16.
-std::vector<FunctionCase> UnblockedVisionCases();
+// Both as on CUDA: with channels in blocks of 1 or all.
+std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model
 

@@ -14,12 +14,16 @@ namespace {
 
 using kernels::ActivationShape;
 
-bool IsBlock(int64_t block) { return block == 1 || block == 8 || block == 16; }
+constexpr std::string_view kBlocks = "a block of 1, 8 or 16, on CUDA of 1 or all channels";
+
+bool IsBlock(const Tensor& of, int64_t block, int64_t channels) {
+  return block == 1 || (of.device()->is_cpu() ? block == 8 || block == 16 : block == channels);
+}
 
 ActivationShape Activation(std::string_view op, std::string_view name, const Tensor& x) {
-  Require(
-      x.defined() && x.rank() == 5 && IsBlock(x.dim(4)) && x.numel() > 0, op, ": ", name, " is ", Describe{x},
-      ", expected (batch, channels / block, height, width, block), not empty, with a block of 1, 8 or 16");
+  Require(x.defined() && x.rank() == 5 && IsBlock(x, x.dim(4), x.dim(1) * x.dim(4)) && x.numel() > 0, op,
+          ": ", name, " is ", Describe{x},
+          ", expected (batch, channels / block, height, width, block), not empty, with ", kBlocks);
   return {.batch = x.dim(0),
           .channels = x.dim(1) * x.dim(4),
           .height = x.dim(2),
@@ -60,9 +64,10 @@ kernels::ConvShape RequireConv2d(const Tensor& x, const Tensor& weight, const Co
                   weight.dim(2) == weight.dim(3) && weight.dim(0) >= 1,
               "conv2d", "x", x, "weight", weight, "(out, in, size, size) of the same dtype and device");
   RequireWindows("conv2d", x, weight.dim(2), options.stride, options.padding);
-  Require(IsBlock(options.out_block) && weight.dim(0) % options.out_block == 0, "conv2d: weight ",
-          Describe{weight}, " has ", weight.dim(0), " output channels, asked for in blocks of ",
-          options.out_block, ", expected a block of 1, 8 or 16 that divides them");
+  Require(IsBlock(x, options.out_block, weight.dim(0)) && weight.dim(0) % options.out_block == 0,
+          "conv2d: weight ", Describe{weight}, " has ", weight.dim(0),
+          " output channels, asked for in blocks of ", options.out_block, ", expected ", kBlocks,
+          ", that divides them");
   return {.in = in,
           .out_channels = weight.dim(0),
           .out_block = options.out_block,
@@ -94,8 +99,8 @@ kernels::PoolShape RequireMaxPool2d(const Tensor& x, int64_t size, int64_t strid
 
 }  // namespace
 
-int64_t ChannelBlock(const Device& device, int64_t channels) {
-  if (!device.is_cpu()) return 1;
+int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels) {
+  if (!device.is_cpu()) return dtype == DType::kF64 ? 1 : channels;
   for (const int64_t block : {16, 8}) {
     if (block <= kernels::PreferredChannelBlock() && channels % block == 0) return block;
   }

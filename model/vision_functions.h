@@ -11,9 +11,10 @@
 // and all that belongs to channels, targets and losses are f32.
 //
 // An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element
-// c % block of block c / block; block is 1, 8 or 16. A convolution's input and output may have different
-// ones, so images come in as (batch, channels, height, width, 1), which is how they are usually stored, and
-// no activation is ever reordered. Weights and gradients of weights are always in the usual row-major order.
+// c % block of block c / block; block is 1, 8 or 16, on CUDA 1 or all channels. A convolution's input and
+// output may have different ones, so images come in as (batch, channels, height, width, 1), which is how they
+// are usually stored, and no activation is ever reordered. Weights and gradients of weights are always in the
+// usual row-major order.
 //
 // What each keeps for its backward pass, beside inputs that others keep anyway:
 //
@@ -26,8 +27,8 @@
 namespace gradsync::model {
 
 // The best channel block on the device of those that divide `channels`: 16, only with AVX-512; 8; 1. On CUDA
-// it is 1, the only one that Conv2d takes there.
-int64_t ChannelBlock(const Device& device, int64_t channels);
+// all channels, or 1 for f64; Conv2d takes no other there.
+int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
   int64_t stride = 1;

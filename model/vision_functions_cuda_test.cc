@@ -18,15 +18,18 @@ DevicePtr Gpu() {
   return *device;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, FunctionTest, testing::ValuesIn(OnDevice(UnblockedVisionCases(), Gpu)),
-                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Cuda, FunctionTest, testing::ValuesIn(OnDevice(CudaVisionCases(), Gpu)), CaseName);
 
-TEST(VisionFunctionsCudaTest, ChannelsComeInBlocksOfOne) {
+TEST(VisionFunctionsCudaTest, ChannelsComeInBlocksOfOneOrAll) {
   const DevicePtr device = Gpu();
-  EXPECT_EQ(ChannelBlock(*device, 64), 1);
-  const Var x(Tensor::Zeros(device, {1, 1, 4, 4, 8}, DType::kF32));
-  const Var weight(Tensor::Zeros(device, {8, 8, 1, 1}, DType::kF32));
+  EXPECT_EQ(ChannelBlock(*device, DType::kBF16, 64), 64);
+  EXPECT_EQ(ChannelBlock(*device, DType::kF64, 64), 1);
+  const Var x(Tensor::Zeros(device, {1, 2, 4, 4, 8}, DType::kF32));
+  const Var weight(Tensor::Zeros(device, {8, 16, 1, 1}, DType::kF32));
   EXPECT_THROW(Conv2d(x, weight, {.out_block = 8}), InvalidInput);
+  const Var all(Tensor::Zeros(device, {1, 1, 4, 4, 16}, DType::kF32));
+  EXPECT_NO_THROW(Conv2d(all, weight, {.out_block = 8}));
+  EXPECT_THROW(Conv2d(all, weight, {.out_block = 1}), InvalidInput);
 }
 
 // 1 + 2^-12 has two digits more than TF32 keeps. In f32 all partial sums of 64 of them are exact.

@@ -169,9 +169,9 @@ TEST(VisionFunctionsTest, WeightsAreReadyBeforeTheInputsGradientIsComputed) {
 
 TEST(VisionFunctionsTest, AChannelBlockDividesTheChannels) {
   const DevicePtr device = CpuDevice();
-  EXPECT_EQ(ChannelBlock(*device, 3), 1);
-  EXPECT_EQ(ChannelBlock(*device, 12), 1);
-  EXPECT_THAT(ChannelBlock(*device, 64), testing::AnyOf(8, 16));
+  EXPECT_EQ(ChannelBlock(*device, DType::kF32, 3), 1);
+  EXPECT_EQ(ChannelBlock(*device, DType::kF32, 12), 1);
+  EXPECT_THAT(ChannelBlock(*device, DType::kF32, 64), testing::AnyOf(8, 16));
 }
 
 // What an operation says when it is called like this.

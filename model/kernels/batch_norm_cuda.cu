@@ -1,5 +1,6 @@
-// Batch normalisation. Sums over a channel take a block each, in f64, which keeps their digits without the
-// care that the CPU's version takes in f32; what is elementwise then takes the whole GPU.
+// Batch normalisation. Sums over a channel are taken in f64, which keeps their digits without the care that
+// the CPU's version takes in f32: each block sums a part of the pixels in a strip of the channels, and then a
+// warp adds the parts' sums. What is elementwise takes packs.
 
 #include "model/kernels/batch_norm.h"
 #include "model/kernels/cuda_support.h"
@@ -8,11 +9,24 @@
 namespace gradsync::model::kernels {
 namespace {
 
+// Neighbouring elements belong to neighbouring channels, or, in blocks of one, to one channel.
+__device__ int64_t ChannelAt(const ActivationShape& shape, int64_t channel, int i) {
+  return shape.block == 1 ? channel : channel + i;
+}
+
+template <class T>
+bool IsPacked(const ActivationShape& shape, std::initializer_list<const T*> arrays) {
+  for (const T* const array : arrays) {
+    if (!ArePacked(array)) return false;
+  }
+  return (shape.block == 1 ? shape.pixels() : shape.channels) % kPackNumel<T> == 0;
+}
+
 // (x - mean) * r * weight + bias, rounded once, whatever is computed with it: forward and backward agree on
 // its sign.
-template <class Op, class T>
-__device__ Wide<T> Affine(const Op& op, int64_t channel, T x) {
-  return fma(Widen(x) - op.mean[channel], op.in.weight[channel] * op.r[channel], op.in.bias[channel]);
+template <class Op, class W>
+__device__ W Affine(const Op& op, int64_t channel, W x) {
+  return fma(x - op.mean[channel], op.in.weight[channel] * op.r[channel], op.in.bias[channel]);
 }
 
 // average += momentum * (value - average).
@@ -21,82 +35,178 @@ __device__ void MoveAverage(W value, double momentum, W* average) {
   *average += static_cast<W>(momentum) * (value - *average);
 }
 
-// dy where the relu let its input through, else 0.
-template <class T>
-__device__ Wide<T> Masked(const BatchNormGrad<T>& grad, int64_t channel, int64_t i) {
+// dy where the relu let its input through, else 0: of N elements from `at` on. x: the same elements.
+template <int N, class T>
+__device__ void LoadMasked(const BatchNormGrad<T>& grad, int64_t channel, int64_t at, const Wide<T> (&x)[N],
+                           Wide<T> (&g)[N]) {
   using W = Wide<T>;
-  const W dy = Widen(grad.dy[i]);
-  if (!grad.in.relu) return dy;
-  const W value = grad.y != nullptr ? Widen(grad.y[i]) : Affine(grad, channel, grad.in.x[i]);
-  return value <= W{0} ? W{0} : dy;
+  Load(grad.dy + at, g);
+  if (!grad.in.relu) return;
+  W y[N];
+  if (grad.y != nullptr) Load(grad.y + at, y);
+  for (int i = 0; i < N; ++i) {
+    const W value = grad.y != nullptr ? y[i] : Affine(grad, ChannelAt(grad.shape, channel, i), x[i]);
+    if (value <= W{0}) g[i] = 0;
+  }
+}
+
+// Two sums over a channel.
+struct Sums {
+  double first = 0, second = 0;
+};
+
+// Of the threads of a block, so many have the channels of one pixel: with packs of bf16 and f32 a cache line.
+constexpr int kStripPacks = 8;
+constexpr int kBlocksAtOnce = 4;  // that a multiprocessor holds of them
+
+// A block for each of the strips of each part: fn(numel, channel, at, sums) adds the elements from `at` on,
+// of channels from `channel` on, to their sums. parts: (parts, channels).
+template <int N, int kLanes, class Fn>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    ChannelSumsKernel(ActivationShape shape, unsigned strips, int64_t part_pixels, Sums* parts, Fn fn) {
+  __shared__ Sums of_threads[kThreads * N];
+  constexpr int kRows = kThreads / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, row = static_cast<int>(threadIdx.x) / kLanes;
+  const int64_t first = int64_t{blockIdx.x % strips} * kLanes * N, channel = first + lane * N;
+  const int64_t part = blockIdx.x / strips, count = shape.batch * shape.pixels(), begin = part * part_pixels;
+  const int64_t end = begin + part_pixels < count ? begin + part_pixels : count;
+  Sums sums[N];
+  if (channel < shape.channels) {
+#pragma unroll 4
+    for (int64_t i = begin + row; i < end; i += kRows)
+      fn(Numel<N>{}, channel, shape.ElementOf(channel, i), sums);
+  }
+  for (int i = 0; i < N; ++i) of_threads[threadIdx.x * N + i] = sums[i];
+  __syncthreads();
+  // Halves the rows until one is left.
+  for (int left = kRows / 2; left > 0; left /= 2) {
+    for (int i = static_cast<int>(threadIdx.x); i < left * kLanes * N; i += kThreads) {
+      of_threads[i].first += of_threads[i + left * kLanes * N].first;
+      of_threads[i].second += of_threads[i + left * kLanes * N].second;
+    }
+    __syncthreads();
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < kLanes * N && first + i < shape.channels; i += kThreads) {
+    parts[part * shape.channels + first + i] = of_threads[i];
+  }
+}
+
+// Calls finish(channel, sums), a __device__ lambda, once for each channel, with the sums of what fn adds, as
+// above. The same bits in every run.
+template <class T, class Fn, class Finish>
+void LaunchChannelSums(Device& device, const char* name, const ActivationShape& shape, bool packed,
+                       const Fn& fn, const Finish& finish) {
+  const int lanes = shape.block > 1 ? kStripPacks : 1;
+  const int64_t strips = CeilDiv(shape.channels, lanes * (packed && shape.block > 1 ? kPackNumel<T> : 1));
+  const int64_t count = shape.batch * shape.pixels(), rows = kThreads / lanes;
+  const int64_t blocks = int64_t{kBlocksAtOnce} * Gpu(device).num_multiprocessors();
+  const int64_t part_pixels = std::max(rows, CeilDiv(count, std::max(int64_t{1}, blocks / strips)));
+  const int64_t num_parts = CeilDiv(count, part_pixels);
+  const Scratch<Sums> scratch(device, num_parts * shape.channels);
+  Sums* const parts = scratch.data();
+  const auto kernel = shape.block == 1 ? ChannelSumsKernel<1, 1, Fn>
+                      : packed         ? ChannelSumsKernel<kPackNumel<T>, kStripPacks, Fn>
+                                       : ChannelSumsKernel<1, kStripPacks, Fn>;
+  Launch(device, name, kernel, strips * num_parts, kThreads, 0, shape, strips, part_pixels, parts, fn);
+  LaunchRows<T>(device, name, shape.channels, false,
+                [=, channels = shape.channels] __device__(auto, int64_t channel, int64_t lane) {
+                  Sums sums;
+                  for (int64_t part = lane; part < num_parts; part += kWarp) {
+                    sums.first += parts[part * channels + channel].first;
+                    sums.second += parts[part * channels + channel].second;
+                  }
+                  sums.first = CombineLanes<kWarp>(sums.first, SumOf{});
+                  sums.second = CombineLanes<kWarp>(sums.second, SumOf{});
+                  if (lane == 0) finish(channel, sums);
+                });
 }
 
 }  // namespace
 
 template <class T>
 void BatchNorm<T>::OnCuda(Device& device) const {
-  LaunchBlocks(device, "BatchNormStatistics", shape.channels, [*this] __device__(int64_t channel) {
-    using W = Wide<T>;
-    const int64_t count = shape.batch * shape.pixels();
-    double sum = 0;
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-      sum += static_cast<double>(Widen(in.x[shape.ElementOf(channel, i)]));
+  using W = Wide<T>;
+  const bool packed = IsPacked<T>(shape, {in.x, in.residual, y});
+  const double count = static_cast<double>(shape.batch * shape.pixels());
+  // Of deviations from the channel's first element, which keeps the digits of a variance that is small beside
+  // the mean.
+  LaunchChannelSums<T>(
+      device, "BatchNormStatistics", shape, packed,
+      [*this] __device__(auto numel, int64_t channel, int64_t at, Sums* sums) {
+        W x[numel], pivot[numel];
+        Load(in.x + at, x);
+        Load(in.x + shape.ElementOf(channel, 0), pivot);
+        for (int i = 0; i < numel; ++i) {
+          const double deviation = static_cast<double>(x[i]) - static_cast<double>(pivot[i]);
+          sums[i].first += deviation;
+          sums[i].second += deviation * deviation;
+        }
+      },
+      [=, *this] __device__(int64_t channel, const Sums& sums) {
+        const double offset = sums.first / count, squares = sums.second - sums.first * offset;
+        const double spread = squares > 0 || squares != squares ? squares : 0;
+        mean[channel] =
+            static_cast<W>(static_cast<double>(Widen(in.x[shape.ElementOf(channel, 0)])) + offset);
+        r[channel] = static_cast<W>(1 / sqrt(spread / count + eps));
+        MoveAverage(mean[channel], momentum, running_mean + channel);
+        MoveAverage(static_cast<W>(spread / (count - 1)), momentum, running_var + channel);
+        if (channel == 0) ++*num_batches_tracked;
+      });
+  LaunchPackLoop<T>(device, "BatchNorm", shape.numel(), packed, [*this] __device__(auto numel, int64_t at) {
+    W values[numel], residual[numel];
+    Load(in.x + at, values);
+    if (in.residual != nullptr) Load(in.residual + at, residual);
+    const int64_t channel = shape.ChannelOf(at);
+    for (int i = 0; i < numel; ++i) {
+      W value = Affine(*this, ChannelAt(shape, channel, i), values[i]);
+      if (in.residual != nullptr) value += residual[i];
+      values[i] = in.relu && W{0} > value ? W{0} : value;  // NaN passes
     }
-    const double center = CombineBlock(sum, 0.0, SumOf{}) / static_cast<double>(count);
-    double squares = 0;
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-      const double deviation = static_cast<double>(Widen(in.x[shape.ElementOf(channel, i)])) - center;
-      squares += deviation * deviation;
-    }
-    squares = CombineBlock(squares, 0.0, SumOf{});
-    if (threadIdx.x != 0) return;
-    mean[channel] = static_cast<W>(center);
-    r[channel] = static_cast<W>(1 / sqrt(squares / static_cast<double>(count) + eps));
-    MoveAverage(mean[channel], momentum, running_mean + channel);
-    MoveAverage(static_cast<W>(squares / static_cast<double>(count - 1)), momentum, running_var + channel);
-    if (channel == 0) ++*num_batches_tracked;
-  });
-  LaunchLoop(device, "BatchNorm", shape.numel(), [*this] __device__(int64_t i) {
-    Wide<T> value = Affine(*this, shape.ChannelOf(i), in.x[i]);
-    if (in.residual != nullptr) value += Widen(in.residual[i]);
-    y[i] = Narrow<T>(in.relu && Wide<T>{0} > value ? Wide<T>{0} : value);  // NaN passes
+    Store(y + at, values, false);
   });
 }
 GRADSYNC_INSTANTIATE_KERNEL(BatchNorm, OnCuda);
 
 template <class T>
 void BatchNormGrad<T>::OnCuda(Device& device) const {
+  using W = Wide<T>;
+  const bool packed = IsPacked<T>(shape, {in.x, y, dy, dx.data, dresidual.data});
   // (channels): what the gradient of x needs.
-  const Scratch<Wide<T>> mean_scratch(device, shape.channels), slope_scratch(device, shape.channels);
-  Wide<T>*const mean_g = mean_scratch.data(), *const slope = slope_scratch.data();
-  LaunchBlocks(device, "BatchNormGradSums", shape.channels, [=, *this] __device__(int64_t channel) {
-    using W = Wide<T>;
-    const int64_t count = shape.batch * shape.pixels();
-    const W center = mean[channel];
-    double sum_g = 0, sum_gx = 0;
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-      const int64_t at = shape.ElementOf(channel, i);
-      const W g = Masked(*this, channel, at);
-      sum_g += static_cast<double>(g);
-      sum_gx += static_cast<double>(g * (Widen(in.x[at]) - center));
-    }
-    sum_g = CombineBlock(sum_g, 0.0, SumOf{});
-    sum_gx = CombineBlock(sum_gx, 0.0, SumOf{});
-    if (threadIdx.x != 0) return;
-    const W scale = r[channel];
-    StoreIfWanted(dbias, channel, static_cast<W>(sum_g));
-    StoreIfWanted(dweight, channel, static_cast<W>(sum_gx) * scale);
-    mean_g[channel] = static_cast<W>(sum_g / static_cast<double>(count));
-    slope[channel] = static_cast<W>(sum_gx / static_cast<double>(count)) * scale * scale;
-  });
+  const Scratch<W> mean_scratch(device, shape.channels), slope_scratch(device, shape.channels);
+  W *const mean_g = mean_scratch.data(), *const slope = slope_scratch.data();
+  const double count = static_cast<double>(shape.batch * shape.pixels());
+  LaunchChannelSums<T>(
+      device, "BatchNormGradSums", shape, packed,
+      [*this] __device__(auto numel, int64_t channel, int64_t at, Sums* sums) {
+        W x[numel], g[numel];
+        Load(in.x + at, x);
+        LoadMasked(*this, channel, at, x, g);
+        for (int i = 0; i < numel; ++i) {
+          sums[i].first += static_cast<double>(g[i]);
+          sums[i].second += static_cast<double>(g[i] * (x[i] - mean[ChannelAt(shape, channel, i)]));
+        }
+      },
+      [=, *this] __device__(int64_t channel, const Sums& sums) {
+        const W scale = r[channel];
+        StoreIfWanted(dbias, channel, static_cast<W>(sums.first));
+        StoreIfWanted(dweight, channel, static_cast<W>(sums.second) * scale);
+        mean_g[channel] = static_cast<W>(sums.first / count);
+        slope[channel] = static_cast<W>(sums.second / count) * scale * scale;
+      });
   if (dx.data == nullptr && dresidual.data == nullptr) return;
-  LaunchLoop(device, "BatchNormInputGrad", shape.numel(), [=, *this] __device__(int64_t i) {
-    const int64_t channel = shape.ChannelOf(i);
-    const Wide<T> g = Masked(*this, channel, i);
-    StoreIfWanted(dresidual, i, g);
-    const Wide<T> inner = g - mean_g[channel] - (Widen(in.x[i]) - mean[channel]) * slope[channel];
-    StoreIfWanted(dx, i, in.weight[channel] * r[channel] * inner);
-  });
+  LaunchPackLoop<T>(device, "BatchNormInputGrad", shape.numel(), packed,
+                    [=, *this] __device__(auto numel, int64_t at) {
+                      W x[numel], g[numel];
+                      const int64_t channel = shape.ChannelOf(at);
+                      Load(in.x + at, x);
+                      LoadMasked(*this, channel, at, x, g);
+                      StoreIfWanted(dresidual, at, g);
+                      for (int i = 0; i < numel; ++i) {
+                        const int64_t c = ChannelAt(shape, channel, i);
+                        g[i] = in.weight[c] * r[c] * (g[i] - mean_g[c] - (x[i] - mean[c]) * slope[c]);
+                      }
+                      StoreIfWanted(dx, at, g);
+                    });
 }
 GRADSYNC_INSTANTIATE_KERNEL(BatchNormGrad, OnCuda);
 

@@ -43,9 +43,9 @@ int64_t PreferredChannelBlock();
 // call: right, and slower than f32. Either way sums are in f32, and those that become bf16 are rounded once.
 //
 // On CUDA all go through cuDNN, with the same bits in every run; f32 with TF32 only if the device allows it.
-// BF16 is added up in f32, but then the weight's gradient, too, is rounded to bf16 before it is stored or
-// added as f32: cuDNN writes the type that it reads. Throws InvalidInput unless channels are in blocks of 1,
-// CudaError with pass, shapes and type if cuDNN cannot do it.
+// BF16 is copied to f32 and multiplied with TF32, which has its digits; what becomes bf16 is rounded once.
+// Throws InvalidInput unless channels are in blocks of 1 or, but for f64, of all, and CudaError with pass,
+// shapes and type if cuDNN cannot do it.
 //
 // y = the convolution of x with weight.
 template <class T>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -73,15 +74,19 @@ struct Key {
   }
 };
 
-cudnnDataType_t TypeOf(DType dtype) {
-  return dtype == DType::kF64    ? CUDNN_DATA_DOUBLE
-         : dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16
-                                 : CUDNN_DATA_FLOAT;
+cudnnDataType_t TypeOf(DType dtype) { return dtype == DType::kF64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT; }
+
+// Whether channels are the innermost dimension of all operands. The image that the first layer takes is then
+// a copy.
+bool IsNhwc(const ConvShape& shape) { return shape.in.block > 1 || shape.out_block > 1; }
+
+cudnnTensorFormat_t FormatOf(const ConvShape& shape) {
+  return IsNhwc(shape) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
 }
 
-cudnnStatus_t Describe(const TensorDescription& description, cudnnDataType_t type,
+cudnnStatus_t Describe(const TensorDescription& description, cudnnDataType_t type, cudnnTensorFormat_t format,
                        const ActivationShape& shape) {
-  return cudnnSetTensor4dDescriptor(description.get(), CUDNN_TENSOR_NCHW, type, static_cast<int>(shape.batch),
+  return cudnnSetTensor4dDescriptor(description.get(), format, type, static_cast<int>(shape.batch),
                                     static_cast<int>(shape.channels), static_cast<int>(shape.height),
                                     static_cast<int>(shape.width));
 }
@@ -135,14 +140,15 @@ class Plan {
     const ConvShape& shape = key.shape;
     const int size = static_cast<int>(shape.size), stride = static_cast<int>(shape.stride),
               padding = static_cast<int>(shape.padding);
-    Check(Describe(tensors_.x, type, shape.in), Pass::kName, key, ": its input's description");
-    Check(Describe(tensors_.y, type, shape.out()), Pass::kName, key, ": its output's description");
-    Check(cudnnSetFilter4dDescriptor(tensors_.weight.get(), type, CUDNN_TENSOR_NCHW,
-                                     static_cast<int>(shape.out_channels),
-                                     static_cast<int>(shape.in.channels), size, size),
-          Pass::kName, key, ": its weight's description");
+    const cudnnTensorFormat_t format = FormatOf(shape);
+    Check(Describe(tensors_.x, type, format, shape.in), Pass::kName, key, ": its input's description");
+    Check(Describe(tensors_.y, type, format, shape.out()), Pass::kName, key, ": its output's description");
+    Check(
+        cudnnSetFilter4dDescriptor(tensors_.weight.get(), type, format, static_cast<int>(shape.out_channels),
+                                   static_cast<int>(shape.in.channels), size, size),
+        Pass::kName, key, ": its weight's description");
     Check(cudnnSetConvolution2dDescriptor(conv_.get(), padding, padding, stride, stride, 1, 1,
-                                          CUDNN_CROSS_CORRELATION, TypeOf(WideDType(key.dtype))),
+                                          CUDNN_CROSS_CORRELATION, type),
           Pass::kName, key, ": its description");
     ListChoices(library);
     Choose(library);
@@ -173,9 +179,8 @@ class Plan {
 
   // The deterministic algorithms that cuDNN proposes, fastest first, then the last resorts.
   void ListChoices(cudnnHandle_t library) {
-    // The default lets f32 become TF32, and bf16 go to tensor cores.
-    const bool tensor_cores = key_.tf32 || key_.dtype == DType::kBF16;
-    const cudnnMathType_t wanted = tensor_cores ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+    // The default lets f32 become TF32.
+    const cudnnMathType_t wanted = key_.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
     Check(cudnnSetConvolutionMathType(conv_.get(), wanted), "cudnnSetConvolutionMathType");
     const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
     std::array<typename Pass::Proposal, 16> found{};
@@ -188,9 +193,9 @@ class Plan {
       if (proposal.status != CUDNN_STATUS_SUCCESS || proposal.determinism != CUDNN_DETERMINISTIC) continue;
       // Where FMA was asked for, an algorithm that knows nothing else comes back as one of the default.
       const bool has_fma = proposal.mathType == CUDNN_FMA_MATH || proposal.mathType == CUDNN_DEFAULT_MATH;
-      if (!tensor_cores && !has_fma) continue;
+      if (!key_.tf32 && !has_fma) continue;
       if (proposal.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue;  // rounds to f16
-      choices_.push_back({proposal.algo, tensor_cores ? proposal.mathType : wanted, kMaxWorkspaceBytes});
+      choices_.push_back({proposal.algo, key_.tf32 ? proposal.mathType : wanted, kMaxWorkspaceBytes});
     }
     for (const cudnnMathType_t math : {wanted, CUDNN_FMA_MATH}) {
       for (const Algorithm algorithm : Pass::kLastResorts) choices_.push_back({algorithm, math, SIZE_MAX});
@@ -230,6 +235,11 @@ class Plan {
   cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last
 };
 
+// What is multiplied: bf16 as f32 on the tensor cores of TF32, which has all its digits. cuDNN's algorithms
+// for bf16 that give the same bits in every run take a hundred times as long on an H200.
+template <class T>
+using Factor = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
+
 // The device's convolutions. Each pass is planned when it first runs, because the first layer never computes
 // its input's gradient.
 class Plans {
@@ -238,12 +248,18 @@ class Plans {
     Check(cudnnSetStream(library_.get(), device_.compute_stream().get()), "cudnnSetStream");
   }
 
+  // T: the type of the activations.
   template <class Pass, class T>
-  void Run(const ConvShape& shape, const T* a, const T* b, T* result, bool accumulate) {
-    Require(shape.in.block == 1 && shape.out_block == 1, "conv2d: channels in blocks of ", shape.in.block,
-            " and ", shape.out_block, ", on CUDA expected 1 and 1");
-    const bool tf32 = std::is_same_v<T, float> && device_.allow_tf32();
-    const Key key{.shape = shape, .dtype = kDTypeOf<T>, .tf32 = tf32};
+  void Run(const ConvShape& shape, const Factor<T>* a, const Factor<T>* b, Factor<T>* result,
+           bool accumulate) {
+    const bool all_in = shape.in.block == shape.in.channels, all_out = shape.out_block == shape.out_channels;
+    Require(!IsNhwc(shape) || !std::is_same_v<T, double>,
+            "conv2d: f64 on CUDA expects channels in blocks of 1");
+    Require((shape.in.block == 1 || all_in) && (IsNhwc(shape) ? all_out : shape.out_block == 1),
+            "conv2d: channels in blocks of ", shape.in.block, " and ", shape.out_block,
+            ", on CUDA expected 1 or all, and all if either is");
+    const bool tf32 = std::is_same_v<T, BF16> || (std::is_same_v<T, float> && device_.allow_tf32());
+    const Key key{.shape = shape, .dtype = kDTypeOf<Factor<T>>, .tf32 = tf32};
     auto& plans = std::get<std::map<Key, Plan<Pass>>>(plans_);
     auto plan = plans.find(key);
     if (plan == plans.end()) plan = plans.try_emplace(key, library_.get(), key).first;
@@ -262,31 +278,110 @@ Plans& PlansOf(Device& device) {
   return device.Resource<Plans>();
 }
 
+// An operand as cuDNN takes it: a copy, unless it is that already.
+template <class T>
+class Operand {
+ public:
+  // x: (batch, channels, pixels) if `swapped`, when (batch, pixels, channels) is wanted; else it lies as it
+  // should.
+  Operand(Device& device, bool swapped, int64_t batch, int64_t channels, int64_t pixels, const T* x) {
+    using To = Factor<T>;
+    const int64_t numel = batch * channels * pixels;
+    if constexpr (std::is_same_v<T, To>) data_ = x;
+    if constexpr (!std::is_same_v<T, double>) {
+      swapped = swapped && channels > 1 && pixels > 1;
+      if (std::is_same_v<T, To> && !swapped) return;
+      const Destination<To*> copy{.data = copy_.emplace(device, numel).data()};
+      data_ = copy.data;
+      if (swapped) {
+        SwapAxes<T, To>{.x = x, .batch = batch, .rows = channels, .cols = pixels, .y = copy}.OnCuda(device);
+      } else if constexpr (!std::is_same_v<T, To>) {
+        Cast<T, To>{.x = x, .n = numel, .y = copy}.OnCuda(device);
+      }
+    }
+  }
+  const Factor<T>* data() const { return data_; }
+
+ private:
+  const Factor<T>* data_ = nullptr;
+  std::optional<Scratch<Factor<T>>> copy_;
+};
+
+template <class T>
+Operand<T> InputOf(Device& device, const ConvShape& shape, const T* x) {
+  return {device, IsNhwc(shape) && shape.in.block == 1, shape.in.batch, shape.in.channels, shape.in.pixels(),
+          x};
+}
+
+template <class T>
+Operand<T> WeightOf(Device& device, const ConvShape& shape, const T* weight) {
+  return {device, IsNhwc(shape), shape.out_channels, shape.in.channels, shape.size * shape.size, weight};
+}
+
+template <class T>
+Operand<T> OutputOf(Device& device, const ConvShape& shape, const T* y) {
+  const ActivationShape out = shape.out();
+  return {device, false, out.batch, out.channels, out.pixels(), y};
+}
+
+// Calls run(place, accumulate) and brings what it leaves in `place`, as an operand would lie, to where it is
+// wanted and in the order that is wanted there.
+template <class From, class To, class Run>
+void IntoPlace(Device& device, bool swapped, int64_t batch, int64_t channels, int64_t pixels,
+               const Destination<To*>& to, const Run& run) {
+  swapped = swapped && channels > 1 && pixels > 1;
+  if constexpr (std::is_same_v<From, To>) {
+    if (!swapped) return run(to.data, to.accumulate);
+  }
+  if constexpr (!std::is_same_v<From, double>) {
+    const int64_t numel = batch * channels * pixels;
+    const Scratch<From> scratch(device, numel);
+    run(scratch.data(), /*accumulate=*/false);
+    if (swapped) {
+      SwapAxes<From, To>{.x = scratch.data(), .batch = batch, .rows = pixels, .cols = channels, .y = to}
+          .OnCuda(device);
+    } else if constexpr (!std::is_same_v<From, To>) {
+      Cast<From, To>{.x = scratch.data(), .n = numel, .y = to}.OnCuda(device);
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
 void Conv2d<T>::OnCuda(Device& device) const {
-  PlansOf(device).Run<Forward>(shape, x, weight, y, /*accumulate=*/false);
+  const auto input = InputOf(device, shape, x);
+  const auto filter = WeightOf(device, shape, weight);
+  const ActivationShape out = shape.out();
+  IntoPlace<Factor<T>>(device, false, out.batch, out.channels, out.pixels(), Destination<T*>{.data = y},
+                       [&](Factor<T>* place, bool accumulate) {
+                         PlansOf(device).Run<Forward, T>(shape, input.data(), filter.data(), place,
+                                                         accumulate);
+                       });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2d, OnCuda);
 
 template <class T>
 void Conv2dWeightGrad<T>::OnCuda(Device& device) const {
-  Plans& plans = PlansOf(device);
-  if constexpr (std::is_same_v<T, BF16>) {
-    // From operands in bf16 cuDNN writes bf16 only.
-    const Scratch<BF16> rounded(device, shape.weight_numel());
-    plans.Run<WeightGrad>(shape, x, dy, rounded.data(), /*accumulate=*/false);
-    Cast<BF16, float>{.x = rounded.data(), .n = shape.weight_numel(), .y = dweight}.OnCuda(device);
-  } else {
-    plans.Run<WeightGrad>(shape, x, dy, dweight.data, dweight.accumulate);
-  }
+  const auto input = InputOf(device, shape, x);
+  const auto output_grad = OutputOf(device, shape, dy);
+  IntoPlace<Factor<T>>(device, IsNhwc(shape), shape.out_channels, shape.in.channels, shape.size * shape.size,
+                       dweight, [&](Factor<T>* place, bool accumulate) {
+                         PlansOf(device).Run<WeightGrad, T>(shape, input.data(), output_grad.data(), place,
+                                                            accumulate);
+                       });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2dWeightGrad, OnCuda);
 
 template <class T>
 void Conv2dInputGrad<T>::OnCuda(Device& device) const {
-  PlansOf(device).Run<InputGrad>(shape, weight, dy, dx.data, dx.accumulate);
+  const auto filter = WeightOf(device, shape, weight);
+  const auto output_grad = OutputOf(device, shape, dy);
+  IntoPlace<Factor<T>>(device, IsNhwc(shape) && shape.in.block == 1, shape.in.batch, shape.in.channels,
+                       shape.in.pixels(), dx, [&](Factor<T>* place, bool accumulate) {
+                         PlansOf(device).Run<InputGrad, T>(shape, filter.data(), output_grad.data(), place,
+                                                           accumulate);
+                       });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2dInputGrad, OnCuda);
 

@@ -43,6 +43,16 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
+// y[i, col, row] = x[i, row, col] for each of so many matrices: float, or from or to BF16. On CUDA alone.
+template <class From, class To>
+struct SwapAxes {
+  const From* x;  // (batch, rows, cols)
+  int64_t batch, rows, cols;
+  Destination<To*> y;  // (batch, cols, rows)
+
+  void OnCuda(Device& device) const;
+};
+
 // y = x + bias.
 template <class T>
 struct AddBias {

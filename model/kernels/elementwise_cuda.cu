@@ -26,6 +26,17 @@ void Cast<From, To>::OnCuda(Device& device) const {
 template void Cast<float, BF16>::OnCuda(Device&) const;
 template void Cast<BF16, float>::OnCuda(Device&) const;
 
+template <class From, class To>
+void SwapAxes<From, To>::OnCuda(Device& device) const {
+  LaunchLoop(device, "SwapAxes", batch * rows * cols, [*this] __device__(int64_t i) {
+    const int64_t row = i % rows, col = i / rows % cols, matrix = i / rows / cols;
+    Store(y.data + i, Widen(x[(matrix * rows + row) * cols + col]), y.accumulate);
+  });
+}
+template void SwapAxes<float, float>::OnCuda(Device&) const;
+template void SwapAxes<float, BF16>::OnCuda(Device&) const;
+template void SwapAxes<BF16, float>::OnCuda(Device&) const;
+
 template <class T>
 void AddBias<T>::OnCuda(Device& device) const {
   LaunchLoop(device, "AddBias", rows * d,

@@ -21,9 +21,10 @@ struct HeadShape {
 //
 //   (batch, channels / block, height, width, block)
 //
-// Channel c is element c % block of block c / block. block divides channels and is 1, 8 or 16: block 1 is the
-// usual (batch, channels, height, width); 8 and 16 are oneDNN's nChw8c and nChw16c, in which the innermost
-// dimension is one or two vector registers.
+// Channel c is element c % block of block c / block. block divides channels and is 1, 8, 16 or all channels:
+// block 1 is the usual (batch, channels, height, width); 8 and 16 are oneDNN's nChw8c and nChw16c, in which
+// the innermost dimension is one or two vector registers; all channels are cuDNN's (batch, height, width,
+// channels), NHWC.
 struct ActivationShape {
   int64_t batch;
   int64_t channels;

@@ -1,4 +1,3 @@
-#include <cuda_bf16.h>
 #include <cudnn.h>
 
 #include <algorithm>
@@ -45,7 +44,7 @@ using cuda_emulation::Dimensions;
 using Conv = cudnnConvolutionStruct;
 
 // Algorithms, by what becomes of them. 1, and forward 0, work.
-constexpr int kWorks = 2;  // but not for bf16
+constexpr int kWorks = 2;
 constexpr int kIsNotDeterministic = 3;
 constexpr int kHasNoWorkspace = 4;  // is not supported, and says so when it is asked for its workspace
 constexpr int kDoesNotRun = 5;      // is not supported, and says so when it runs
@@ -56,9 +55,7 @@ size_t WorkspaceBytes(int algorithm, cudnnMathType_t math) {
   return of_math + 100 * static_cast<size_t>(algorithm);
 }
 
-bool IsSupported(int algorithm, cudnnDataType_t type) {
-  return algorithm <= 1 || (algorithm == kWorks && type != CUDNN_DATA_BFLOAT16);
-}
+bool IsSupported(int algorithm) { return algorithm <= kWorks; }
 
 // The algorithms that are proposed for each pass.
 template <class Algorithm>
@@ -94,31 +91,13 @@ bool Fit(const Dimensions& x, const Dimensions& w, const Dimensions& y, const Co
          conv.compute == (x.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
 }
 
-template <class T>
-double Widen(T x) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return double{__bfloat162float(x)};
-  } else {
-    return double{x};
-  }
-}
-
 // A number as it is multiplied: f32 as TF32, wherever the math type lets it be.
 template <class T>
 double Operand(T x, bool tf32) {
   if constexpr (std::is_same_v<T, float>) {
     if (tf32) return double{std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000u) & ~0x1fffu)};
   }
-  return Widen(x);
-}
-
-template <class T>
-T Narrow(double x) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(static_cast<float>(x));
-  } else {
-    return static_cast<T>(x);
-  }
+  return double{x};
 }
 
 // Calls fn(place in x, in w, in y) for every product of a convolution.
@@ -159,8 +138,8 @@ void Store(double alpha, double beta, void* result, const Dimensions& d, bool is
   sum(sums);
   auto* const to = static_cast<T*>(result);
   for (size_t i = 0; i < sums.size(); ++i) {
-    const double before = beta == 0 ? 0 : beta * Widen(to[i]);  // not read if it does not count
-    to[i] = Narrow<T>(is_wrong ? NAN : alpha * sums[i] + before);
+    const double before = beta == 0 ? 0 : beta * double{to[i]};  // not read if it does not count
+    to[i] = static_cast<T>(is_wrong ? NAN : alpha * sums[i] + before);
   }
 }
 
@@ -169,7 +148,7 @@ template <class Fn>
 cudnnStatus_t Put(const Pass& pass, bool fits, const void* a, const Dimensions& a_dims, const void* b,
                   const Dimensions& b_dims, void* result, const Dimensions& dims, const Fn& fn) {
   const std::lock_guard lock(cuda_emulation::Mutex());
-  const size_t element = dims.type == CUDNN_DATA_DOUBLE ? 8 : dims.type == CUDNN_DATA_FLOAT ? 4 : 2;
+  const size_t element = dims.type == CUDNN_DATA_DOUBLE ? 8 : 4;
   const auto is_there = [&](const void* address, const Dimensions& d) {
     return cuda_emulation::IsDeviceMemory(address, static_cast<size_t>(d.numel()) * element);
   };
@@ -179,7 +158,7 @@ cudnnStatus_t Put(const Pass& pass, bool fits, const void* a, const Dimensions& 
     return CUDNN_STATUS_BAD_PARAM;
   }
   const bool is_random = pass.algorithm == kIsNotDeterministic;
-  if (!is_random && !IsSupported(pass.algorithm, dims.type)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (!is_random && !IsSupported(pass.algorithm)) return CUDNN_STATUS_NOT_SUPPORTED;
   const bool is_f64 = dims.type == CUDNN_DATA_DOUBLE;
   const auto factor = [&](const void* value) {
     return is_f64 ? *static_cast<const double*>(value) : double{*static_cast<const float*>(value)};
@@ -195,8 +174,7 @@ cudnnStatus_t Put(const Pass& pass, bool fits, const void* a, const Dimensions& 
   };
   cuda_emulation::Put(pass.handle->stream, [run, type = dims.type] {
     if (type == CUDNN_DATA_DOUBLE) return run.template operator()<double>();
-    if (type == CUDNN_DATA_FLOAT) return run.template operator()<float>();
-    run.template operator()<__nv_bfloat16>();
+    run.template operator()<float>();
   });
   return CUDNN_STATUS_SUCCESS;
 }
