@@ -85,14 +85,18 @@ double PeerCopies(const TrainingOptions& options) {
 double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, const comm::World& world) {
   // Operation by operation, without fusion, about twice as much is left behind for backward.
   constexpr double kEagerActivations = 2;
-  // Activations in bf16 are smaller, and then there is a copy of the values: in elements of gradients.
-  double activations = size.activations;
-  if (options.element_type() != options.gradient_type())
-    activations = (activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
-                  static_cast<double>(SizeOf(options.gradient_type()));
-  const double own = OwnCopies(options, size.largest_unit, world) * size.params + activations + size.batch;
+  // In bf16 activations are smaller, and there is a copy of the values: in elements of gradients.
+  double activations = size.activations, copy = 0;
+  if (options.element_type() != options.gradient_type()) {
+    const double smaller = static_cast<double>(SizeOf(options.element_type())) /
+                           static_cast<double>(SizeOf(options.gradient_type()));
+    activations *= smaller;
+    copy = smaller * size.params;
+  }
+  const double own =
+      OwnCopies(options, size.largest_unit, world) * size.params + activations + copy + size.batch;
   if (!options.peers.wanted()) return own;
-  return own + PeerCopies(options) * size.params + kEagerActivations * size.activations + size.batch;
+  return own + PeerCopies(options) * size.params + kEagerActivations * activations + copy + size.batch;
 }
 
 std::string Line(const TrainingOptions& options, const std::string& who, double needed_bytes,
