@@ -39,7 +39,7 @@ if [[ -d docs/records ]]; then
   while IFS= read -r -d '' file; do
     mkdir -p "$scratch/${file%/*}"
     gzip --decompress --stdout "$file" >"$scratch/${file%.gz}"
-  done < <(find docs/records -name '*.gz' -print0)
+  done < <(find docs -name '*.gz' \( -path 'docs/records/*' -o -path 'docs/recordings/gpu/*' \) -print0)
 fi
 
 failed=false

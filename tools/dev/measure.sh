@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tools/dev/measure.sh --list|--all|NAME...: measures records of docs/records anew, with the commands of
 # docs/records/commands.txt, and puts them there when all are done. If a command fails, it says where the others' records
-# are. tools/dev/docs.sh then makes tables and pictures. --list prints each name, its minutes and its command. Measure on
-# a quiet machine, and commit before.
+# are. tools/dev/docs.sh then makes tables and pictures. --all: all that need no GPU. --list prints each name, its minutes
+# and its command. Measure on a quiet machine, and commit before.
 #
 #   TORCH=...   where Python with PyTorch is installed, for peers_*: a virtual environment
 #   CORPUS=...  tinyshakespeare.txt, for nanogpt
@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 list=$(sed --quiet ':join /\\$/ { N; s/ *\\\n */ /; b join }; /^[a-z]/ p' docs/records/commands.txt)
 case ${1-} in
   --list) echo "$list" && exit ;;
-  --all) mapfile -t names < <(cut --delimiter=' ' --fields=1 <<<"$list" | uniq) ;;
+  --all) mapfile -t names < <(cut --delimiter=' ' --fields=1 <<<"$list" | grep --invert-match '^gpu_' | uniq) ;;
   *) names=("$@") ;;
 esac
 ((${#names[@]} > 0)) || names=('')
