@@ -28,22 +28,8 @@ INSTANTIATE_TEST_SUITE_P(SmallCuda, FunctionTest, testing::ValuesIn(OnDevice(Sma
 INSTANTIATE_TEST_SUITE_P(LargeCuda, FunctionTest, testing::ValuesIn(OnDevice(LargeFunctionCases(), Gpu)),
                          CaseName);
 
-// Kernels read and write 16 bytes at once where all arrays allow it. One that does not is enough to stop
-// that.
 TEST(FunctionsCudaTest, ArraysMayBeginAnywhere) {
-  for (const FunctionCase& c : OnDevice(SmallFunctionCases(), Gpu)) {
-    for (const DType dtype : c.dtypes) {
-      const CaseResult want = Compute(c, Gpu(), dtype);
-      for (size_t displaced = 0; displaced < 2 * c.inputs.size(); ++displaced) {
-        const std::string what = Join(c.name, " ", Name(dtype), " with array ", displaced, " displaced");
-        const CaseResult got = Compute(c, Gpu(), dtype, displaced);
-        ExpectClose(got.output, want.output.values, c.longest_sum, what);
-        for (size_t i = 0; i < c.inputs.size(); ++i) {
-          ExpectClose(got.input_grads[i], want.input_grads[i].values, c.longest_sum, what);
-        }
-      }
-    }
-  }
+  ExpectArraysMayBeginAnywhere(OnDevice(SmallFunctionCases(), Gpu));
 }
 
 Tensor Ids(const DevicePtr& device, const std::vector<int32_t>& ids) {

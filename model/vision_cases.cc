@@ -356,6 +356,11 @@ std::vector<FunctionCase> CudaVisionCases() {
     cases.push_back(ConvCase(ForCuda(in), on_cuda));
   }
   for (FunctionCase& c : LargeCases(all)) cases.push_back(std::move(c));
+  // Channels that are no multiple of what a thread takes at once, strips of them of which the last ends
+  // early, and planes that are such a multiple.
+  for (const Image& image : {Image{2, 6, 3, 3, 6}, Image{2, 70, 2, 3, 70}, Image{2, 3, 2, 8, 1}}) {
+    cases.push_back(BatchNormCase(image, true, true));
+  }
   for (FunctionCase& c : cases) {
     // cuDNN has f64 in blocks of one channel alone.
     if (c.name.starts_with("Conv2d") && !c.name.ends_with("_block_1")) c.dtypes = {DType::kF32};

@@ -13,8 +13,8 @@
 // An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element
 // c % block of block c / block; block is 1, 8 or 16, on CUDA 1 or all channels. A convolution's input and
 // output may have different ones, so images come in as (batch, channels, height, width, 1), which is how they
-// are usually stored, and no activation is ever reordered. Weights and gradients of weights are always in the
-// usual row-major order.
+// are usually stored, and no activation is ever reordered, but for images on CUDA. Weights and gradients of
+// weights are always in the usual row-major order.
 //
 // What each keeps for its backward pass, beside inputs that others keep anyway:
 //

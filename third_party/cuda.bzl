@@ -92,7 +92,7 @@ def _cuda_configure_impl(ctx):
             if parts[name] != None and dir != None:
                 versions[name] = " " + _version(ctx, dir + "/" + header, macros)
         summary = "CUDA %s in %s" % (release, root)
-        for name, title in [("cublasLt", "cuBLASLt"), ("cudnn", "cuDNN"), ("cudnn_frontend", "its frontend"), ("nccl", "NCCL"), ("nvtx", "NVTX")]:
+        for name, title in [("cublasLt", "cuBLASLt"), ("cudnn", "cuDNN"), ("cudnn_frontend", "cuDNN's frontend"), ("nccl", "NCCL"), ("nvtx", "NVTX")]:
             summary += ", " + ("no " + title if parts[name] == None else title + versions[name])
         architectures = _architectures(ctx)
         summary += ", for " + ("sm_" + ", sm_".join([str(number) for number in architectures]) if architectures else "PTX")

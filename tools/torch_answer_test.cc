@@ -176,7 +176,12 @@ TEST(TorchAnswer, SaysWhatItAssumes) {
   elsewhere.wire = Wire{1e9, 0};
   const std::string answer = AnswerOf(ProfileOf({launch}), elsewhere);
   EXPECT_THAT(answer, HasSubstr("Asked for 64 ranks (1 on a host), 8 Gbit/s and 0 us between hosts.\n"
-                                "Assumed: the link is within 10 % of its data sheet"));
+                                "Assumed: the link is within 10 % of its data sheet.\n"));
+  elsewhere.ranks_per_host = 8;
+  elsewhere.within = Wire{25e9, 0};
+  EXPECT_THAT(AnswerOf(ProfileOf({launch}), elsewhere),
+              HasSubstr("of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n"));
+  elsewhere.ranks_per_host = 1;
   EXPECT_THAT(answer, Not(HasSubstr("measured")));
   // Nobody knows what communication takes of processors where nothing was communicated, or tells it.
   const std::string assumed = "Assumed: communication takes nothing from computation.";

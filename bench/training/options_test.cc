@@ -487,6 +487,20 @@ TEST(MemoryTest, OfAGpu) {
                                     "available; .*"));
 }
 
+// At the peak of a step of xl on an H200 gradsync had 58.3 GiB and PyTorch 62.1, beside their contexts; both
+// fit into its 139.8.
+TEST(MemoryTest, OfAPeerInBF16) {
+  const auto gibibytes = [](const char* peers) {
+    TrainingOptions options = Parse({"--model=xl", "--batch_size=8", "--seq_len=1024", "--dtype=bf16",
+                                     "--strategies=none", "--verify=false", peers});
+    options.ranks.device = "cuda";
+    return EstimateMemory(options, WorldOf(1), 1).gpu_bytes / (1 << 30);
+  };
+  EXPECT_NEAR(gibibytes("--with_peers=none"), 58.3, 3);
+  EXPECT_GT(gibibytes("--with_peers=pytorch"), 58.3 + 62.1 + 1);
+  EXPECT_LT(gibibytes("--with_peers=pytorch"), 139.8);
+}
+
 TEST(MemoryTest, SaysWhatWouldHelp) {
   const TrainingOptions small = Parse({"--num_layers=1"});
   EXPECT_EQ(TooLargeForThisHost(small, WorldOf(1)), std::nullopt);

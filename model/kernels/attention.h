@@ -5,7 +5,8 @@
 #include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"
 
-// Causal softmax attention. For BF16 scores, probabilities and all sums are f32.
+// Causal softmax attention. For BF16 scores and all sums are f32, and so are probabilities, except where
+// cuDNN computes (attention_cudnn.h).
 //
 // The (seq, seq) matrices exist a block of query rows at a time, against only the keys that the block may
 // see. Backward computes them again from the rows' log-sum-exp (FlashAttention, arXiv:2205.14135).

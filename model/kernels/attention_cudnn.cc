@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -32,6 +33,22 @@ struct Plan {
   int64_t workspace_bytes = -1;  // cuDNN does not do this
 };
 
+// Batch, positions, heads, columns of a head, and whether it is the gradient.
+using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool>;
+
+// A failure is no answer: it says nothing of what cuDNN does.
+bool IsFailure(fe::error_code_t code) {
+  return code == fe::error_code_t::CUDA_API_FAILED || code == fe::error_code_t::HANDLE_ERROR ||
+         code == fe::error_code_t::INVALID_CUDA_DEVICE || code == fe::error_code_t::NVRTC_COMPILATION_FAILED;
+}
+
+[[noreturn]] void Throw(const Key& key, fe::error_t& error) {
+  const auto& [batch, seq, num_heads, head_dim, is_grad] = key;
+  throw CudaError(Join(is_grad ? "the gradient of attention" : "attention", " of ", batch, " x ", seq,
+                       " positions in ", num_heads, " heads of ", head_dim,
+                       " columns by cuDNN failed: ", error.get_message()));
+}
+
 class Plans {
  public:
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {
@@ -46,14 +63,13 @@ class Plans {
   // False if cuDNN does not do this pass.
   bool Run(const HeadShape& shape, bool is_grad, std::unordered_map<int64_t, void*> tensors) {
     device_.MakeCurrent();
-    const auto [found, is_new] =
-        plans_.try_emplace({shape.batch, shape.seq, shape.num_heads, shape.head_dim, is_grad});
-    Plan& plan = found->second;
-    if (is_new) Build(shape, is_grad, plan);
-    if (plan.workspace_bytes < 0) return false;
-    const Scratch<char> workspace(device_, plan.workspace_bytes);
-    fe::error_t error = plan.graph.execute(library_, tensors, workspace.data());
-    if (error.is_bad()) throw CudaError(Join("attention by cuDNN failed: ", error.get_message()));
+    const Key key{shape.batch, shape.seq, shape.num_heads, shape.head_dim, is_grad};
+    std::unique_ptr<Plan>& plan = plans_[key];
+    if (plan == nullptr) plan = Build(shape, key);
+    if (plan->workspace_bytes < 0) return false;
+    const Scratch<char> workspace(device_, plan->workspace_bytes);
+    fe::error_t error = plan->graph.execute(library_, tensors, workspace.data());
+    if (error.is_bad()) Throw(key, error);
     return true;
   }
 
@@ -62,8 +78,9 @@ class Plans {
     if (status != CUDNN_STATUS_SUCCESS) throw CudaError(Join(call, " failed: ", cudnnGetErrorString(status)));
   }
 
-  void Build(const HeadShape& shape, bool is_grad, Plan& plan) {
-    Graph& graph = plan.graph;
+  std::unique_ptr<Plan> Build(const HeadShape& shape, const Key& key) {
+    auto plan = std::make_unique<Plan>();
+    Graph& graph = plan->graph;
     graph.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -87,7 +104,7 @@ class Plans {
     const auto output = [&](const TensorPtr& tensor, Id id) { place(tensor->set_output(true), id); };
     const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
     const TensorPtr q = input(kQ), k = input(kK), v = input(kV);
-    if (!is_grad) {
+    if (!std::get<bool>(key)) {
       const auto [out, stats] = graph.sdpa(
           q, k, v,
           fe::graph::SDPA_attributes().set_generate_stats(true).set_causal_mask(true).set_attn_scale(scale));
@@ -107,10 +124,11 @@ class Plans {
       output(dv, kVGrad);
     }
     int64_t workspace_bytes = 0;
-    if (graph.build(library_, {fe::HeurMode_t::A}).is_good() &&
-        graph.get_workspace_size(workspace_bytes).is_good() && workspace_bytes <= kMaxWorkspaceBytes) {
-      plan.workspace_bytes = workspace_bytes;
-    }
+    fe::error_t error = graph.build(library_, {fe::HeurMode_t::A});
+    if (error.is_good()) error = graph.get_workspace_size(workspace_bytes);
+    if (IsFailure(error.get_code())) Throw(key, error);
+    if (error.is_good() && workspace_bytes <= kMaxWorkspaceBytes) plan->workspace_bytes = workspace_bytes;
+    return plan;
   }
 
   // More than this cuDNN may not have as scratch: what it takes to compute gradients in a fixed order grows
@@ -119,7 +137,7 @@ class Plans {
 
   CudaDevice& device_;
   cudnnHandle_t library_ = nullptr;
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, bool>, Plan> plans_;  // by shape and pass
+  std::map<Key, std::unique_ptr<Plan>> plans_;
 };
 
 void* Pointer(const void* data) { return const_cast<void*>(data); }
@@ -127,10 +145,11 @@ void* Pointer(const void* data) { return const_cast<void*>(data); }
 // What cuDNN reads 16 bytes at a time.
 bool Suits(const HeadShape& shape, std::initializer_list<const void*> tensors) {
   constexpr uintptr_t kAlignment = 16;
+  constexpr int64_t kMaxHeadDim = 128;  // that of our own kernels, which do what is left
   for (const void* tensor : tensors) {
     if (tensor == nullptr || reinterpret_cast<uintptr_t>(tensor) % kAlignment != 0) return false;
   }
-  return shape.head_dim % (kAlignment / sizeof(BF16)) == 0;
+  return shape.head_dim % (kAlignment / sizeof(BF16)) == 0 && shape.head_dim <= kMaxHeadDim;
 }
 
 }  // namespace

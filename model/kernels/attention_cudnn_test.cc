@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "model/cuda_device.h"
 #include "model/tensor.h"
@@ -14,8 +15,9 @@ namespace {
 
 class AttentionCudnnTest : public testing::Test {
  protected:
-  // Whether cuDNN does forward and backward over heads of so many columns.
-  std::pair<bool, bool> Does(int64_t head_dim, bool accumulate = false) {
+  // Whether cuDNN does forward and backward over heads of so many columns. added: the gradient (0 to 2) that
+  // is added to what is there, if any.
+  std::pair<bool, bool> Does(int64_t head_dim, int added = -1) {
     const HeadShape shape{.batch = 2, .seq = 70, .num_heads = 3, .head_dim = head_dim};
     const auto of_heads = [&] { return Tensor::Zeros(device_, {2, 70, 3 * head_dim}, DType::kBF16); };
     const Tensor q = of_heads(), k = of_heads(), v = of_heads(), out = of_heads(), dout = of_heads();
@@ -28,8 +30,8 @@ class AttentionCudnnTest : public testing::Test {
                                                                  .v = data(v),
                                                                  .out = data(out),
                                                                  .log_sum_exp = log_sum_exp.data<float>()});
-    const auto place = [&](const Tensor& grad) {
-      return Destination<BF16*>{.data = data(grad), .accumulate = accumulate};
+    const auto place = [&](const Tensor& grad, int number) {
+      return Destination<BF16*>{.data = data(grad), .accumulate = number == added};
     };
     const bool backward =
         ByCudnn(*device_, CausalAttentionGrad<BF16>{.shape = shape,
@@ -39,9 +41,9 @@ class AttentionCudnnTest : public testing::Test {
                                                     .out = data(out),
                                                     .log_sum_exp = log_sum_exp.data<float>(),
                                                     .dout = data(dout),
-                                                    .dq = place(dq),
-                                                    .dk = place(dk),
-                                                    .dv = place(dv)});
+                                                    .dq = place(dq, 0),
+                                                    .dk = place(dk, 1),
+                                                    .dv = place(dv, 2)});
     device_->Synchronize();
     return {forward, backward};
   }
@@ -56,7 +58,7 @@ TEST_F(AttentionCudnnTest, DoesHeadsOfAllNamedModels) {
 
 TEST_F(AttentionCudnnTest, LeavesTheRestToOthers) {
   EXPECT_EQ(Does(12), std::pair(false, false));
-  EXPECT_EQ(Does(64, /*accumulate=*/true), std::pair(true, false));
+  for (const int added : {0, 1, 2}) EXPECT_EQ(Does(64, added), std::pair(true, false)) << added;
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
 // where mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
-// identity or max(0, .). Each channel is computed by one thread, so that no result depends on their number.
-// With BF16 everything that belongs to channels is f32. Statistics are combined in f64.
+// identity or max(0, .). On the CPU each channel is computed by one thread, so that no result depends on
+// their number. With BF16 everything that belongs to channels is f32. Statistics are combined in f64.
 namespace gradsync::model::kernels {
 
 template <class T>

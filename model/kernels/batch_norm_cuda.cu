@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 }
 
 // Calls finish(channel, sums), a __device__ lambda, once for each channel, with the sums of what fn adds, as
-// above. The same bits in every run.
+// above. The same bits in every run on one kind of GPU.
 template <class T, class Fn, class Finish>
 void LaunchChannelSums(Device& device, const char* name, const ActivationShape& shape, bool packed,
                        const Fn& fn, const Finish& finish) {

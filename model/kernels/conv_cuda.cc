@@ -60,6 +60,10 @@ using FilterDescription =
 using ConvDescription =
     Owned<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 
+// Whether channels are the innermost dimension of all operands. The image that the first layer takes is then
+// a copy.
+bool IsNhwc(const ConvShape& shape) { return shape.in.block > 1 || shape.out_block > 1; }
+
 struct Key {
   ConvShape shape;
   DType dtype;
@@ -70,15 +74,12 @@ struct Key {
     const ConvShape& s = shape;
     return Join(" of ", s.in.batch, "x", s.in.channels, "x", s.in.height, "x", s.in.width, " by ",
                 s.out_channels, "x", s.in.channels, "x", s.size, "x", s.size, ", stride ", s.stride,
-                ", padding ", s.padding, ", in ", tf32 ? "tf32" : Name(dtype));
+                ", padding ", s.padding, ", in ", tf32 ? "tf32" : Name(dtype),
+                IsNhwc(s) ? ", channels innermost" : "");
   }
 };
 
 cudnnDataType_t TypeOf(DType dtype) { return dtype == DType::kF64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT; }
-
-// Whether channels are the innermost dimension of all operands. The image that the first layer takes is then
-// a copy.
-bool IsNhwc(const ConvShape& shape) { return shape.in.block > 1 || shape.out_block > 1; }
 
 cudnnTensorFormat_t FormatOf(const ConvShape& shape) {
   return IsNhwc(shape) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
@@ -135,7 +136,7 @@ struct InputGrad {
 template <class Pass>
 class Plan {
  public:
-  Plan(cudnnHandle_t library, const Key& key) : key_(key) {
+  Plan(cudnnHandle_t library, const Key& key) : library_(library), key_(key) {
     const cudnnDataType_t type = TypeOf(key.dtype);
     const ConvShape& shape = key.shape;
     const int size = static_cast<int>(shape.size), stride = static_cast<int>(shape.stride),
@@ -150,18 +151,18 @@ class Plan {
     Check(cudnnSetConvolution2dDescriptor(conv_.get(), padding, padding, stride, stride, 1, 1,
                                           CUDNN_CROSS_CORRELATION, type),
           Pass::kName, key, ": its description");
-    ListChoices(library);
-    Choose(library);
+    ListChoices();
+    Choose();
   }
 
   // result = or += the pass's result of the operands a and b, in the order of Pass::Operands.
   template <class T>
-  void Run(Device& device, cudnnHandle_t library, const T* a, const T* b, T* result, bool accumulate) {
+  void Run(Device& device, const T* a, const T* b, T* result, bool accumulate) {
     const Wide<T> one = 1, keep = accumulate ? 1 : 0;
     const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
-    for (;; Choose(library)) {
+    for (;; Choose()) {
       const Scratch<char> workspace(device, static_cast<int64_t>(workspace_bytes_));
-      const cudnnStatus_t status = Pass::kRun(library, &one, of_a, a, of_b, b, conv_.get(), algorithm_,
+      const cudnnStatus_t status = Pass::kRun(library_, &one, of_a, a, of_b, b, conv_.get(), algorithm_,
                                               workspace.data(), workspace_bytes_, &keep, of_result, result);
       if (!IsUnsupported(status)) return Check(status, Pass::kName, key_);
       refusal_ = status;  // a proposal is a guess; nothing has been written
@@ -178,14 +179,14 @@ class Plan {
   };
 
   // The deterministic algorithms that cuDNN proposes, fastest first, then the last resorts.
-  void ListChoices(cudnnHandle_t library) {
+  void ListChoices() {
     // The default lets f32 become TF32.
     const cudnnMathType_t wanted = key_.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
     Check(cudnnSetConvolutionMathType(conv_.get(), wanted), "cudnnSetConvolutionMathType");
     const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
     std::array<typename Pass::Proposal, 16> found{};
     int count = 0;
-    const cudnnStatus_t status = Pass::kPropose(library, of_a, of_b, conv_.get(), of_result,
+    const cudnnStatus_t status = Pass::kPropose(library_, of_a, of_b, conv_.get(), of_result,
                                                 static_cast<int>(found.size()), &count, found.data());
     if (!IsUnsupported(status)) Check(status, "algorithms for ", Pass::kName, key_);
     for (int i = 0; i < count; ++i) {
@@ -204,12 +205,12 @@ class Plan {
 
   // Takes the next choice. Its workspace is what cuDNN says of this algorithm with this math type: what came
   // with a proposal was for the proposal's.
-  void Choose(cudnnHandle_t library) {
+  void Choose() {
     const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
     for (; !choices_.empty(); choices_.pop_front()) {
       const Choice& choice = choices_.front();
       Check(cudnnSetConvolutionMathType(conv_.get(), choice.math), "cudnnSetConvolutionMathType");
-      const cudnnStatus_t status = Pass::kWorkspaceBytes(library, of_a, of_b, conv_.get(), of_result,
+      const cudnnStatus_t status = Pass::kWorkspaceBytes(library_, of_a, of_b, conv_.get(), of_result,
                                                          choice.algorithm, &workspace_bytes_);
       if (IsUnsupported(status)) {
         refusal_ = status;
@@ -226,6 +227,7 @@ class Plan {
                          cudnnGetErrorString(refusal_)));
   }
 
+  const cudnnHandle_t library_;
   const Key key_;
   Tensors tensors_;
   ConvDescription conv_;
@@ -248,10 +250,9 @@ class Plans {
     Check(cudnnSetStream(library_.get(), device_.compute_stream().get()), "cudnnSetStream");
   }
 
-  // T: the type of the activations.
+  // T: the type of the activations. Throws before anything is copied if the pass cannot be.
   template <class Pass, class T>
-  void Run(const ConvShape& shape, const Factor<T>* a, const Factor<T>* b, Factor<T>* result,
-           bool accumulate) {
+  Plan<Pass>& Get(const ConvShape& shape) {
     const bool all_in = shape.in.block == shape.in.channels, all_out = shape.out_block == shape.out_channels;
     Require(!IsNhwc(shape) || !std::is_same_v<T, double>,
             "conv2d: f64 on CUDA expects channels in blocks of 1");
@@ -261,9 +262,8 @@ class Plans {
     const bool tf32 = std::is_same_v<T, BF16> || (std::is_same_v<T, float> && device_.allow_tf32());
     const Key key{.shape = shape, .dtype = kDTypeOf<Factor<T>>, .tf32 = tf32};
     auto& plans = std::get<std::map<Key, Plan<Pass>>>(plans_);
-    auto plan = plans.find(key);
-    if (plan == plans.end()) plan = plans.try_emplace(key, library_.get(), key).first;
-    plan->second.Run(device_, library_.get(), a, b, result, accumulate);
+    const auto plan = plans.find(key);
+    return plan != plans.end() ? plan->second : plans.try_emplace(key, library_.get(), key).first->second;
   }
 
  private:
@@ -273,9 +273,10 @@ class Plans {
       plans_;
 };
 
-Plans& PlansOf(Device& device) {
+template <class Pass, class T>
+Plan<Pass>& PlanOf(Device& device, const ConvShape& shape) {
   static_cast<CudaDevice&>(device).MakeCurrent();
-  return device.Resource<Plans>();
+  return device.Resource<Plans>().Get<Pass, T>(shape);
 }
 
 // An operand as cuDNN takes it: a copy, unless it is that already.
@@ -350,37 +351,37 @@ void IntoPlace(Device& device, bool swapped, int64_t batch, int64_t channels, in
 
 template <class T>
 void Conv2d<T>::OnCuda(Device& device) const {
+  Plan<Forward>& plan = PlanOf<Forward, T>(device, shape);
   const auto input = InputOf(device, shape, x);
   const auto filter = WeightOf(device, shape, weight);
   const ActivationShape out = shape.out();
   IntoPlace<Factor<T>>(device, false, out.batch, out.channels, out.pixels(), Destination<T*>{.data = y},
                        [&](Factor<T>* place, bool accumulate) {
-                         PlansOf(device).Run<Forward, T>(shape, input.data(), filter.data(), place,
-                                                         accumulate);
+                         plan.Run(device, input.data(), filter.data(), place, accumulate);
                        });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2d, OnCuda);
 
 template <class T>
 void Conv2dWeightGrad<T>::OnCuda(Device& device) const {
+  Plan<WeightGrad>& plan = PlanOf<WeightGrad, T>(device, shape);
   const auto input = InputOf(device, shape, x);
   const auto output_grad = OutputOf(device, shape, dy);
   IntoPlace<Factor<T>>(device, IsNhwc(shape), shape.out_channels, shape.in.channels, shape.size * shape.size,
                        dweight, [&](Factor<T>* place, bool accumulate) {
-                         PlansOf(device).Run<WeightGrad, T>(shape, input.data(), output_grad.data(), place,
-                                                            accumulate);
+                         plan.Run(device, input.data(), output_grad.data(), place, accumulate);
                        });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2dWeightGrad, OnCuda);
 
 template <class T>
 void Conv2dInputGrad<T>::OnCuda(Device& device) const {
+  Plan<InputGrad>& plan = PlanOf<InputGrad, T>(device, shape);
   const auto filter = WeightOf(device, shape, weight);
   const auto output_grad = OutputOf(device, shape, dy);
   IntoPlace<Factor<T>>(device, IsNhwc(shape) && shape.in.block == 1, shape.in.batch, shape.in.channels,
                        shape.in.pixels(), dx, [&](Factor<T>* place, bool accumulate) {
-                         PlansOf(device).Run<InputGrad, T>(shape, filter.data(), output_grad.data(), place,
-                                                           accumulate);
+                         plan.Run(device, filter.data(), output_grad.data(), place, accumulate);
                        });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2dInputGrad, OnCuda);

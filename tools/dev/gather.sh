@@ -5,8 +5,8 @@
 # DIR/run PROGRAM runs one. docs/gpu.md says more.
 #
 #   --out=DIR       where to; made anew. Default: gathered
-#   --without=LIST  libraries that the other machine has, separated by commas: cuda (its runtime and cuBLASLt),
-#                   cudnn, nccl; or none. Default: cuda
+#   --without=LIST  libraries that the other machine has, separated by commas: cuda (its runtime, cuBLASLt and
+#                   NVRTC), cudnn, nccl; or none. Default: cuda
 #   CUDA_ARCHITECTURES in the environment: the GPUs to compile kernels for. Default: 80,90 (A100 and H100), and PTX for
 #                   later ones
 #   TARGET...       programs and tests. Default: every GPU test, the benchmarks and the tools that read their records
@@ -101,8 +101,8 @@ take() {  # take PATH
 libraries_of() { ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort --unique; }
 while read -r library; do
   take "$library"
-  # cuDNN and cuBLAS load the rest of themselves when they need it.
-  if [[ ${library##*/} == libcudnn.so.* ]]; then
+  # cuDNN, cuBLAS and NVRTC load the rest of themselves when they need it.
+  if [[ ${library##*/} == libcudnn.so.* || ${library##*/} == libnvrtc.so.* ]]; then
     for sibling in "${library%/*}"/libcudnn_*.so."${library##*.}" "${library%/*}"/lib{cublas,nvJitLink}.so.[0-9]* \
       "${library%/*}"/libnvrtc*.so.[0-9]*; do
       if [[ -e $sibling && $sibling != *.alt.* ]]; then take "$sibling"; fi

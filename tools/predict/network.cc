@@ -118,9 +118,10 @@ std::string WireText(const Place& place) {
 
 std::string WireAssumption(const Place& place) {
   if (!place.wire) return "";
-  return absl::StrFormat(
-      "Assumed: the link is within %g %% of its data sheet; ranks of a host exchange %.4g Gbit/s.\n",
-      100 * kAssumedLinkError, 8e-9 * place.within.bytes_per_second);
+  const std::string within = absl::StrFormat("; ranks of a host exchange %.4g Gbit/s (--within)",
+                                             8e-9 * place.within.bytes_per_second);
+  return absl::StrFormat("Assumed: the link is within %g %% of its data sheet%s.\n", 100 * kAssumedLinkError,
+                         place.ranks_per_host > 1 ? within : "");
 }
 
 LinkCosts CostsAt(const Place& place, const std::optional<MeasuredLink>& recorded) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
@@ -115,6 +116,20 @@ std::string ReasonAgainst(const Pair& pair) {
   return pair.own.row.no_verdict.empty() ? pair.peer.row.no_verdict : pair.own.row.no_verdict;
 }
 
+std::string NameOf(const Pair& pair) {
+  return Join(pair.own.name(), pair.peer.measured().record.variant.compiled ? " (compiled twin)" : "");
+}
+
+// Of steps that do not synchronise, which a single rank has too.
+std::string EnginesOf(const std::vector<Pair>& pairs) {
+  std::vector<std::string> ratios;
+  for (const Pair& pair : pairs) {
+    if (pair.own.row.is_floor() && std::isfinite(pair.slower.value))
+      ratios.push_back(absl::StrFormat("%s %.3g", NameOf(pair), 1 + pair.slower.value));
+  }
+  return ratios.empty() ? "" : Join("Steps, as parts of PyTorch's: ", absl::StrJoin(ratios, ", "), ". ");
+}
+
 // First what synchronisation costs, over the floor of each framework; then whole steps, which compare engines
 // too.
 std::string FindingOf(const std::vector<Pair>& pairs) {
@@ -122,8 +137,7 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) {
     if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal))
       continue;
-    const std::string row =
-        Join(pair.own.name(), pair.peer.measured().record.variant.compiled ? " (compiled twin)" : "");
+    const std::string row = NameOf(pair);
     const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {
       const Verdict verdict = VerdictOf(difference.interval);
       if (verdict != Verdict::kNone)
@@ -133,7 +147,10 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
     if (pair.peer_floor() != nullptr) add(Scaled(pair.dearer, 1 / pair.peer_floor()->step_s), &costs);
     add(pair.slower, &steps);
   }
-  if (steps.empty()) return NoVerdict({pairs[0].own.cell});
+  if (steps.empty()) {
+    const std::string reason = NoVerdict({pairs[0].own.cell});
+    return reason.empty() ? "" : EnginesOf(pairs) + reason;
+  }
   std::vector<std::string> sentences =
       SentencesOf(costs, {.slower = "dearer",
                           .faster = "cheaper",
