@@ -57,7 +57,8 @@ struct Sums {
 
 // Of the threads of a block, so many have the channels of one pixel: with packs of bf16 and f32 a cache line.
 constexpr int kStripPacks = 8;
-constexpr int kBlocksAtOnce = 4;  // that a multiprocessor holds of them
+// That a multiprocessor holds of them: with more, the sums of a pack of bf16 do not fit into registers.
+constexpr int kBlocksAtOnce = 2;
 
 // A block for each of the strips of each part: fn(numel, channel, at, sums) adds the elements from `at` on,
 // of channels from `channel` on, to their sums. parts: (parts, channels).
