@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 namespace gradsync::comm {
 namespace {
@@ -88,14 +89,24 @@ void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* 
   }
 }
 
+// Integers wrap around.
+constexpr auto kAdd = []<class T>(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+  } else {
+    return a + b;
+  }
+};
+
 template <class T>
 void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<std::byte* const> results,
               int64_t n, double num_ranks) {
   switch (op) {
     case ReduceOp::kSum:
-      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a + b; });
+      return ReduceBlocks<T>(parts, results, n, 1, kAdd);
     case ReduceOp::kMean:
-      return ReduceBlocks<T>(parts, results, n, 1.0 / num_ranks, [](auto a, auto b) { return a + b; });
+      return ReduceBlocks<T>(parts, results, n, 1.0 / num_ranks, kAdd);
     // A NaN on either side stays: a NaN is unequal to itself, and no comparison with it holds.
     case ReduceOp::kMax:
       return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a > b || a != a ? a : b; });

@@ -69,9 +69,9 @@ TEST(ReduceTest, ResultsMayBeTheParts) {
     const auto inputs = parts;
     Reduce(DType::kI32, ReduceOp::kSum, Pointers(parts), Pointers(parts), 1500);
     for (size_t i = 0; i < 1500; ++i) {
-      int32_t expected = 0;
-      for (const auto& input : inputs) expected += input[i];
-      for (const auto& part : parts) ASSERT_EQ(part[i], expected) << i;
+      uint32_t expected = 0;  // integers wrap around
+      for (const auto& input : inputs) expected += static_cast<uint32_t>(input[i]);
+      for (const auto& part : parts) ASSERT_EQ(static_cast<uint32_t>(part[i]), expected) << i;
     }
   }
 }
