@@ -12,35 +12,19 @@
 
 #include "bench/peers/options.h"
 #include "bench/timing/schedule.h"
-#include "bench/training/memory.h"
+#include "bench/training/test_options.h"
 #include "ddp/factory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
-using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
 constexpr int64_t kMebi = int64_t{1} << 20;
-
-comm::World WorldOf(int size) {
-  comm::World world;
-  world.size = world.local_size = size;
-  return world;
-}
-
-TrainingOptions Complete(TrainingOptions options, std::vector<const char*> arguments) {
-  FlagTable flags("program", "");
-  options.AddTo(flags);
-  arguments.insert(arguments.begin(), "program");
-  flags.Parse(static_cast<int>(arguments.size()), arguments.data());
-  options.Complete(flags, WorldOf(2));
-  return options;
-}
 
 // README's table "If you use PyTorch" is that of the traits. Each way of PyTorch's compares with one
 // strategy.
@@ -58,18 +42,8 @@ TEST(TrainingOptionsTest, ReadmeNamesWhatPyTorchCallsEachStrategy) {
   }
 }
 
-TrainingOptions Parse(const std::vector<const char*>& arguments) {
-  return Complete(TrainingOptions(), arguments);
-}
-
 TrainingOptions ParseCompare(const std::vector<const char*>& arguments) {
   return Complete(CompareDefaults(), arguments);
-}
-
-std::vector<std::string> NamesOf(const TrainingOptions& options) {
-  std::vector<std::string> names;
-  for (const TrainingVariant& variant : options.variants) names.push_back(variant.name());
-  return names;
 }
 
 TEST(OptionsTest, DefaultsAreASmallRunOfWhatAllReduces) {
@@ -238,18 +212,6 @@ TEST(CompareTest, ElementsAreThoseOfGradients) {
   EXPECT_EQ(bytes("--dtype=f64"), 24 * kMebi);
 }
 
-// The batch is so large that activations are nearly all of the estimate.
-TEST(MemoryTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
-  for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
-    const auto bytes = [&](const char* dtype) {
-      const TrainingOptions options =
-          Parse({model, dtype, "--batch_size=4096", "--verify=false", "--strategies=naive"});
-      return EstimateMemory(options, WorldOf(1), 0).host_bytes;
-    };
-    EXPECT_NEAR(bytes("--dtype=bf16") / bytes("--dtype=f32"), 0.5, 0.05) << model;
-  }
-}
-
 TEST(OptionsTest, BatchNormsNeedTwoPixels) {
   const auto parse = [](const char* batch_size, const char* image_size) {
     return Parse({"--model=resnet50", batch_size, image_size});
@@ -258,193 +220,6 @@ TEST(OptionsTest, BatchNormsNeedTwoPixels) {
   parse("--batch_size=1", "--image_size=33");
   EXPECT_THAT([&] { parse("--batch_size=4,1", "--image_size=32"); },
               ThrowsMessage<InvalidInput>(StartsWith("--batch_size=1: the last layers see one pixel")));
-}
-
-TEST(MemoryTest, CountsResNetsParametersExactly) {
-  EXPECT_EQ(Parse({"--model=resnet50"}).Size().params, 25557032);
-  const TrainingOptions narrow = Parse({"--model=resnet50", "--width=8"});
-  const model::ResNet model(narrow.resnet_config(), model::CpuDevice(), model::DType::kF32, 0);
-  double params = 0;
-  for (const model::Parameter* const param : model.parameters())
-    params += static_cast<double>(param->numel());
-  EXPECT_EQ(narrow.Size().params, params);
-}
-
-// What a forward pass really leaves behind.
-TEST(MemoryTest, EstimatesWhatAForwardPassKeeps) {
-  const TrainingOptions options =
-      Parse({"--model=resnet50", "--width=8", "--image_size=64", "--batch_size=2"});
-  const model::DevicePtr device = model::CpuDevice();
-  model::ResNet model(options.resnet_config(), device, model::DType::kF32, 0);
-  const model::Tensor images = model::Tensor::Zeros(device, {2, 3, 64, 64}, model::DType::kF32);
-  const int64_t before = device->allocator().stats().bytes_in_use;
-  const model::Var out = model.Predict(images);
-  const auto kept = static_cast<double>(device->allocator().stats().bytes_in_use - before);
-  EXPECT_NEAR(4 * options.Size().activations / kept, 1, 0.15);
-}
-
-// Activations are negligible here.
-TEST(MemoryTest, CountsWhatEveryRankHolds) {
-  const auto expect_bytes = [&](double per_param, std::vector<const char*> flags) {
-    flags.insert(flags.end(), {"--model=small", "--batch_size=1", "--seq_len=1"});
-    const TrainingOptions options = Parse(flags);
-    const double params = static_cast<double>(NumParameters(options.transformer_config()));
-    const TrainingMemory memory = EstimateMemory(options, WorldOf(2), 0);
-    EXPECT_NEAR(memory.host_bytes, per_param * params, 0.05 * per_param * params + 2 * (64 << 20));
-    EXPECT_EQ(memory.gpu_bytes, 0);
-  };
-  // Values, gradients and two moments on both ranks, 16 bytes for each parameter, and rank 0's initial
-  // values, where training starts again.
-  expect_bytes(2 * 16, {"--strategies=naive", "--verify=false"});
-  // Buffers add what the strategies' traits say.
-  expect_bytes(2 * 24 + 4, {"--strategies=flat,core", "--verify=false"});
-  expect_bytes(2 * 32 + 4, {"--strategies=flat,core", "--backend=gloo,shm", "--verify=false"});
-  expect_bytes(2 * 20 + 4, {"--strategies=flat,core", "--order=blocks", "--verify=false"});
-  // Error memory, and the values and indices of both ranks.
-  expect_bytes(2 * (16 + 4 + 2 * 8), {"--variants=topk:percent=100", "--verify=false"});
-  // To verify, gradients and values again on both.
-  expect_bytes(2 * 20 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks"});
-  // A copy of the values in bf16.
-  expect_bytes(2 * 22 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks", "--dtype=bf16"});
-}
-
-// A rank that trains one variant alone: 16 bytes for each parameter, of which halves are sharded, buffers and
-// a program.
-TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
-  const TrainingOptions options =
-      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
-             "--variants=core,zero1,zero1@shm,zero1:gather=forward,zero3,zero3:keep=1"});
-  const double params = static_cast<double>(NumParameters(options.transformer_config()));
-  const auto per_param = [&](size_t i) {
-    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2), 0) * 16 / 17 - (64 << 20)) / params;
-  };
-  EXPECT_NEAR(per_param(0), 16, 0.1);
-  EXPECT_NEAR(per_param(1), 4 + 4 + 4, 0.1);
-  EXPECT_NEAR(per_param(2), 4 + 4 + 4 + 4, 0.1);
-  EXPECT_NEAR(per_param(3), 4 + 4 + 4, 0.1);
-  // Parts of all four, two units of gradients and two or all of weights; each unit has a seventeenth.
-  EXPECT_NEAR(per_param(4), 8 + 4 * (3 + 3) / 16.8, 0.5);
-  EXPECT_NEAR(per_param(5), 8 + 4 + 4 * 3 / 16.8, 0.5);
-  EXPECT_THAT(EstimatesFor(options, WorldOf(2), 0), ::testing::HasSubstr("zero3:keep=1@gloo"));
-  // A program that is larger than was thought, beside buffers of 32 MiB.
-  const auto with_program = [&](int64_t bytes) {
-    return EstimateOfRank(options, options.variants.at(0), WorldOf(2), bytes);
-  };
-  EXPECT_EQ(with_program(30 * kMebi), with_program(0));
-  EXPECT_EQ(with_program(180 * kMebi) - with_program(0), (180 + 32 - 64) * kMebi);
-  // Each of four ranks on two hosts has half of the state; each host has one copy of the weights.
-  const TrainingOptions within = Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
-                                        "--variants=zero1:within=host@hierarchical"});
-  comm::World hosts = WorldOf(4);
-  hosts.local_size = 2;
-  const double of_rank = EstimateOfRank(within, within.variants.front(), hosts, 0);
-  EXPECT_NEAR((of_rank * 16 / 17 - (64 << 20)) / params, 4 + 4 + 4 + 4, 0.1);
-}
-
-TEST(MemoryTest, ALimitLeavesOutWhatDoesNotFit) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "what this program has taken counts, and the sanitizer takes most";
-#endif
-  const auto names = [](const char* memory) {
-    return NamesOf(
-        Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero1,zero3", memory}));
-  };
-  EXPECT_THAT(names("--max_memory=3GiB"), ElementsAre("core@gloo", "zero1@gloo", "zero3@gloo"));
-  EXPECT_THAT(names("--max_memory=2000MiB"), ElementsAre("zero1@gloo", "zero3@gloo"));
-  EXPECT_THAT(
-      [&] { names("--max_memory=1GiB"); },
-      ThrowsMessage<InvalidInput>(StartsWith("--max_memory=1.00 GiB: no variant of --model=small fits")));
-  const TrainingOptions limited = Parse({"--variants=core,zero3", "--max_memory=3GiB", "--time=10s"});
-  // By model: what does not fit is in brackets.
-  const std::string table =
-      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"})
-          .estimates;
-  EXPECT_THAT(table, ContainsRegex("core@gloo +[0-9]+ MiB +\\(2[.0-9]* GiB\\)"));
-  EXPECT_THAT(table, ContainsRegex("zero3@gloo +[0-9]+ MiB +1[.0-9]* GiB +\\("));
-  // What the program has already taken counts.
-  const std::vector<char> more(size_t{200} << 20, 1);
-  EXPECT_NE(
-      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"})
-          .estimates,
-      table)
-      << more.back();
-  EXPECT_FALSE(limited.verify);
-  EXPECT_EQ(limited.order, "launches");
-  EXPECT_TRUE(limited.is_alone());
-  EXPECT_EQ(limited.ranks.repeats, 3 * 2);
-  EXPECT_EQ(limited.time, std::chrono::milliseconds(1666));
-  EXPECT_EQ(Parse({"--variants=core,zero3", "--max_memory=3GiB", "--repeats=4"}).ranks.repeats, 4 * 2);
-  EXPECT_THAT(
-      [] {
-        Parse({"--max_memory=3GiB", "--repeats=2"});
-      },
-      ThrowsMessage<InvalidInput>(
-          "--max_memory: compares launches, expected --repeats of 3 or more, found 2"));
-  EXPECT_THAT(
-      [] {
-        Parse({"--max_memory=3GiB", "--order=blocks"});
-      },
-      ThrowsMessage<InvalidInput>("--order: cannot be given beside --max_memory"));
-}
-
-// The largest unit is that of the models themselves: a block, or the head with a large vocabulary; a stage.
-TEST(MemoryTest, KnowsTheLargestUnitOfAModel) {
-  const auto largest_of = [](const model::Model& model) {
-    double largest = 0, all = 0;
-    for (const std::vector<model::Parameter*>& unit : model.units()) {
-      double numel = 0;
-      for (const model::Parameter* const param : unit) numel += static_cast<double>(param->numel());
-      largest = std::max(largest, numel);
-      all += numel;
-    }
-    return largest / all;
-  };
-  for (const char* const flag : {"--vocab_size=20", "--vocab_size=5000", "--d_ff=7"}) {
-    const TrainingOptions options =
-        Parse({"--model=tiny", "--num_layers=2", "--d_model=16", "--num_heads=2", flag});
-    const model::Transformer model(options.transformer_config(), model::CpuDevice(), model::DType::kF32, 1);
-    EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << flag;
-  }
-  for (const char* const width : {"--width=8", "--width=32"}) {
-    const TrainingOptions options = Parse({"--model=resnet50", width, "--image_size=32"});
-    const model::ResNet model(options.resnet_config(), model::CpuDevice(), model::DType::kF32, 1);
-    EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << width;
-  }
-}
-
-TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
-  const TrainingOptions options = Parse({"--model=small", "--verify=false"});
-  comm::World world = WorldOf(8);
-  const auto bytes = [&](const comm::World& of) { return EstimateMemory(options, of, 0).host_bytes; };
-  const double of_eight = bytes(world);
-  world.local_size = 2;
-  const double of_two = bytes(world);
-  world.local_size = 1;
-  EXPECT_NEAR(of_eight - of_two, 6 * (of_two - bytes(world)), 1e-6 * of_eight);
-}
-
-// PyTorch in turn with gradsync: 12 bytes for values and the optimizer's state, 4 for the gradients of none,
-// naive and overlap, 8 more for flat's copies, 8 for the gradients and buckets of DistributedDataParallel, 4
-// where they are the same.
-TEST(MemoryTest, CountsPeers) {
-  const auto peers_bytes = [](const char* strategies, const char* modes = "--peer_modes=eager") {
-    const auto bytes = [&](std::vector<const char*> flags) {
-      flags.insert(flags.end(), {"--model=small", strategies, "--batch_size=1", "--seq_len=1"});
-      return EstimateMemory(Parse(flags), WorldOf(2), 0).host_bytes;
-    };
-    const double params = static_cast<double>(NumParameters(Parse({"--model=small"}).transformer_config()));
-    return (bytes({"--with_peers=pytorch", modes}) - bytes({})) / params;
-  };
-  constexpr double kSlack = 8;  // two interpreters, activations
-  EXPECT_NEAR(peers_bytes("--strategies=naive"), 2 * 16, kSlack);
-  EXPECT_NEAR(peers_bytes("--strategies=naive,overlap"), 2 * 16, kSlack);
-  EXPECT_NEAR(peers_bytes("--strategies=core"), 2 * 16, kSlack);
-  EXPECT_NEAR(peers_bytes("--strategies=bucketed_async"), 2 * 20, kSlack);
-  EXPECT_NEAR(peers_bytes("--strategies=none,flat,core,bucketed_async"), 2 * (12 + 4 + 8 + 8 + 4), kSlack);
-  // Compiled and not, whose weights and gradients are the same but for those in buckets.
-  EXPECT_NEAR(peers_bytes("--strategies=naive", "--peer_modes=eager,compiled"), 2 * 16, kSlack);
-  EXPECT_NEAR(peers_bytes("--strategies=bucketed_async", "--peer_modes=eager,compiled"), 2 * (12 + 8 + 8),
-              kSlack);
 }
 
 TEST(OptionsTest, PeersTrainInF32OrBF16) {
@@ -458,56 +233,6 @@ TEST(OptionsTest, PeersTrainInF32OrBF16) {
         Parse({"--with_peers=pytorch", "--dtype=f64"});
       },
       ThrowsMessage<InvalidInput>(StartsWith("--dtype=f64: --with_peers takes f32 or bf16")));
-}
-
-// On a GPU there is what computes; on the host what is kept to start again and to compare with.
-TEST(MemoryTest, OfAGpu) {
-  TrainingOptions options = Parse({"--model=small", "--strategies=core", "--batch_size=1", "--seq_len=1"});
-  options.ranks.device = "cuda";
-  const double params = static_cast<double>(NumParameters(options.transformer_config()));
-  const auto memory = [&](int num_gpus) { return EstimateMemory(options, WorldOf(2), num_gpus); };
-  constexpr double kContext = 512 << 20;
-  EXPECT_NEAR(memory(1).gpu_bytes, 2 * 20 * params + 2 * kContext, params);
-  EXPECT_NEAR(memory(2).gpu_bytes, 20 * params + kContext, params);
-  EXPECT_NEAR(memory(2).host_bytes, 20 * params, 2 * params);
-
-  constexpr int64_t kGiB = 1 << 30;
-  const auto line = [&](const MemoryLimits& limits) {
-    return TooLargeFor(limits, options, WorldOf(2)).value_or("none");
-  };
-  EXPECT_EQ(line({.host_bytes = 8 * kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}), "none");
-  EXPECT_THAT(
-      line({.host_bytes = 8 * kGiB, .gpu_bytes = 4 * kGiB, .num_gpus = 1}),
-      StartsWith("--model=small: 2 ranks need about 5.79 GiB on each GPU, 4.00 GiB are there; fewer "));
-  EXPECT_THAT(
-      line({.host_bytes = 8 * kGiB, .gpu_bytes = 2 * kGiB, .num_gpus = 2}),
-      StartsWith("--model=small: 1 rank needs about 2.90 GiB on each GPU, 2.00 GiB are there; fewer "));
-  EXPECT_THAT(line({.host_bytes = kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}),
-              testing::MatchesRegex("--model=small: 2 ranks need about 2... GiB on this host, 1.00 GiB are "
-                                    "available; .*"));
-}
-
-// At the peak of a step of xl on an H200 gradsync had 58.3 GiB and PyTorch 62.1, beside their contexts; both
-// fit into its 139.8.
-TEST(MemoryTest, OfAPeerInBF16) {
-  const auto gibibytes = [](const char* peers) {
-    TrainingOptions options = Parse({"--model=xl", "--batch_size=8", "--seq_len=1024", "--dtype=bf16",
-                                     "--strategies=none", "--verify=false", peers});
-    options.ranks.device = "cuda";
-    return EstimateMemory(options, WorldOf(1), 1).gpu_bytes / (1 << 30);
-  };
-  EXPECT_NEAR(gibibytes("--with_peers=none"), 58.3, 3);
-  EXPECT_GT(gibibytes("--with_peers=pytorch"), 58.3 + 62.1 + 1);
-  EXPECT_LT(gibibytes("--with_peers=pytorch"), 139.8);
-}
-
-TEST(MemoryTest, SaysWhatWouldHelp) {
-  const TrainingOptions small = Parse({"--num_layers=1"});
-  EXPECT_EQ(TooLargeForThisHost(small, WorldOf(1)), std::nullopt);
-  const TrainingOptions large = Parse({"--model=2.7b", "--batch_size=4096"});
-  const auto line = TooLargeForThisHost(large, WorldOf(1024));
-  ASSERT_TRUE(line.has_value());
-  EXPECT_THAT(*line, StartsWith("--model=2.7b: 1024 ranks need about "));
 }
 
 }  // namespace
