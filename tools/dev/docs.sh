@@ -182,6 +182,11 @@ commits() {  # commits DOCUMENT: which commit measured which of its records, in 
     END { if (count > 1) print text "." }'
 }
 
+# What explains the columns of a table stands under the document's first one that needs it.
+once() {
+  awk '/^- / && length > 200 && seen[$0]++ { left_out = 1; next } !left_out || !/^$/ { print } { left_out = 0 }'
+}
+
 remake() {  # remake DOCUMENT: as it should be
   local line inside=false
   local -a words
@@ -213,7 +218,7 @@ remake() {  # remake DOCUMENT: as it should be
 
 while read -r document; do
   commits=$(commits "$document")
-  remake "$document" >"$scratch/document"
+  remake "$document" | once >"$scratch/document"
   place "$scratch/document" "$document"
   if [[ $commits ]] && ! grep --quiet '^<!-- begin: commits -->' "$document"; then
     echo "docs.sh: $document: $commits It needs a line '<!-- begin: commits -->'" >&2
