@@ -170,6 +170,8 @@ TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {
   EXPECT_NEAR(seconds, 2 * (std::ceil(rounds / 2) + 0.5) * 0.25, 1e-9);
   EXPECT_THAT(t.findings("ddp"), HasSubstr(Join("decided with `--time=", DurationFlag(seconds), "`).")));
   EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2)}}).cells[0].round_s, 0.201, 0.003);
+  const Change in_turns = [](Record& rank) { rank.facts.Set("turn_steps", 4); };
+  EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2, in_turns)}}).cells[0].round_s, 0.504, 0.005);
   const Tabled decided({{Of("core", 100, 1), Of("naive", 125, 2)}});
   EXPECT_THAT(decided.findings("ddp"), Not(HasSubstr("decided")));
 }
