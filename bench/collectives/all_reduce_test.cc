@@ -187,6 +187,9 @@ TEST(AllReduceOptionsTest, TheMemoryLimitIsOfOneLoop) {
       RunProgram(kAllReduce, {"--backend=shm,memory_limit", "--dtype=bf16", "--sizes=8"});
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.err, "--backend=memory_limit: found sum of bf16, expected sum of f32\n");
+  // Others would be the group's.
+  EXPECT_EQ(RunProgram(kAllReduce, {"--backend=memory_limit", "--in_flight=1,4", "--sizes=8"}).err,
+            "--backend=memory_limit: expected --in_flight=1\n");
 }
 
 // A buffer, and what it may need beside it, for each backend; one pattern for all.

@@ -67,6 +67,8 @@ void CheckAllReduceOptions(AllReduceOptions& options, const comm::World& world) 
   if (std::erase(backends, kMemoryLimit) > 0) {
     Require(options.collectives == std::vector<std::string>{"all_reduce"}, "--backend=", kMemoryLimit,
             ": expected --collectives=all_reduce");
+    Require(options.in_flight == std::vector<int64_t>{1}, "--backend=", kMemoryLimit,
+            ": expected --in_flight=1");
     Require(options.dtype == "f32" && options.op == "sum", "--backend=", kMemoryLimit, ": found ", options.op,
             " of ", options.dtype, ", expected sum of f32");
     Require(world.size <= kMaxMemoryLimitRanks, "--backend=", kMemoryLimit, ": found ", world.size,

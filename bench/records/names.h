@@ -182,6 +182,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "period", kInt, kSome,
      "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
      "strategy that leaves weights to the next forward"},
+    {kFacts, "turn_steps", kInt, kSome, "these and the untimed ones before them, if there are several"},
     {kFacts, "delay_ns", kInt, kSome, "by which the benchmark made each step longer, on purpose"},
     {kFacts, "peer", kText, kSome, "pytorch: the framework that took the steps"},
     {kFacts, "twin", kText, kSome, "of peers: gradsync's strategy that it compares with"},

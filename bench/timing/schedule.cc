@@ -28,6 +28,10 @@ std::vector<int> Shuffled(int n, Drawn what, int64_t block, uint64_t seed) {
 
 }  // namespace
 
+bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block) {
+  return spent_s * (1 + static_cast<double>(rounds_per_block) / static_cast<double>(rounds)) > budget_s;
+}
+
 uint64_t OrderSeed(int64_t seed, std::string_view text) {
   uint64_t hash = static_cast<uint64_t>(seed) ^ 0xcbf29ce484222325;  // Fowler, Noll and Vo
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -20,6 +20,9 @@ namespace gradsync::bench {
 // and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
+// Whether another block of rounds would, by the mean of those so far, end later than the budget.
+bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
+
 // A seed of its own for each text, such as what is measured in which run; the same on every rank.
 uint64_t OrderSeed(int64_t seed, std::string_view text);
 

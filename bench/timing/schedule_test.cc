@@ -67,6 +67,17 @@ TEST_P(BalanceTest, EachTakesEachPlaceAndFollowsEachOtherEquallyOften) {
 
 INSTANTIATE_TEST_SUITE_P(All, BalanceTest, ::testing::Values(2, 3, 4, 5, 6, 7, 8, 13));
 
+// Two blocks of 42 rounds, and half of one, are asked for: also a machine that is a little slower takes both.
+TEST(IsTimeUpTest, AnotherBlockWouldEndTooLate) {
+  for (const double round_s : {1.0, 1.2}) {
+    EXPECT_FALSE(IsTimeUp(42 * round_s, 105, 42, 42)) << round_s;
+    EXPECT_TRUE(IsTimeUp(84 * round_s, 105, 84, 42)) << round_s;
+  }
+  // Not only one that has begun too late.
+  EXPECT_TRUE(IsTimeUp(84, 125, 84, 42));
+  EXPECT_FALSE(IsTimeUp(84, 126, 84, 42));
+}
+
 TEST(RoundOrderTest, OneConfigurationIsAlone) {
   EXPECT_THAT(RoundOrder(1, 5, 9), ElementsAre(0));
   EXPECT_EQ(RoundsPerBlock(1), 1);

@@ -112,6 +112,15 @@ TEST(DdpNvtxTest, StepsPhasesOperationsAndCollectivesAreNamedAndNested) {
   EXPECT_EQ(ranks, 2);
 }
 
+// The first of a turn's four is not timed.
+TEST(DdpNvtxTest, WeightsOfEachTimedStepHaveAStepBeforeIt) {
+  if (!HaveNvtx()) GTEST_SKIP() << "built without NVTX";
+  const std::string directory = FreshDirectory();
+  ASSERT_EQ(RunDdp({"--nvtx", "--variants=zero1:gather=forward"}, directory + "/nvtx").status, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    EXPECT_EQ(Replay(ReadText(entry.path().string())).phases["forward"], 2 * 4);
+}
+
 TEST(DdpNvtxTest, WithoutTheFlagNothingIsSaid) {
   const std::string directory = FreshDirectory();
   ASSERT_EQ(RunDdp({"--strategies=naive"}, directory + "/nvtx").status, 0);

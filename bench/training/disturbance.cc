@@ -1,13 +1,16 @@
 #include "bench/training/disturbance.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "bench/launch/over_ranks.h"
 #include "bench/timing/cpu_clock.h"
+#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
@@ -16,21 +19,36 @@ constexpr int64_t kNanoseconds = 1'000'000'000;
 
 }  // namespace
 
-std::optional<int64_t> HostBusyNs(std::istream& proc_stat) {
+std::optional<int64_t> BusyNs(std::istream& proc_stat, const std::set<std::string>& cpus) {
+  int64_t ticks = 0;
   std::string cpu;
-  int64_t user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, softirq = 0, stolen = 0;
-  proc_stat >> cpu >> user >> nice >> system >> idle >> waiting >> irq >> softirq >> stolen;
-  const int64_t ticks = user + nice + system + irq + softirq + stolen;
-  if (!proc_stat || cpu != "cpu" || ticks == 0) return std::nullopt;
+  for (size_t num_left = cpus.size(); num_left > 0 && proc_stat >> cpu;) {
+    if (cpus.contains(cpu)) {
+      int64_t user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, softirq = 0, stolen = 0;
+      proc_stat >> user >> nice >> system >> idle >> waiting >> irq >> softirq >> stolen;
+      ticks += user + nice + system + irq + softirq + stolen;
+      --num_left;
+    }
+    proc_stat.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  if (!proc_stat || ticks == 0) return std::nullopt;
   return ticks * (kNanoseconds / sysconf(_SC_CLK_TCK));
 }
 
-Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& kernel)
+Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device,
+                         const std::vector<int>& cpus, const std::string& kernel)
     : group_(group), device_(device) {
-  const auto own = static_cast<int64_t>(std::hash<std::string>()(kernel));
-  const std::vector<int64_t> hosts = GatherOverRanks(std::vector{own}, group, device);
-  for (size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (hosts[rank] == own) ranks_here_.push_back(rank);
+  // The kernel, and a 1 for each CPU.
+  std::vector<int64_t> own(1 + CPU_SETSIZE);
+  own[0] = static_cast<int64_t>(std::hash<std::string>()(kernel));
+  for (const int cpu : cpus) own[1 + static_cast<size_t>(cpu)] = 1;
+  const std::vector<int64_t> all = GatherOverRanks(own, group, device);
+  for (size_t begin = 0; begin < all.size(); begin += own.size()) {
+    if (all[begin] != own[0]) continue;
+    ranks_here_.push_back(begin / own.size());
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (all[begin + 1 + cpu] == 1) cpus_.insert(Join("cpu", cpu));
+    }
   }
 }
 
@@ -38,7 +56,7 @@ int64_t Disturbance::NowNs() {
   int64_t now_ns = -ProcessCpuNs();
   if (ranks_here_.front() == static_cast<size_t>(group_.rank())) {
     std::ifstream proc_stat("/proc/stat");
-    const std::optional<int64_t> busy_ns = HostBusyNs(proc_stat);
+    const std::optional<int64_t> busy_ns = BusyNs(proc_stat, cpus_);
     is_known_ = is_known_ && busy_ns.has_value();
     now_ns += busy_ns.value_or(0);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <istream>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,18 +14,21 @@
 
 namespace gradsync::bench {
 
-// Processor time of this host so far that was not idle, stolen time included, as /proc/stat tells it: in the
-// system's ticks, of about 10 ms. Nullopt if it does not.
-std::optional<int64_t> HostBusyNs(std::istream& proc_stat);
+// Time of these CPUs ("cpu3") so far that was not idle, stolen time included, as /proc/stat tells it: in the
+// system's ticks, of about 10 ms. Nullopt if it does not, or there are none.
+std::optional<int64_t> BusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
-// How much processor time others than the job's ranks use on this host while a step is taken. The first rank
-// of each host reads what the host used, every rank what it used itself.
+// How much time of the CPUs that the job's ranks may use on this host others use while a step is taken. The
+// first rank of each host reads what all have used, every rank what it used itself.
 class Disturbance {
  public:
-  // All ranks call. `kernel` tells this rank's kernel, whose /proc/stat it reads, from others: ranks in
-  // different network namespaces of one host share it.
-  Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device,
+  // All ranks call. `cpus`: that this rank may use. `kernel` tells this rank's kernel, whose /proc/stat it
+  // reads, from others: ranks in different network namespaces of one host share it.
+  Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::vector<int>& cpus,
               const std::string& kernel = comm::BootIdentity());
+
+  // Of this host, that any of its ranks may use.
+  const std::set<std::string>& cpus() const { return cpus_; }
 
   // This rank's term: the sum of all ranks' of a host is what others have used there so far.
   int64_t NowNs();
@@ -37,7 +41,8 @@ class Disturbance {
   comm::ProcessGroup& group_;
   const model::DevicePtr device_;
   std::vector<size_t> ranks_here_;  // on this host
-  bool is_known_ = true;            // to the rank that reads what this host used
+  std::set<std::string> cpus_;
+  bool is_known_ = true;  // to the rank that reads what all have used
 };
 
 }  // namespace gradsync::bench

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -17,21 +18,30 @@
 namespace gradsync::bench {
 namespace {
 
-TEST(DisturbanceTest, BusyIsAllThatIsNotIdle) {
-  std::istringstream text("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 1 2 4 1000 2000 8 16 32 64 128\n");
+TEST(DisturbanceTest, BusyIsAllThatIsNotIdleOfTheCpusThatRanksMayUse) {
+  const auto busy_of = [](const std::set<std::string>& cpus, const std::string& text) {
+    std::istringstream lines(text);
+    return BusyNs(lines, cpus);
+  };
+  const std::string text =
+      "cpu  5001 5002 5004 9000 9000 5008 5016 5032 5064 5128\ncpu0 5000 0 0 0 0 0 0 0 0 0\n"
+      "cpu1 1 2 4 1000 2000 8 16 32 64 128\ncpu2 0 0 0 7 0 0 0 0 0 0\ncpu10 64 0 0 0 0 0 0 0 0 0\nintr 1 2 "
+      "3\n";
+  const int64_t tick_ns = int64_t{1'000'000'000} / sysconf(_SC_CLK_TCK);
   // Guests' time, which comes last, is in the user's.
-  EXPECT_EQ(HostBusyNs(text), 63 * (int64_t{1'000'000'000} / sysconf(_SC_CLK_TCK)));
-  std::istringstream empty(""), zeros("cpu  0 0 0 0 0 0 0 0 0 0\n"), other("intr 1 2 3 4 5 6 7 8\n");
-  EXPECT_EQ(HostBusyNs(empty), std::nullopt);
-  EXPECT_EQ(HostBusyNs(zeros), std::nullopt);
-  EXPECT_EQ(HostBusyNs(other), std::nullopt);
+  EXPECT_EQ(busy_of({"cpu1"}, text), 63 * tick_ns);
+  EXPECT_EQ(busy_of({"cpu1", "cpu10"}, text), 127 * tick_ns);
+  EXPECT_EQ(busy_of({"cpu1", "cpu3"}, text), std::nullopt);
+  EXPECT_EQ(busy_of({"cpu2"}, text), std::nullopt);
+  EXPECT_EQ(busy_of({}, text), std::nullopt);
+  EXPECT_EQ(busy_of({"cpu1"}, "cpu1 1 2"), std::nullopt);
 }
 
 // The first rank has what the host used less its own, the others what they used themselves: negative.
 TEST(DisturbanceTest, OthersAreTheHostLessAllRanks) {
   const auto groups = comm::MakeLocalGroups(3);
   comm::RunRanks(3, [&](int rank) {
-    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), "host");
+    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), {0}, "host");
     disturbance.NowNs();
     const std::vector<std::vector<int64_t>> terms = {{900, 70}, {-200, -10}, {-100, -80}};
     EXPECT_THAT(disturbance.OthersNs(terms[static_cast<size_t>(rank)]), ::testing::ElementsAre(600, -20));
@@ -67,7 +77,10 @@ TEST(DisturbanceTest, NamespacesOfOneKernelAreOneHost) {
 TEST(DisturbanceTest, EachHostHasItsOwnRanks) {
   const auto groups = comm::MakeLocalGroups(3);
   comm::RunRanks(3, [&](int rank) {
-    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), rank < 2 ? "a" : "b");
+    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), {rank, 7},
+                            rank < 2 ? "a" : "b");
+    EXPECT_EQ(disturbance.cpus(), rank < 2 ? std::set<std::string>({"cpu0", "cpu1", "cpu7"})
+                                           : std::set<std::string>({"cpu2", "cpu7"}));
     const std::vector<int64_t> terms = {900, -200, 500};
     EXPECT_THAT(disturbance.OthersNs({terms[static_cast<size_t>(rank)]}),
                 ::testing::ElementsAre(rank < 2 ? 700 : 500));

@@ -77,7 +77,7 @@ class TrainingJob : public RankJob {
                   .restarts = options.restarts()},
                  device_, group_, CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_, rank),
-        disturbance_(group_, device_),
+        disturbance_(group_, device_, rank.placement().all_cpus()),
         recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
@@ -219,9 +219,8 @@ class TrainingJob : public RankJob {
     const int64_t block = RoundsPerBlock(num_variants);
     if (rounds < kFewestRounds || rounds % block != 0) return false;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    const double share = options_.interleaved() ? 1 : 1.0 / static_cast<double>(options_.variants.size());
-    const std::chrono::duration<double> budget = share * *options_.time;
-    const bool is_enough = spent * (1 + static_cast<double>(block) / static_cast<double>(rounds)) > budget;
+    const std::chrono::duration<double> budget = options_.time_in_turn();
+    const bool is_enough = IsTimeUp(spent.count(), budget.count(), rounds, block);
     if (is_enough && rank_.is_first() && spent > 1.5 * budget) {
       std::printf("--time: took %.0f s in place of %.0f: %lld rounds are the fewest that decide anything\n",
                   spent.count(), budget.count(), 0LL + rounds);

@@ -310,6 +310,9 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
     Require(!times_steps_ || ddp::StartOf(*variant.traits, variant.strategy_options()) == 0,
             "--variants: ", variant.name(), ": only //bench:convergence takes ", variant.traits->start_option,
             ", because timed steps must all be alike");
+    const int64_t turn_steps = variant.lead_in_steps() + variant.turn_steps();
+    Require(turn_steps == 1 || !(trace || profile), trace ? "--trace: " : "--profile: ", variant.name(),
+            " takes ", turn_steps, " steps in a turn, expected one");
     for (const auto& [name, value] : variant.strategy_options().values) {
       const bool is_plain = dtype != "bf16" && ranks.device == "cpu";
       Require(is_plain || !variant.traits->FindOption(name)->plain_only,

@@ -118,6 +118,11 @@ struct TrainingOptions {
            !dump_grads.empty();
   }
   bool interleaved() const { return order == "interleaved"; }
+  // Of the time, what those that take turns have: all variants, or each for itself.
+  std::chrono::duration<double> time_in_turn() const {
+    return std::chrono::duration<double>(*time) /
+           (interleaved() ? 1.0 : static_cast<double>(variants.size()));
+  }
   // The type of activations.
   model::DType element_type() const {
     return dtype == "f64" ? model::DType::kF64 : dtype == "bf16" ? model::DType::kBF16 : model::DType::kF32;

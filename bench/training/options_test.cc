@@ -138,12 +138,27 @@ TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
   }
 }
 
+// What it hears of all steps would stand beside the mean of one.
+TEST(OptionsTest, TracesAndProfilesAreOfTurnsOfOneStep) {
+  const auto refuses = [](const char* variant, const char* flag, const char* line) {
+    EXPECT_THAT([&] { Parse({variant, flag}); }, ThrowsMessage<InvalidInput>(line));
+  };
+  refuses("--variants=local_sgd", "--profile",
+          "--profile: local_sgd@gloo takes 8 steps in a turn, expected one");
+  refuses("--variants=core,zero1:gather=forward", "--trace",
+          "--trace: zero1:gather=forward@gloo takes 4 steps in a turn, expected one");
+  EXPECT_EQ(Parse({"--variants=local_sgd:period=1,zero1", "--profile"}).variants.size(), 2u);
+}
+
 TEST(OptionsTest, LaunchesShareTheTime) {
   EXPECT_EQ(Parse({"--time=3m"}).time, std::chrono::minutes(3));
   const TrainingOptions options = Parse({"--time=2m", "--precision=2%"});
   EXPECT_EQ(options.ranks.repeats, 4);
   EXPECT_EQ(options.time, std::chrono::seconds(30));
   EXPECT_EQ(Parse({"--time=3m", "--repeats=2"}).time, std::chrono::seconds(90));
+  EXPECT_EQ(options.time_in_turn(), std::chrono::seconds(30));
+  EXPECT_EQ(Parse({"--time=2m", "--order=blocks", "--strategies=none,core,flat"}).time_in_turn(),
+            std::chrono::seconds(40));
   EXPECT_THAT(
       [] {
         Parse({"--precision=2%", "--repeats=2"});

@@ -177,7 +177,10 @@ void TrainingVariant::Describe(Record& record) const {
                               : traits->shards_state                         ? "parts"
                               : traits->owns_update                          ? "by_bucket"
                                                                              : "whole");
-  if (turn_steps() > 1) record.facts.Set("period", turn_steps());
+  if (turn_steps() > 1) {
+    record.facts.Set("period", turn_steps());
+    record.facts.Set("turn_steps", lead_in_steps() + turn_steps());
+  }
   if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;
   record.facts.Set("peer", framework);

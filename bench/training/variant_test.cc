@@ -143,11 +143,15 @@ TEST(VariantTest, OtherOptionsHaveNoTwin) {
 TEST(VariantTest, TurnsHaveSeveralSteps) {
   const std::vector<TrainingVariant> variants =
       Make("zero1,zero1:gather=forward,local_sgd:period=3", {{"gloo"}, {kDefaultBucketBytes}});
-  std::vector<int64_t> periods, turns;
+  std::vector<int64_t> periods, turns, recorded;
   for (const TrainingVariant& variant : variants) {
     periods.push_back(variant.period());
     turns.push_back(variant.turn_steps());
+    Record record;
+    variant.Describe(record);
+    recorded.push_back(record.facts.IntOr("turn_steps", 0));
   }
+  EXPECT_THAT(recorded, ElementsAre(0, 4, 3));
   EXPECT_THAT(periods, ElementsAre(1, 1, 3));
   EXPECT_EQ(variants[1].lead_in_steps(), 1);
   EXPECT_EQ(variants[2].lead_in_steps(), 0);

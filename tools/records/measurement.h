@@ -97,6 +97,8 @@ struct Measurement {
   // Whether another framework took its steps.
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
+  // How many steps in a row its turn has, with those that are not timed.
+  int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
 // What tells a row from others, as text: the variant, and the configuration by name, but for what the run

@@ -165,7 +165,7 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(!judged.measurement.is_published() && judged.config().StringOr("order", "") == "blocks");
      }},
-    {Flag::kDisturbed, "disturbed", "other programs used this part of the host's CPU time during the steps",
+    {Flag::kDisturbed, "disturbed", "other programs used this part of the ranks' CPUs during the steps",
      Disturbed},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
@@ -260,7 +260,7 @@ double OthersShare(const Measurement& measurement, const Series& times) {
   const Series* const others = measurement.Find("others_cpu_ns");
   const auto cpus = static_cast<double>(measurement.record.provenance.cpu_count);
   if (others == nullptr || cpus <= 0) return kNaN;
-  const auto steps = static_cast<double>(measurement.record.facts.IntOr("period", 1));
+  const auto steps = static_cast<double>(measurement.turn_steps());
   return others->mean() / (cpus * steps * times.mean());
 }
 

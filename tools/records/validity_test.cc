@@ -129,12 +129,17 @@ TEST(ValidityTest, Disturbed) {
   };
   EXPECT_EQ(others(kMs), "disturbed:13%");
   EXPECT_EQ(others(kMs / 5), "");
-  // During eight steps, whose mean is the sample.
-  EXPECT_EQ(AllFlags([](Record& rank) {
-              rank.samples["others_cpu_ns"] = Repeat(kMs, 100);
-              rank.facts.Set("period", 8);
-            }),
-            "");
+  // During several steps, whose mean is the sample, and one before them.
+  const auto in_turns = [](int64_t period, int64_t turn_steps) {
+    return AllFlags([=](Record& rank) {
+      rank.samples["others_cpu_ns"] = Repeat(kMs, 100);
+      rank.facts.Set("period", period);
+      if (turn_steps > 0) rank.facts.Set("turn_steps", turn_steps);
+    });
+  };
+  EXPECT_EQ(in_turns(8, 0), "");
+  EXPECT_EQ(in_turns(3, 0), "disturbed:4%");
+  EXPECT_EQ(in_turns(3, 4), "disturbed:3%");
 }
 
 TEST(ValidityTest, WhatDriftsSaysSo) {

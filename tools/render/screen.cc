@@ -32,16 +32,22 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
     const Measurement& any = *choice.base->measured;
     for (const Row* const rival : choice.rivals) {
       const Estimate estimate = CompareSteps(*choice.cell, {{rival, choice.best}})[0];
-      const double share = std::min(1.0, (rival->step_s + choice.best->step_s) / choice.cell->round_s);
+      double turns_s = 0;
+      for (const Row* const row : {rival, choice.best})
+        turns_s += static_cast<double>(row->measured->turn_steps()) * row->step_s;
+      const double share = std::min(1.0, turns_s / choice.cell->round_s);
       const double seconds = share * SecondsToDecide(*choice.cell, estimate);
       if (!(seconds > 0) || seconds >= least_s || any.record.config.Find("link_rate") != nullptr) continue;
       least_s = seconds;
       what = Join(choice.best->label(), " from ", rival->label(), " (", NameOf(choice), ")");
       const std::string options = OptionsToDecide(*choice.cell, estimate, share);
-      command = Join(CommandWithout(any.record.provenance.command_line,
-                                    {"variants", "strategies", "backend", "batch_size", "seq_len", "time",
-                                     "steps", "repeats", "precision", "out", "answer"}));
-      for (const bench::ConfigName name : std::initializer_list<bench::ConfigName>{"batch_size", "seq_len"}) {
+      command =
+          CommandWithout(any.record.provenance.command_line,
+                         {"variants", "strategies", "backend", "bucket_bytes", "buffer_elements", "units",
+                          "with_peers", "peer_modes", "peer_python", "batch_size", "accumulation_steps",
+                          "seq_len", "time", "steps", "repeats", "precision", "out", "answer"});
+      for (const bench::ConfigName name :
+           std::initializer_list<bench::ConfigName>{"batch_size", "accumulation_steps", "seq_len"}) {
         if (const int64_t value = any.record.config.IntOr(name, 0); value > 0)
           command += Join(" --", name.text(), "=", value);
       }
@@ -70,7 +76,7 @@ std::string BestOf(const std::vector<Choice>& choices) {
       if (&row != choice.base && RowOf(choice, row.label()) == &row)
         answers.push_back(AnswerOf(*choice.cell, row));
     }
-    const Interval cost = Scaled(choice.base->cost.total, 1 / choice.base->step_s).interval;
+    const Interval cost = Scaled(choice.base->told_cost, 1 / choice.base->step_s).interval;
     if (!cost.is_known()) continue;
     costs[choice.base->backend()] = costs[choice.base->backend()].With(cost);
   }
@@ -245,8 +251,13 @@ std::string ScreenOf(const Summary& summary) {
   if (shown.size() > kMostChoices) AddText("", BestOf(shown), 2, &head);
   std::string reason = NoVerdict(training);
   for (const Choice& choice : shown) {
-    if (reason.empty() && choice.best == nullptr && !choice.base->no_verdict.empty())
-      reason = Join("No verdict for ", NameOf(choice), ": ", choice.base->no_verdict);
+    const auto has_none = [&](const Row& row) {
+      return !row.no_verdict.empty() && RowOf(choice, row.label()) == &row;
+    };
+    const auto other = std::ranges::find_if(choice.cell->rows, has_none);
+    if (!reason.empty() || choice.best != nullptr || other == choice.cell->rows.end()) continue;
+    const Row& row = has_none(*choice.base) ? *choice.base : *other;
+    reason = Join("No verdict for ", NameOf(choice), ": ", row.label(), " ", row.no_verdict);
   }
   if (!reason.empty()) AddText("", reason, 2, &head);
   AddUndecided(shown, &head);

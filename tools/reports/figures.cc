@@ -268,9 +268,9 @@ Figure CostFigure(const std::vector<Cell>& cells) {
           chart.rows.push_back(CostRow(*row, longest_s, scale, unit));
           std::swap(chart.rows.back().heading, heading);
         }
-        if (const Row* const base = BaseOf(cell, backend); base != nullptr) {
-          shares[backend] = shares[backend].With(Scaled(base->cost.total, 1 / base->step_s).interval);
-        }
+        const Row* const base = BaseOf(cell, backend);
+        if (base != nullptr && base->told_cost.interval.is_known())
+          shares[backend] = shares[backend].With(Scaled(base->told_cost, 1 / base->step_s).interval);
       }
       const Row* const base = BaseOf(run.cells[0], backend);
       const std::string cost = is_one && base != nullptr ? CostText(*base) : "";
@@ -279,7 +279,7 @@ Figure CostFigure(const std::vector<Cell>& cells) {
     }
     AddPanels(std::move(charts), &figure);
   }
-  if (figure.title.empty()) {
+  if (figure.title.empty() && !shares.empty()) {
     std::vector<std::string> parts;
     for (const auto& [backend, share] : shares) parts.push_back(Join(PercentRange(share), " over ", backend));
     figure.title = Join("Synchronisation takes of the baseline's step ", absl::StrJoin(parts, ", "));

@@ -19,6 +19,7 @@ using bench::Record;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -70,6 +71,13 @@ TEST(CostFigureTest, CutsTheFloorAwayAndShowsThePartsOfTheRest) {
   for (const auto& [style, count] : {std::pair{"exposed", 2}, {"tax", 2}, {"own", 2}, {"rest", 2}})
     EXPECT_GE(WithClass(figure, style).size(), 1u) << style;
   EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("core costs ")));
+  // Not where others disturb the floor.
+  for (Record& record : records) {
+    if (record.variant.strategy == "none")
+      record.samples["others_cpu_ns"] = Repeat(int64_t{1} << 30, record.samples["step_ns"].size());
+  }
+  EXPECT_THAT(TextsOf(WithClass(FigureOf("report_parts", records, "figure-cost"), "figure-title")),
+              ElementsAre(Not(HasSubstr("costs"))));
 }
 
 TEST(CostFigureTest, BackendsStandSideBySideOnOneScale) {

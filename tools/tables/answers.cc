@@ -173,7 +173,7 @@ std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
       Row row = *pairs[i].first;
       row.baseline = static_cast<size_t>(pairs[i].second - cell->rows.data());
       row.against_baseline = estimates[i];
-      row.verdict = VerdictOf(estimates[i].interval);
+      SetVerdict(*pairs[i].second, &row);
       answers.push_back(AnswerOf(*cell, row));
       answers.back().place = PlaceOf(*cell, row, bases);
     }
@@ -222,7 +222,7 @@ std::string SentenceOf(const Choice& choice) {
   const Interval& interval = answer.difference.interval;
   if (choice.best == choice.base)
     return Join(std::isnan(choice.lead)
-                    ? "no row is faster"
+                    ? "no exact row is shown to be faster"
                     : "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer",
                 perhaps);
   return Join(answer.verdict == Verdict::kFaster
@@ -232,8 +232,8 @@ std::string SentenceOf(const Choice& choice) {
 }
 
 std::string CostText(const Row& row) {
-  const Interval& cost = row.cost.total.interval;
-  if (!cost.is_known() || !row.no_verdict.empty()) return "";
+  const Interval& cost = row.told_cost.interval;
+  if (!cost.is_known()) return "";
   return Join(row.label(), " costs ",
               cost.low > 0    ? TimeRange(cost)
               : cost.high > 0 ? "at most " + TimeText(cost.high)
@@ -281,7 +281,8 @@ double SecondsToDecide(const Cell& cell, const Estimate& difference) {
   const auto launches = static_cast<double>(cell.num_looks > 1 ? cell.num_looks + 1 : cell.num_launches);
   const auto block = static_cast<double>(RoundsPerBlock(cell));
   const double rounds = TimesToDecide(difference) * static_cast<double>(cell.num_rounds) / launches;
-  return block * std::ceil(rounds / block) * cell.round_s * launches;
+  // Half a block more: a run ends when it has no time for another one, and may be a little slower.
+  return block * (std::ceil(rounds / block) + 0.5) * cell.round_s * launches;
 }
 
 std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double share) {

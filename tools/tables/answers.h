@@ -65,8 +65,8 @@ std::string NoVerdict(const std::vector<Cell>& cells);
 std::string NotCompared(const std::vector<Cell>& cells);
 
 // How long to measure, as --time takes it, all launches together, until a difference that is open is shown,
-// or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate stays
-// where it is and its interval narrows with the root of the rounds.
+// or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds and half of one, if the
+// estimate stays where it is and its interval narrows with the root of the rounds.
 double SecondsToDecide(const Cell& cell, const Estimate& difference);
 // "`--time=5m`", or how many launches where launches are the samples. `share`: of a round, that is measured.
 std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double share = 1);

@@ -119,6 +119,11 @@ TEST(ChoiceTest, IsTheFastestExactRowAndSaysHowSureThatIs) {
               MatchesRegex("zero1: [0-9. to]+ % faster than core"));
   EXPECT_THAT(ChoiceOf({none, core, Of("zero1", 80, 2), Of("zero2", 80.5, 4)}),
               MatchesRegex("zero1: [0-9. to]+ % faster than core; zero2 may be as fast"));
+  EXPECT_EQ(ChoiceOf({core, Of("zero1", 100.5, 2)}),
+            "core: no exact row is shown to be faster; zero1 may be as fast");
+  // What may be as fast need not be so by the interval of the best.
+  EXPECT_THAT(ChoiceOf({core, Steady("zero1", WithWideNoise(96)), Of("zero2", 98, 4), Of("flat", 101, 5)}),
+              MatchesRegex("zero1: .*; zero2 may be as fast"));
   EXPECT_THAT(ChoiceOf({core, Of("overlap", 99.9, 2)}),
               MatchesRegex("overlap: not told apart from core [(]-[0-9. to]+ %[)]"));
 }
@@ -148,7 +153,7 @@ TEST(ChoiceTest, EachBackendHasItsOwn) {
 }
 
 // 24 rounds, which take 250 ms on the watch, with what is not timed; the half-width has to become 2 % / 1.3,
-// or so, and the rounds are whole blocks of two.
+// or so, and the rounds are whole blocks of two, and half of one.
 TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {
   const Change watch = [](Record& rank) {
     std::vector<int64_t>& begins = rank.samples["begin_ns"];
@@ -162,9 +167,11 @@ TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {
   EXPECT_NEAR(t.cells[0].round_s, 0.25, 1e-9);
   const double rounds = std::pow(1.3 * half / wanted, 2) * 24,
                seconds = SecondsToDecide(t.cells[0], row.against_baseline);
-  EXPECT_NEAR(seconds, 2 * std::ceil(rounds / 2) * 0.25, 1e-9);
+  EXPECT_NEAR(seconds, 2 * (std::ceil(rounds / 2) + 0.5) * 0.25, 1e-9);
   EXPECT_THAT(t.findings("ddp"), HasSubstr(Join("decided with `--time=", DurationFlag(seconds), "`).")));
   EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2)}}).cells[0].round_s, 0.201, 0.003);
+  const Change in_turns = [](Record& rank) { rank.facts.Set("turn_steps", 4); };
+  EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2, in_turns)}}).cells[0].round_s, 0.504, 0.005);
   const Tabled decided({{Of("core", 100, 1), Of("naive", 125, 2)}});
   EXPECT_THAT(decided.findings("ddp"), Not(HasSubstr("decided")));
 }
@@ -203,7 +210,7 @@ TEST(FindingsTest, TimeIsThatOfAllLaunches) {
   EXPECT_THAT(early.findings("ddp"), Not(HasSubstr("--repeats")));
   for (const double blocks : {blocks_of_launches(all, 2), blocks_of_launches(early, 4)}) {
     EXPECT_GT(blocks, 1);
-    EXPECT_NEAR(blocks, std::round(blocks), 1e-9);
+    EXPECT_NEAR(blocks, std::floor(blocks) + 0.5, 1e-9);
   }
   // More than all rounds so far, and not only than those of one launch.
   EXPECT_GT(blocks_of_launches(all, 2) * 2 * 2, 48);
@@ -269,6 +276,18 @@ TEST(FindingsTest, SizesOfBucketsAreCompared) {
   EXPECT_THAT(text, HasSubstr("Against core:bucket_elements=1Mi: slower by at least 10 %: "
                               "naive:bucket_elements=1Mi and core:bucket_elements=3Mi; equal within 3 %: "
                               "core:bucket_elements=7Mi."));
+  // Nothing is said of a size whose steps others disturb, nor against it.
+  const auto disturbed = [](double core_ms, int64_t mebi) {
+    return Of("core", core_ms, 1, [=](Record& rank) {
+      AtSize("core", mebi)(rank);
+      rank.samples["others_cpu_ns"] = Repeat(std::llround(0.11 * 8 * core_ms * kMs), 24);
+    });
+  };
+  EXPECT_THAT(Sentences({sized("core", 100, 1, 1), disturbed(110, 3)}),
+              "Against core:bucket_elements=1Mi: no verdict: core:bucket_elements=3Mi (disturbed:11%).");
+  EXPECT_THAT(Sentences({disturbed(100, 1), sized("core", 110, 1, 3)}),
+              "Against core:bucket_elements=1Mi: no verdict: core:bucket_elements=3Mi "
+              "(core:bucket_elements=1Mi disturbed:11%).");
   const auto wide = [](int64_t mebi, int sign) {
     std::vector<double> steps = Wobble(100, 24, 1);
     for (size_t i = 0; i < steps.size(); ++i) steps[i] += i % 2 == 0 ? sign * 20 : sign * -20;
@@ -285,6 +304,13 @@ TEST(FindingsTest, ACostThatIsNotShownIsAtMostItsLimit) {
   EXPECT_THAT(Sentences({Of("none", 90, 0), Of("core", 100, 1)}),
               MatchesRegex("core costs [0-9.]+ to 1[0-9.]+ ms of its [0-9.]+ ms step\\."));
   EXPECT_THAT(Sentences({Of("core", 100, 1), Of("naive", 125, 2)}), Not(HasSubstr("costs")));
+}
+
+TEST(FindingsTest, NoCostIsToldOfADisturbedRowOrFloor) {
+  const Change disturbed = [](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(100 * kMs, 24); };
+  EXPECT_THAT(Sentences({Of("none", 90, 0), Of("core", 100, 1)}), HasSubstr("costs"));
+  EXPECT_THAT(Sentences({Of("none", 90, 0), Of("core", 100, 1, disturbed)}), Not(HasSubstr("costs")));
+  EXPECT_THAT(Sentences({Of("none", 90, 0, disturbed), Of("core", 100, 1)}), Not(HasSubstr("costs")));
 }
 
 TEST(FindingsTest, EachBackendIsAPlace) {

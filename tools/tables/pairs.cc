@@ -57,7 +57,8 @@ double SecondsPerRound(const Cell& cell) {
   if (const Series* const begins = any.Find("begin_ns"); begins != nullptr && num_rounds > 1)
     return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
   double seconds = 0;
-  for (const Row& row : cell.rows) seconds += TypicalOf(row.measured->Find("step_ns"));
+  for (const Row& row : cell.rows)
+    seconds += static_cast<double>(row.measured->turn_steps()) * TypicalOf(row.measured->Find("step_ns"));
   return seconds;
 }
 

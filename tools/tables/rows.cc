@@ -101,13 +101,12 @@ void Conclude(Cell* cell) {
   for (size_t i = 0; i < cell->rows.size(); ++i) {
     Row& row = cell->rows[i];
     if (!cell->void_reason.empty()) row.against_baseline.interval = row.cost.total.interval = {};
+    if (row.no_verdict.empty() && row.floor != Row::kNone && cell->rows[row.floor].no_verdict.empty())
+      row.told_cost = row.cost.total;
     if (row.baseline == Row::kNone) continue;
     const Row& base = cell->rows[row.baseline];
     if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
-    if (row.no_verdict.empty() && !base.no_verdict.empty())
-      row.no_verdict = Join(base.label(), " ", base.no_verdict);
-    if (IsRight(row) && IsRight(base) && row.no_verdict.empty())
-      row.verdict = VerdictOf(row.against_baseline.interval);
+    SetVerdict(base, &row);
   }
   // Shown slower: its interval lies above another's with the same baseline, whose own is [0, 0].
   for (size_t i = 0; i < cell->rows.size(); ++i) {
@@ -158,6 +157,13 @@ Verdict VerdictOf(const Interval& interval) {
   if (interval.low > 0) return Verdict::kSlower;
   if (interval.high < 0) return Verdict::kFaster;
   return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
+}
+
+void SetVerdict(const Row& base, Row* row) {
+  if (row->no_verdict.empty() && !base.no_verdict.empty())
+    row->no_verdict = Join(base.label(), " ", base.no_verdict);
+  if (IsRight(*row) && IsRight(base) && row->no_verdict.empty())
+    row->verdict = VerdictOf(row->against_baseline.interval);
 }
 
 std::string_view WordOf(Verdict verdict) {

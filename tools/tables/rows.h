@@ -68,6 +68,7 @@ struct Row {
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why it can have none, though it may have an interval: "disturbed:17%"
   Cost cost{};
+  Estimate told_cost{};         // its total, unless it or its floor can have no verdict
   bool uses_forward = false;    // estimates have the step's own forward as covariate
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline
   double bus_bytes_per_second = kNaN;
@@ -111,6 +112,9 @@ struct Cell {
   // Any row; they agree in what is the cell's.
   const Row& any() const { return rows.front(); }
 };
+
+// Sets the row's verdict, of its interval, or why it has none: the baseline's reason is one too.
+void SetVerdict(const Row& base, Row* row);
 
 // Gives each the name that tells it from the others.
 void NameCells(std::vector<Cell>* cells);

@@ -133,7 +133,10 @@ Fields DdpFields() {
        [](const View& view) { return FlopsPerSecond(view) / Fact("peak_flops_per_second")(view); }},
       {{.name = "compute_cpu (s)", .digits = 3, .section = kWork}, RankSeconds("compute_cpu_ns")},
       {{.name = "communication_cpu (s)", .digits = 3, .section = kWork}, RankSeconds("communication_cpu_ns")},
-      {{.name = "others_cpu (s)", .digits = 3, .section = kWork}, MeanTime("others_cpu_ns")},
+      {{.name = "others_cpu (s)", .digits = 3, .section = kWork},
+       [](const View& view) {
+         return view.row.MeanOf("others_cpu_ns") / static_cast<double>(view.measured().turn_steps());
+       }},
 
       {{.name = "predicted (s)", .section = kPredicted}, Predicted(&Prediction::step_s)},
       {{.name = "error (%)", .kind = Kind::kPercent, .section = kPredicted},

@@ -215,12 +215,15 @@ TEST(DdpTableTest, WhatTheMachineGotDone) {
     rank.facts.Set("flops_per_step", 1e9);
     rank.facts.Set("peak_flops_per_second", 80e9);
     rank.samples["compute_cpu_ns"] = Repeat((rank.rank == 0 ? 40 : 44) * kMs, 4);
+    rank.samples["others_cpu_ns"] = Repeat(8 * kMs, 4);
+    rank.facts.Set("turn_steps", 4);
   })}});
   const Table& table = t.table("ddp");
   EXPECT_NEAR(Number(table, 0, "tokens/s"), 100 / 0.0275, 1e-6);
   EXPECT_TRUE(std::isnan(Number(table, 0, "images/s")));
   EXPECT_NEAR(Number(table, 0, "GFLOP/s"), 2 / 0.0275, 1e-9);
   EXPECT_NEAR(Number(table, 0, "share_of_peak"), 2 / 0.0275 / 80, 1e-12);
+  EXPECT_NEAR(Number(table, 0, "others_cpu (s)"), 0.002, 1e-12);
   EXPECT_NEAR(Number(table, 0, "compute_cpu (s)"), 42e-3, 1e-12);
 }
 

@@ -1,0 +1,83 @@
+#include "tools/render/screen.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "tools/records/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kMs = 1000000;
+
+// Of two ranks, whose steps of 10 s vary a little, in rounds of 200 s.
+std::string ScreenWith(const std::vector<std::string>& strategies,
+                       const std::function<void(Record&)>& change = {}, int64_t num_settings = 1) {
+  const std::string path = FreshTestDir("screen") + "/a.jsonl";
+  std::vector<Record> records;
+  for (int64_t batch_size = 1; batch_size <= num_settings; ++batch_size) {
+    for (size_t k = 0; k < strategies.size(); ++k) {
+      for (int64_t rank = 0; rank < 2; ++rank) {
+        std::vector<int64_t> begins, steps;
+        for (int64_t i = 0; i < 24; ++i) {
+          begins.push_back(200000 * kMs * i);
+          steps.push_back((10000 + i % (5 + static_cast<int64_t>(k))) * kMs);
+        }
+        Record& record = records.emplace_back(DdpRecord(strategies[k], rank, steps));
+        record.samples["begin_ns"] = begins;
+        record.config.Set("batch_size", batch_size);
+        if (change) change(record);
+      }
+    }
+  }
+  WriteLines(path, records);
+  return ScreenOf(Summarize({path}));
+}
+
+// Neither a verdict nor what the baseline costs; the reason is the baseline's, or another row's.
+TEST(ScreenTest, TellsNothingOfWhatOthersDisturb) {
+  const auto screen_with = [](std::string_view disturbed, int64_t num_settings) {
+    return ScreenWith(
+        {"zero1", "core", "none"},
+        [&](Record& record) {
+          if (record.variant.strategy == disturbed) record.samples["others_cpu_ns"] = Repeat(9600 * kMs, 24);
+        },
+        num_settings);
+  };
+  EXPECT_THAT(screen_with("zero1", 1),
+              HasSubstr("\nNo verdict for small b1 s128 over gloo: zero1 disturbed:12%\n"));
+  EXPECT_THAT(screen_with("core", 1),
+              HasSubstr("\nNo verdict for small b1 s128 over gloo: core disturbed:12%\n"));
+  EXPECT_THAT(screen_with("", 7), HasSubstr("core costs "));
+  EXPECT_THAT(screen_with("none", 7), Not(HasSubstr("costs")));
+}
+
+// Two rows alone, for as long as whole turns of them take, with the steps that are not timed.
+TEST(ScreenTest, TheCommandIsOfTwoRowsAndTheirTurns) {
+  const auto screen_with = [](int64_t turn_steps) {
+    return ScreenWith({"core", "zero1"}, [&](Record& record) {
+      record.config.Set("accumulation_steps", 4);
+      record.provenance.command_line =
+          "bench/compare --width=8 --buffer_elements=1Mi,7Mi --units=bytes --bucket_bytes=1Mi,25Mi "
+          "--with_peers=pytorch --peer_modes=eager --peer_python=x --accumulation_steps=1,4 --backend=shm";
+      if (record.variant.strategy == "core") return;
+      record.facts.Set("period", 3);
+      if (turn_steps > 0) record.facts.Set("turn_steps", turn_steps);
+    });
+  };
+  // Twelve and a half blocks of two rounds, each of 40 or 50 s.
+  EXPECT_THAT(screen_with(0), HasSubstr("\n  ./bazelw run //bench:compare -- --width=8 --batch_size=1 "
+                                        "--accumulation_steps=4 --seq_len=128 \\\n"
+                                        "  --variants=zero1@gloo,core@gloo --time=17m --out=DIR\n"));
+  EXPECT_THAT(screen_with(4), HasSubstr(" --time=21m "));
+}
+
+}  // namespace
+}  // namespace gradsync::tools
