@@ -237,6 +237,19 @@ TEST(ValidityTest, Oversubscribed) {
             "");
 }
 
+// The receiver is gloo's, which alone has an interface.
+TEST(ValidityTest, OversubscribedByAReceiver) {
+  for (const bool has_interface : {true, false}) {
+    EXPECT_EQ(AllFlags([has_interface](Record& rank) {
+                rank.provenance.cpu_count = 7;
+                rank.variant.backend = "hierarchical";
+                rank.link.Set("kind", "other");
+                if (has_interface) rank.link.Set("interface", "eth0");
+              }),
+              has_interface ? "oversubscribed" : "");
+  }
+}
+
 // Each rank may be bound to CPUs of its own, or all to the same ones. The record of one does not tell.
 TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
   const std::string path = FreshTestDir("bound") + "/a.jsonl";
