@@ -164,7 +164,15 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
                   "--world_size=4: torchrun started 2 ranks\n");
   }
   ExpectRefusal(RunProgram(kDdp, {"--repeats=4"}, torchrun),
-                "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1\n");
+                "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1, and "
+                "GRADSYNC_LAUNCH=NAME,i for launch i\n");
+  for (const char* const launch : {"monday", "monday,", "monday,x", "monday,-1", ",1", "a,b,1"}) {
+    auto environment = torchrun;
+    environment.emplace_back("GRADSYNC_LAUNCH", launch);
+    ExpectRefusal(
+        RunProgram(kAllReduce, {}, environment),
+        Join("GRADSYNC_LAUNCH is '", launch, "', expected a name for several launches and this one's "));
+  }
   ExpectRefusal(RunProgram(kSuite, {}, torchrun),
                 "suite: was started by torchrun; it starts its ranks itself\n");
 }
@@ -172,6 +180,8 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
 TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
   ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_RENDEZVOUS", "tcp://10.0.0.1:5"}}),
                 "GRADSYNC_RENDEZVOUS=tcp://10.0.0.1:5: is of no use without a launcher");
+  ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_LAUNCH", "monday,0"}}),
+                "GRADSYNC_LAUNCH=monday,0: is of no use without a launcher");
   const std::string out = FreshDirectory();
   const ProgramResult result =
       RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});

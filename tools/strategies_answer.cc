@@ -89,7 +89,7 @@ class Answer {
             "that have the variant none");
     floor_ = floors.front();
     recorded_on_host_ = std::ranges::count_if(floors, [&](const Record* const one) {
-      return one->run_id == floor_->run_id && one->provenance.host == floor_->provenance.host;
+      return one->run_id == floor_->run_id && MachineOf(*one) == MachineOf(*floor_);
     });
     const std::vector<std::string>& wanted = question.variants;
     Records of_world;

@@ -16,6 +16,7 @@
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
 #include "bench/testing/run_program.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {
 namespace {
@@ -82,17 +83,26 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
   EXPECT_THAT(sizes, UnorderedElementsAre(24, 6144, 1032 * 1024));
 }
 
-// As launchers do that bind each rank to CPUs of its own.
-TEST(AllReduceTest, ARankRecordsTheCpusThatItMayUse) {
+// What differs between two ranks that a launcher starts: the CPUs to which it binds them, their --interface,
+// and the hosts where they take themselves to be.
+struct Differs {
+  std::vector<std::vector<int>> cpus;
+  std::vector<std::string> interfaces, hosts = {"", ""};
+};
+
+std::vector<Record> Launched(const Differs& differs, const std::string& placement) {
   const std::string out = FreshDirectory(), meeting = FreshDirectory();
   const std::vector<int> cpus = AllowedCpus();
   std::vector<RunningProgram> ranks;
-  for (const int rank : {0, 1}) {
-    RunOnCpus(std::vector{rank == 0 ? cpus.front() : cpus.back()});
+  for (const size_t rank : {0u, 1u}) {
+    RunOnCpus(differs.cpus[rank]);
     ranks.emplace_back(
-        kAllReduce, std::vector<std::string>{"--sizes=24", "--iterations=2", "--out=" + out},
+        kAllReduce,
+        std::vector<std::string>{"--sizes=24", "--iterations=2", "--placement=" + placement, "--out=" + out,
+                                 "--interface=" + differs.interfaces[rank]},
         std::vector<std::pair<std::string, std::string>>{{"RANK", std::to_string(rank)},
                                                          {"WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_HOST", differs.hosts[rank]},
                                                          {"GRADSYNC_RENDEZVOUS", "file://" + meeting}});
   }
   RunOnCpus(cpus);
@@ -100,13 +110,34 @@ TEST(AllReduceTest, ARankRecordsTheCpusThatItMayUse) {
     const ProgramResult result = rank.Wait();
     EXPECT_EQ(result.status, 0) << result.err;
   }
-  const std::vector<Record> records = RecordsIn(out);
+  std::vector<Record> records = RecordsIn(out);
   EXPECT_EQ(records.size(), 2u);
-  for (const Record& record : records) {
-    EXPECT_EQ(record.provenance.cpu_count, 1);
-    EXPECT_EQ(record.facts.StringOr("allowed_cpus", ""),
-              std::to_string(record.rank == 0 ? cpus.front() : cpus.back()));
+  return records;
+}
+
+TEST(AllReduceTest, ARankRecordsTheCpusThatItMayUse) {
+  const std::vector<int> cpus = AllowedCpus();
+  for (const std::string placement : {"none", "pin"}) {
+    if (placement == "pin" && cpus.size() < 2) continue;
+    const Differs differs = {.cpus = {{cpus.front()}, {cpus.back()}}, .interfaces = {"lo", "127.0.0.1"}};
+    for (const Record& record : Launched(differs, placement)) {
+      const std::string own = std::to_string(record.rank == 0 ? cpus.front() : cpus.back());
+      EXPECT_EQ(record.provenance.cpu_count, 1);
+      EXPECT_EQ(record.facts.StringOr("allowed_cpus", ""), own);
+      EXPECT_EQ(record.facts.StringOr("compute_cpus", ""), placement == "pin" ? own : "");
+    }
   }
+}
+
+// Their hosts are parts of one machine, as network namespaces and containers are.
+TEST(AllReduceTest, PinnedRanksOfAMachineShareNoCpu) {
+  const std::vector<int> cpus = AllowedCpus();
+  const std::string address = comm::OuterAddress();
+  if (address.empty() || cpus.size() < 2) GTEST_SKIP() << "no network, or one CPU";
+  const Differs differs = {.cpus = {cpus, cpus}, .interfaces = {address, address}, .hosts = {"a", "b"}};
+  for (const Record& record : Launched(differs, "pin"))
+    EXPECT_EQ(record.facts.StringOr("compute_cpus", ""),
+              std::to_string(cpus[static_cast<size_t>(record.rank)]));
 }
 
 // In every iteration each backend has one turn, and the order is not always the same.

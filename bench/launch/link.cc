@@ -47,12 +47,12 @@ LinkFields DescribeLink(const comm::ProcessGroup& group) {
     link.Set("kind", "none");
     return link;
   }
-  link.Set("kind", backend == "shm" || backend == "hierarchical" ? "memory" : "other");
-  for (const auto& [name, interface] : group.facts()) {
+  link.Set("kind", backend == "shm" ? "memory" : "other");
+  for (const auto& [name, value] : group.facts()) {
+    if (name == "hosts" && value.starts_with("1 ")) link.Set("kind", "memory");
     if (name != "interface") continue;
-    const std::string directory = "/sys/class/net/" + interface;
-    link.Set("kind", InterfaceKind(directory, DriverOf(interface)));
-    link.Set("interface", interface);
+    link.Set("kind", InterfaceKind("/sys/class/net/" + value, DriverOf(value)));
+    link.Set("interface", value);
   }
   return link;
 }

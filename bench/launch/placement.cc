@@ -2,12 +2,17 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <system_error>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "bench/records/host.h"
+#include "bench/records/units.h"
+#include "comm/processes/host.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -27,11 +32,53 @@ Placement PlanPlacement(std::span<const int> cpus, int local_rank, int local_siz
   return placement;
 }
 
-Placement PlanPlacement(const RankOptions& options, const comm::World& world) {
-  if (options.placement != "pin") return {};
-  return PlanPlacement(AllowedCpus(), world.local_rank, world.local_size,
-                       static_cast<int>(options.threads_per_rank));
+Sharers SharersOf(std::span<const AllowedOfRank> ranks, int rank) {
+  const AllowedOfRank& own = ranks[static_cast<size_t>(rank)];
+  Sharers sharers;
+  for (int other = 0; other < std::ssize(ranks); ++other) {
+    const auto& [machine, cpus] = ranks[static_cast<size_t>(other)];
+    if (machine != own.machine) continue;
+    if (cpus == own.cpus) {
+      if (other < rank) ++sharers.place;
+      ++sharers.count;
+      continue;
+    }
+    Require(std::ranges::find_first_of(cpus, own.cpus) == cpus.end(), "--placement=pin: ranks ", rank,
+            " and ", other, " may use CPUs ", absl::StrJoin(own.cpus, ","), " and ", absl::StrJoin(cpus, ","),
+            " of one machine, expected the same, or none in common");
+  }
+  return sharers;
 }
+
+void CheckPlacement(const RankOptions& options) {
+  if (options.placement == "pin")
+    PlanPlacement(AllowedCpus(), 0, static_cast<int>(options.world_size),
+                  static_cast<int>(options.threads_per_rank));
+}
+
+namespace {
+
+// All ranks tell each other what they may use, because hosts may be parts of one machine, and a launcher may
+// bind ranks.
+Placement PlacementOf(const RankOptions& options, const comm::World& world) {
+  if (options.placement != "pin") return {};
+  const std::vector<int> cpus = AllowedCpus();
+  Sharers sharers{.count = 1};
+  if (world.size > 1) {
+    std::vector<AllowedOfRank> ranks;
+    for (const std::string& text : comm::Rendezvous(world, options.timeout)
+                                       .Exchange({comm::BootIdentity() + "," + absl::StrJoin(cpus, ",")})) {
+      const std::vector<std::string> parts = absl::StrSplit(text, ',');
+      AllowedOfRank& rank = ranks.emplace_back(AllowedOfRank{.machine = parts.front()});
+      for (size_t i = 1; i < parts.size(); ++i)
+        rank.cpus.push_back(static_cast<int>(*ParseInteger(parts[i])));
+    }
+    sharers = SharersOf(ranks, world.rank);
+  }
+  return PlanPlacement(cpus, sharers.place, sharers.count, static_cast<int>(options.threads_per_rank));
+}
+
+}  // namespace
 
 void RunOnCpus(std::span<const int> cpus) {
   cpu_set_t set;
@@ -43,7 +90,7 @@ void RunOnCpus(std::span<const int> cpus) {
 }
 
 ThreadPlacement::ThreadPlacement(const RankOptions& options, const comm::World& world)
-    : all_cpus_(AllowedCpus()), placement_(PlanPlacement(options, world)) {
+    : all_cpus_(AllowedCpus()), placement_(PlacementOf(options, world)) {
   if (pinned()) RunOnCpus(placement_.compute_cpus);
 }
 

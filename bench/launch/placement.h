@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bench/launch/rank_options.h"
@@ -16,12 +17,26 @@ struct Placement {
   std::vector<int> communication_cpus;
 };
 
-// Gives every rank of a host CPUs of its own for its compute threads, and spreads the CPUs that are left over
-// the ranks for their communication threads. With fewer left than ranks, communication threads stay unpinned.
-// Throws InvalidInput if there are fewer CPUs than compute threads.
-Placement PlanPlacement(std::span<const int> cpus, int local_rank, int local_size, int threads_per_rank);
-// For the CPUs that this process may use; empty unless the ranks are to be pinned.
-Placement PlanPlacement(const RankOptions& options, const comm::World& world);
+// Gives each of the ranks that share `cpus` CPUs of its own for its compute threads, and spreads the CPUs
+// that are left over the ranks for their communication threads. With fewer left than ranks, communication
+// threads stay unpinned. Throws InvalidInput if there are fewer CPUs than compute threads.
+Placement PlanPlacement(std::span<const int> cpus, int place, int num_sharers, int threads_per_rank);
+
+// What a rank's machine is called by all that run on it, and which of its CPUs the rank may use.
+struct AllowedOfRank {
+  std::string machine;
+  std::vector<int> cpus{};
+};
+// How many ranks may use the same CPUs as this one, and how many of them come before it. Throws InvalidInput
+// if another rank may use some of them and not all.
+struct Sharers {
+  int place = 0;
+  int count = 0;
+};
+Sharers SharersOf(std::span<const AllowedOfRank> ranks, int rank);
+
+// What can be known before this process starts all ranks: throws InvalidInput if there are not CPUs enough.
+void CheckPlacement(const RankOptions& options);
 
 // Restricts the calling thread, and the threads that it starts from now on, to `cpus`. Throws
 // std::system_error.
@@ -32,7 +47,8 @@ void RunOnCpus(std::span<const int> cpus);
 // where they were started.
 class ThreadPlacement {
  public:
-  // Throws InvalidInput if there are not CPUs enough.
+  // All ranks, if they are to be pinned. Throws InvalidInput if there are not CPUs enough, CollectiveError
+  // like Rendezvous.
   ThreadPlacement(const RankOptions& options, const comm::World& world);
 
   bool pinned() const { return !placement_.compute_cpus.empty(); }

@@ -13,25 +13,25 @@
 #include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
+#include "comm/processes/host.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
-namespace {
-
-constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<launch set>,<launch>"
-
-}  // namespace
 
 Launch ThisLaunch() {
   const char* const text = std::getenv(kLaunchVariable);
-  const std::pair<std::string, std::string> parts = absl::StrSplit(text == nullptr ? "" : text, ',');
-  const std::optional<int64_t> index = ParseInteger(parts.second);
-  return index ? Launch{.set = parts.first, .index = *index} : Launch{};
+  if (text == nullptr || *text == '\0') return {};
+  constexpr int64_t kMaxLaunches = 1'000'000;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  const int64_t index = ParseInteger(parts.back()).value_or(-1);
+  Require(parts.size() == 2 && !parts[0].empty() && index >= 0 && index < kMaxLaunches, kLaunchVariable,
+          " is '", text, "', expected a name for several launches and this one's number, such as monday,0");
+  return {.set = parts[0], .index = index};
 }
 
 void SetLaunch(const std::string& set, int64_t index) {
-  setenv(kLaunchVariable, gradsync::Join(set, ",", index).c_str(), 1);
+  setenv(kLaunchVariable, Launch{.set = set, .index = index}.text().c_str(), 1);
 }
 
 Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv)
@@ -70,7 +70,8 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
 
 void Rank::SetRecords(Record record, bool with_file) {
   launch_ = ThisLaunch();
-  const bool is_of_set = launch_.index == 0 && !launch_.set.empty();
+  // Under a launcher a set has a name of the user's, and its first launch may be tried again.
+  const bool is_of_set = launch_.index == 0 && !launch_.set.empty() && world_.launcher == "self";
   launch_.run_id = BroadcastText(own(), device_, !is_first() ? "" : is_of_set ? launch_.set : NewRunId());
   if (launch_.set.empty()) launch_.set = launch_.run_id;
   out_ = options_.OutputDirectory(gradsync::Join(record.experiment, "-", launch_.set));
@@ -93,6 +94,7 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
   facts.Set("launches", options_.repeats);
   record.link = DescribeLink(group);
   facts.Set("launcher", world_.launcher);
+  facts.Set("boot", comm::BootIdentity());
   for (const auto& [name, value] : group.facts()) {
     if (name != "interface") facts.Set(FactName::Of(name), value);  // the link has that
   }

@@ -17,17 +17,24 @@
 #include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
+#include "model/error.h"
 
 namespace gradsync::bench {
 
-// One of the launches that --repeats starts, one after the other, each of fresh processes.
+// One of the launches that --repeats, or a user of a launcher, starts one after the other, each of fresh
+// processes.
 struct Launch {
   std::string run_id = {};  // its name, the same on all ranks
-  std::string set = {};     // the first launch's run_id
+  std::string set = {};     // the first launch's run_id, or the user's name for them
   int64_t index = 0;
+
+  // As kLaunchVariable has it.
+  std::string text() const { return set.empty() ? "" : gradsync::Join(set, ",", index); }
 };
 
-// What SetLaunch put in the environment of the process that started this one; without a name.
+inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
+
+// What SetLaunch, or the user, put in this process's environment; without a run_id. Throws InvalidInput.
 Launch ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 

@@ -63,7 +63,8 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
   Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
           ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
   Require(options.repeats == 1 || world.launcher == "self", "--repeats=", options.repeats, ": ",
-          world.launcher, " starts the ranks, and repeats them itself; expected 1");
+          world.launcher, " starts the ranks, and repeats them itself; expected 1, and ", kLaunchVariable,
+          "=NAME,i for launch i");
 }
 
 void CheckOutputDirectory(const RankOptions& options) {
@@ -178,21 +179,31 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   if (world) {
     CheckWorld(flags, options, *world);
     // Before anything else. What only concerns one host, or has been compared already, may differ.
-    world = comm::JoinJob(*world, flags.Values({"interface", "world_size"}), options.timeout);
+    comm::Terms terms = flags.Values({"interface", "world_size"});
+    // Moves each rank's seed.
+    terms.emplace_back(kLaunchVariable, ThisLaunch().text());
+    world = comm::JoinJob(*world, terms, options.timeout);
     PrintWorld(*world);
   }
-  const char* const rendezvous = std::getenv("GRADSYNC_RENDEZVOUS");
-  Require(world || rendezvous == nullptr || *rendezvous == '\0',
-          "GRADSYNC_RENDEZVOUS=", rendezvous == nullptr ? "" : rendezvous,
-          ": is of no use without a launcher, which sets RANK and WORLD_SIZE; unset it");
+  for (const char* const name : {"GRADSYNC_RENDEZVOUS", kLaunchVariable}) {
+    const char* const value = std::getenv(name);
+    Require(world || value == nullptr || *value == '\0', name, "=", value == nullptr ? "" : value,
+            ": is of no use without a launcher, which sets RANK and WORLD_SIZE; unset it");
+  }
   comm::World known = world.value_or(comm::World{});
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
-  if (program.complete) program.complete(known);
-  // Ranks that this program started have been checked by the process that started them.
-  if (known.launcher != "self") {
-    PlanPlacement(options, known);
-    program.check(known);
-    CheckOutputDirectory(options);
+  try {
+    if (program.complete) program.complete(known);
+    if (!world) CheckPlacement(options);
+    // Ranks that this program started have been checked by the process that started them.
+    if (known.launcher != "self") {
+      program.check(known);
+      CheckOutputDirectory(options);
+    }
+  } catch (const InvalidInput& error) {
+    // It may be so on this host alone. The other ranks report the same, and do not wait.
+    if (known.job != nullptr) known.job->store().Fail(error.what(), comm::FailureKind::kBadArgument);
+    throw;
   }
   if (world) return RunRank(program, *world, answer, argc, argv);
   return LaunchRanks(program, answer, std::span<char* const>(argv, static_cast<size_t>(argc)));

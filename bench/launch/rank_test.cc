@@ -2,15 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/records/host.h"
 #include "bench/records/schema.h"
 #include "bench/testing/unreachable_device.h"
+#include "comm/processes/host.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/cuda_device.h"
@@ -61,9 +65,11 @@ TEST(RankTest, ADeviceThatIsNotThereIsNamedWithItsFlag) {
 
 TEST(RankTest, JoinsRecordsReducesAndFails) {
   const comm::TemporaryDirectory meeting, out;
+  constexpr char kOverGloo[] = "hierarchical:inner=gloo";
   comm::RunRanks(2, [&](int number) {
     RankOptions options;
     options.out = out.path();
+    options.interface_or_address = "lo";
     const char* const program[] = {"program"};
     const comm::World world = {.rank = number,
                                .size = 2,
@@ -72,7 +78,7 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
                                .rendezvous = "file://" + meeting.path()};
     Rank rank(options, world, 1, program);
     EXPECT_EQ(rank.is_first(), number == 0);
-    EXPECT_EQ(rank.Join({"shm", "gloo", "shm"}).backend(), "shm");
+    EXPECT_EQ(rank.Join({"shm", "gloo", "shm", "hierarchical", kOverGloo}).backend(), "shm");
     EXPECT_EQ(rank.Of("gloo").backend(), "gloo");
     EXPECT_EQ(&rank.Of("none"), &rank.own());
 
@@ -80,13 +86,14 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
     record.experiment = "ddp";
     record.facts.Set("num_tensors", 3);
     rank.SetRecords(std::move(record));
-    for (const char* const backend : {"shm", "gloo", "none"}) {
+    for (const std::string backend : {"shm", "gloo", "none", "hierarchical", kOverGloo}) {
       const Record& begun = rank.RecordOf(backend);
       EXPECT_EQ(begun.run_id, rank.launch().run_id);
       EXPECT_EQ(begun.rank, number);
       EXPECT_EQ(begun.facts.IntOr("num_tensors", 0), 3);
+      EXPECT_EQ(begun.facts.StringOr("boot", ""), comm::BootIdentity());
       EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
-      EXPECT_EQ(begun.link.StringOr("kind", ""), std::string(backend) == "gloo" ? "loopback" : "memory");
+      EXPECT_EQ(begun.link.StringOr("kind", ""), backend.ends_with("gloo") ? "loopback" : "memory");
       EXPECT_EQ(begun.provenance.command_line, "program");
     }
     EXPECT_EQ(rank.writer().path(),
@@ -108,6 +115,32 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
       fault = error.what();
     }
     EXPECT_EQ(fault, number == 0 ? "the first" : "");
+  });
+}
+
+// Of the threads that Join starts, none computes.
+TEST(RankTest, CommunicationThreadsRunWhereTheyArePlaced) {
+  const std::vector<int> cpus = AllowedCpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "one CPU";
+  const comm::TemporaryDirectory meeting;
+  comm::RunRanks(2, [&](int number) {
+    RankOptions options;
+    options.placement = "pin";
+    const char* const program[] = {"program"};
+    Rank rank(options, {.rank = number, .size = 2, .rendezvous = "file://" + meeting.path()}, 1, program);
+    rank.Join({"gloo"}).Barrier();
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(cpus[static_cast<size_t>(number)], &own);
+    int threads_there = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      cpu_set_t of_thread;
+      const pid_t thread = std::stoi(task.path().filename());
+      if (sched_getaffinity(thread, sizeof(of_thread), &of_thread) == 0 && CPU_EQUAL(&own, &of_thread))
+        ++threads_there;
+    }
+    EXPECT_EQ(threads_there, 1);
+    rank.own().Barrier();
   });
 }
 

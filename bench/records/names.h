@@ -151,9 +151,11 @@ inline constexpr SchemaName kSchema[] = {
 
     {kFacts, "launcher", kText, kBenchmarks, "who started the ranks"},
     {kFacts, "hosts", kText, kSome, "of hierarchical: how many, and of how many ranks"},
-    {kFacts, "launch_set", kText, kBenchmarks, "run_id of the first launch of --repeats"},
-    {kFacts, "launch", kInt, kBenchmarks, "of --repeats, from 0"},
+    {kFacts, "launch_set", kText, kBenchmarks,
+     "of --repeats: run_id of the first; or GRADSYNC_LAUNCH's name"},
+    {kFacts, "launch", kInt, kBenchmarks, "of its set, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
+    {kFacts, "boot", kText, kSome, "of the rank's machine: its ranks share CPUs and a clock"},
     {kFacts, "allowed_cpus", kText, kSome, "that this rank may use; of the launcher, before it is pinned"},
     {kFacts, "compute_cpus", kText, kSome, "pinned: which"},
     {kFacts, "communication_cpus", kText, kSome, "pinned: which, or any"},

@@ -59,6 +59,8 @@ std::string Fields::StringOr(std::string_view name, std::string_view fallback) c
   return Get(Find(name), std::string(fallback));
 }
 
+std::string MachineOf(const Record& record) { return record.facts.StringOr("boot", record.provenance.host); }
+
 RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id,
                            int64_t rank)
     : path_(Join(dir, "/", experiment, ".", run_id, ".rank", rank, ".jsonl")) {

@@ -181,6 +181,10 @@ struct Record {
   LinkFields link;
 };
 
+// Equal for ranks that share CPUs and a clock. Older records tell machines apart by the hosts' names alone,
+// which containers may have of their own and clones of a machine in common.
+std::string MachineOf(const Record& record);
+
 // A record's own line, without the newline at its end. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
 // A line with more of record `of`: the samples, moments, buckets, checks and facts of `more`.

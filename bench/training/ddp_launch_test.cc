@@ -142,37 +142,82 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
   EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);
 }
 
+// What differs between ranks under a launcher: GRADSYNC_LAUNCH, and the directory where each is started.
+struct Differs {
+  std::vector<std::string> launches = {"", ""};
+  std::vector<std::string> directories = {".", "."};
+};
+
 // Both ranks' ends, under torchrun, to which each leaves what it died of in `errors`/<rank>.
-std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments, const std::string& errors) {
-  const std::string meeting = "file://" + FreshDirectory();
+std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments, const std::string& errors,
+                                         const Differs& differs = {}) {
+  const std::string meeting = "file://" + FreshDirectory(), program = std::filesystem::absolute(kDdp);
+  const std::filesystem::path here = std::filesystem::current_path();
   std::vector<std::unique_ptr<RunningProgram>> ranks;
-  for (const char* const rank : {"0", "1"}) {
+  for (const size_t i : {0u, 1u}) {
+    const std::string rank = std::to_string(i);
+    std::filesystem::current_path(differs.directories[i]);
     ranks.push_back(std::make_unique<RunningProgram>(
-        kDdp, arguments,
+        program, arguments,
         std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
                                                          {"WORLD_SIZE", "2"},
                                                          {"LOCAL_RANK", rank},
                                                          {"LOCAL_WORLD_SIZE", "2"},
                                                          {"TORCHELASTIC_ERROR_FILE", errors + "/" + rank},
+                                                         {"GRADSYNC_LAUNCH", differs.launches[i]},
                                                          {"GRADSYNC_RENDEZVOUS", meeting}}));
+    std::filesystem::current_path(here);
   }
   return {ranks[0]->Wait(), ranks[1]->Wait()};
 }
 
-// Rank 0 alone reads the file.
+// Rank 0 alone reads the weights; only one of the ranks cannot write where records go. The other does not
+// wait.
 TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
-  const std::string errors = FreshDirectory();
-  int rank = 0;
+  const auto refused = [](const Arguments& arguments, const std::string& start, const Differs& differs) {
+    const std::string errors = FreshDirectory();
+    int rank = 0;
+    for (const ProgramResult& result : UnderTorchrun(arguments, errors, differs)) {
+      const auto left = nlohmann::json::parse(std::ifstream(errors + "/" + std::to_string(rank++)));
+      EXPECT_EQ(left["message"]["message"].get<std::string>() + "\n", result.err);
+      EXPECT_TRUE(left["message"]["extraInfo"]["timestamp"].is_string());
+      EXPECT_FALSE(left["message"]["extraInfo"].contains("py_callstack"))
+          << "in its place torchrun shows the message";
+      EXPECT_EQ(result.status, 2);
+      EXPECT_THAT(result.err, ::testing::StartsWith(start));
+      EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
+    }
+  };
+  const std::string good = FreshDirectory(), bad = "/proc", out = "/proc/self/cwd/out";
+  refused(Micro(good, {"--strategies=core", "--weights=/nonexistent"}), "/nonexistent: ", {});
+  for (const auto& directories : {std::vector{good, bad}, std::vector{bad, good}})
+    refused(Micro(out, {"--strategies=core"}),
+            "--out=" + out + ": cannot be made: ", {.directories = directories});
+}
+
+// Three starts, the first of them twice, because it may fail: one set.
+TEST(DdpLaunchTest, LaunchesOfALauncherAreASetIfTheyAreGivenItsName) {
+  const std::string out = FreshDirectory();
+  const Arguments arguments = Micro(out, {"--strategies=core", "--seed=5"});
+  for (const char* const launch : {"monday,0", "monday,0", "monday,2"}) {
+    for (const ProgramResult& result :
+         UnderTorchrun(arguments, FreshDirectory(), {.launches = {launch, launch}}))
+      EXPECT_EQ(result.status, 0) << result.err;
+  }
+  std::map<int64_t, std::set<std::string>> run_ids;
+  for (const Record& record : RecordsIn(out)) {
+    const int64_t launch = record.facts.IntOr("launch", -1);
+    EXPECT_EQ(record.facts.StringOr("launch_set", ""), "monday");
+    EXPECT_EQ(record.config.IntOr("seed", -1), 5 + launch);
+    run_ids[launch].insert(record.run_id);
+  }
+  EXPECT_EQ(run_ids[0].size(), 2u);
+  EXPECT_EQ(run_ids[2].size(), 1u);
+  // Ranks of different launches would train on other seeds.
   for (const ProgramResult& result :
-       UnderTorchrun(Micro(FreshDirectory(), {"--strategies=core", "--weights=/nonexistent"}), errors)) {
-    const auto left = nlohmann::json::parse(std::ifstream(errors + "/" + std::to_string(rank++)));
-    EXPECT_EQ(left["message"]["message"].get<std::string>() + "\n", result.err);
-    EXPECT_TRUE(left["message"]["extraInfo"]["timestamp"].is_string());
-    EXPECT_FALSE(left["message"]["extraInfo"].contains("py_callstack"))
-        << "in its place torchrun shows the message";
-    EXPECT_EQ(result.status, 2);
-    EXPECT_THAT(result.err, ::testing::StartsWith("/nonexistent: "));
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
+       UnderTorchrun(arguments, FreshDirectory(), {.launches = {"monday,0", "monday,1"}})) {
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("GRADSYNC_LAUNCH: rank 0 has monday,0, rank 1 has monday,1\n"));
   }
 }
 

@@ -94,7 +94,9 @@ Request PartOf(const Request& whole, Collective collective, const Tensor& input,
 class HierarchicalProcessGroup : public QueueGroup {
  public:
   HierarchicalProcessGroup(const GroupOptions& options, const MakePart& make_part)
-      : QueueGroup(options.world.rank, options.world.size), host_(options.world.host) {
+      : QueueGroup(options.world.rank, options.world.size),
+        name_(options.world.NameOf(options.world.rank)),
+        host_(options.world.host) {
     World world = options.world;
     if (world.size > 1 && world.job == nullptr) {
       world.job = std::make_shared<Job>(world, Terms{}, options.timeout);
@@ -131,7 +133,7 @@ class HierarchicalProcessGroup : public QueueGroup {
     std::vector<std::pair<std::string, std::string>> facts = {
         {"hosts", Join(all_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
                        host_.empty() ? "" : ", by GRADSYNC_HOST")}};
-    if (outer_ != nullptr) std::ranges::move(outer_->facts(), std::back_inserter(facts));
+    std::ranges::move((outer_ != nullptr ? outer_ : inner_)->facts(), std::back_inserter(facts));
     return facts;
   }
   Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
@@ -148,7 +150,7 @@ class HierarchicalProcessGroup : public QueueGroup {
       if (!queue_.has_value()) throw;
       // The other hosts' ranks fail too, and rank 0 stays until they have read why.
       throw CollectiveError(
-          Join("rank ", rank(), ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
+          Join("rank ", name_, ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
     }
   }
   void Abort() override { queue_.has_value() ? QueueGroup::Abort() : only_or_inner().Abort(); }
@@ -175,7 +177,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   ProcessGroup& only_or_inner() const { return inner_ != nullptr ? *inner_ : *outer_; }
 
   void Prepare(const std::shared_ptr<FirstCause>& first_cause) {
-    queue_.emplace(RequestQueueOptions{.rank = rank(),
+    queue_.emplace(RequestQueueOptions{.rank = name_,
                                        .backend = kBackend,
                                        .divide = [this](const Request& request) { return Divide(request); },
                                        .run = {},
@@ -365,6 +367,7 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
   }
 
+  const int name_;                       // this rank's, in messages
   const std::string host_;               // by GRADSYNC_HOST
   std::vector<std::vector<int>> ranks_;  // by host
   Place own_{};

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "comm/factory.h"
+#include "comm/queue/recording_process_group.h"
+#include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
@@ -191,6 +193,57 @@ TEST(HierarchicalTest, OneRankOnEachHostIsNoGroup) {
   auto groups = Connect("shm", [](int rank) { return rank; });
   EXPECT_EQ(ErrorOf<InvalidInput>([&] { HostGroup group(*groups[0]); }),
             "backend hierarchical: there is one rank on each host, expected several");
+}
+
+// Ranks 0, 2, 3 and 5 of six.
+TEST(HierarchicalTest, MessagesNameRanksOfAPartAsTheWholeDoes) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  const TemporaryDirectory directory;
+  const auto errors = ErrorsOfRanks(6, [&](int rank) {
+    const World world = JoinJob({.rank = rank,
+                                 .size = 6,
+                                 .local_size = 0,
+                                 .rendezvous = "file://" + directory.path(),
+                                 .host = Join("host", rank / 3)},
+                                {}, std::chrono::seconds(60));
+    if (rank % 3 == 1) return;
+    GroupOptions options;
+    options.backend = "hierarchical";
+    options.world = PartOf(world, {0, 2, 3, 5});
+    const auto part = MakeProcessGroup(options, Cpu());
+    part->Abort();
+    part->Barrier();
+  });
+  for (const size_t rank : {0u, 2u, 3u, 5u})
+    EXPECT_EQ(errors[rank].substr(0, 18), Join("rank ", rank, ": barrier #0")) << errors[rank];
+}
+
+// Two hosts divide a chunk between them, so it is twice as long as one host's.
+TEST(HierarchicalTest, ChunksGrowWithTheNumberOfHosts) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  const TemporaryDirectory directory;
+  RunRanks(kSize, [&](int rank) {
+    GroupOptions options;
+    options.backend_options = {{"inner", "shm"}, {"outer", "gloo"}};
+    options.world = {.rank = rank,
+                     .size = kSize,
+                     .rendezvous = "file://" + directory.path(),
+                     .host = Join("host", rank / 2)};
+    RecordingProcessGroup* outer = nullptr;
+    const auto group = MakeHierarchicalGroup(options, [&](const GroupOptions& part, const auto&) {
+      auto made = std::make_unique<RecordingProcessGroup>(MakeProcessGroup(part, Cpu()));
+      outer = made.get();  // the last one
+      return made;
+    });
+    const auto num_chunks = [&](int64_t bytes) {
+      group->AllReduce(Tensor::Zeros(Cpu(), {bytes / 4}, DType::kF32), ReduceOp::kSum).Wait();
+      const size_t on_link = outer->entries().size();
+      outer->Clear();
+      return on_link;
+    };
+    EXPECT_EQ(num_chunks(int64_t{4} << 20), 1u);
+    EXPECT_EQ(num_chunks((int64_t{4} << 20) + 1024), 2u);
+  });
 }
 
 TEST(RanksByHostTest, InTheOrderOfTheLowestRanks) {

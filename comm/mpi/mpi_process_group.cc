@@ -101,10 +101,9 @@ class MpiProcess {
   MPI_Op op(ReduceOp op) const { return ops_[static_cast<size_t>(op)]; }
 
   // Keeps for ever what MPI may still write to.
-  void Abandon(std::vector<FlightPtr> flights) {
+  static void Abandon(std::vector<FlightPtr> flights) {
     is_abandoned = true;
-    const std::lock_guard lock(mutex_);
-    abandoned_.push_back(std::move(flights));
+    new auto(std::move(flights));
   }
   // Something was started that never ends.
   static inline std::atomic<bool> is_abandoned = false;
@@ -129,8 +128,6 @@ class MpiProcess {
   }
 
   std::array<MPI_Op, 4> ops_{};  // by ReduceOp
-  std::mutex mutex_;
-  std::vector<std::vector<FlightPtr>> abandoned_;
 };
 
 // A communicator of the world's ranks, which by their names are MPI's. Only they call this.
@@ -412,7 +409,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void FailAll(const std::string& cause, const std::string& cause_of_others) {
     failure_ = cause_of_others;
     std::vector<FlightPtr> unfinished = active_;
-    if (!active_.empty()) MpiProcess::Get().Abandon(std::exchange(active_, {}));
+    if (!active_.empty()) MpiProcess::Abandon(std::exchange(active_, {}));
     requests_.clear();
     for (const FlightPtr& flight : std::exchange(waiting_, {})) {
       flight->request = Request();

@@ -66,6 +66,10 @@ expect "no extras" not_called formatter
 expect "Bazel afterwards" exited 7
 BAZELW_EXTRAS=dev run_bazelw /
 expect "the extras asked for" called "libone-dev g++ formatter"
+BAZELW_EXTRAS=dev,mpi run_bazelw /
+expect "no other extras" exited 1
+expect "which there are" said "BAZELW_EXTRAS has 'dev,mpi', expected words out of: dev"
+expect "nothing done" test ! -s "$calls"
 
 # shellcheck disable=SC2016
 stand_in apt-get 'if [[ $1 == install ]]; then echo "E: Unable to locate package g++"; exit 100; fi'

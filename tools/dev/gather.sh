@@ -54,6 +54,7 @@ bin=$("$bazelw" info bazel-bin 2>/dev/null)
 
 rm -rf "$out"
 mkdir -p "$out/lib" "$out/runfiles"
+touch "$out/COMMIT"  # empty until all is there: this folder may be made anew
 
 # Every program with the tree of files beside it, as Bazel laid it out.
 for target in "${targets[@]}"; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tools/dev/hosts.sh [--ranks=K] [--rate=RATE[,RATE...]] [--mpirun] N PROGRAM [ARG...]: runs a benchmark on N hosts,
-# which are network namespaces joined by a switch, with K ranks (1) on each: as torchrun would start them, or by mpirun.
-# RATE, in tc's words (200mbit,4gbit), limits each host's link in each direction. Each has a run of its own, whose
-# records have it as "link_rate". After each run it says how many bytes each host sent. As root. Memory, CPUs and clock
-# are shared.
+# tools/dev/hosts.sh [--ranks=K] [--rate=RATE[,RATE...]] [--repeats=L] [--mpirun] N PROGRAM [ARG...]: runs a benchmark on
+# N hosts, which are network namespaces joined by a switch, with K ranks (1) on each: as torchrun would start them, or by
+# mpirun. RATE, in tc's words (200mbit,4gbit), limits each host's link in each direction. Each has a run of its own, whose
+# records have it as "link_rate". All that L times (1), rates in turn: launches of one set, as of the benchmarks' own
+# --repeats. After each run it says how many bytes each host sent. As root. Memory, CPUs and clock are shared.
 #
 #   ./bazelw build //bench:ddp && tools/dev/hosts.sh --ranks=2 4 bazel-bin/bench/ddp --backend=hierarchical --out=DIR
 set -euo pipefail
@@ -13,17 +13,19 @@ fail() {
   exit "$1"
 }
 
-ranks=1 rates='' mpirun=''
+ranks=1 rates='' repeats=1 mpirun=''
 while [[ ${1-} == --* ]]; do
   case $1 in
     --ranks=*) ranks=${1#*=} ;;
     --rate=*) rates=${1#*=} ;;
+    --repeats=*) repeats=${1#*=} ;;
     --mpirun) mpirun=yes ;;
     *) fail 2 "has no option $1" ;;
   esac
   shift
 done
-if (($# < 2)) || [[ ! $ranks =~ ^[1-9][0-9]*$ || ! $1 =~ ^[1-9][0-9]?$ || ! $rates, =~ ^(,|([1-9][0-9]*[kmg]bit,)+)$ ]]; then
+[[ $rates, =~ ^(,|([1-9][0-9]*[kmg]bit,)+)$ ]] || fail 2 "--rate=$rates: expected whole numbers such as 200mbit,4gbit"
+if (($# < 2)) || [[ ! $ranks =~ ^[1-9][0-9]*$ || ! $repeats =~ ^[1-9][0-9]*$ || ! $1 =~ ^[1-9][0-9]?$ ]]; then
   fail 2 "needs a number of hosts and a program: tools/dev/hosts.sh --ranks=2 --rate=4gbit 4 bazel-bin/bench/ddp --out=DIR"
 fi
 for tool in ip tc ${mpirun:+mpirun}; do
@@ -85,7 +87,7 @@ start() {  # start PROGRAM [ARG...]: on all hosts
       env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
       mpirun --mca plm_rsh_agent "$scratch/agent" --mca oob_tcp_if_include link0 --mca btl_tcp_if_include link0 \
       --oversubscribe --bind-to none --host "$list" -n $((num_hosts * ranks)) \
-      -x MASTER_ADDR -x MASTER_PORT ${rate:+-x GRADSYNC_LINK_RATE} "$@" &
+      -x MASTER_ADDR -x MASTER_PORT ${GRADSYNC_LAUNCH:+-x GRADSYNC_LAUNCH} ${rate:+-x GRADSYNC_LINK_RATE} "$@" &
     pids+=($!)
     return
   fi
@@ -97,24 +99,29 @@ start() {  # start PROGRAM [ARG...]: on all hosts
 }
 
 status=0
+unset GRADSYNC_LINK_RATE  # a shell's own is not of these links
+set=$(date --utc +%Y%m%dT%H%M%S)-$$
 IFS=, read -r -a rates <<<"${rates:-,}"
-for rate in "${rates[@]}"; do
-  before=()
-  if [[ $rate ]]; then
-    echo "hosts.sh: $rate" >&2
-    zeros=${rate/kbit/000} zeros=${zeros/mbit/000000}
-    export GRADSYNC_LINK_RATE=${zeros/gbit/000000000}
-  fi
-  for ((host = 0; host < num_hosts; ++host)); do
-    if [[ $rate ]]; then limit "$prefix-$host" link0; fi
-    # With two hosts, one receives what the other sends, which is limited already.
-    if [[ $rate ]] && ((num_hosts > 2)); then limit "$prefix-switch" "port$host"; fi
-    before+=("$(sent_by "$host")")
-  done
-  start "$@"
-  for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
-  for ((host = 0; host < num_hosts; ++host)); do
-    echo "hosts.sh: host $host sent $(($(sent_by "$host") - before[host])) bytes" >&2
+for ((launch = 0; launch < repeats; ++launch)); do
+  if ((repeats > 1)); then export GRADSYNC_LAUNCH=$set,$launch; fi
+  for rate in "${rates[@]}"; do
+    before=()
+    if [[ $rate ]]; then
+      echo "hosts.sh: $rate" >&2
+      zeros=${rate/kbit/000} zeros=${zeros/mbit/000000}
+      export GRADSYNC_LINK_RATE=${zeros/gbit/000000000}
+    fi
+    for ((host = 0; host < num_hosts; ++host)); do
+      if [[ $rate ]]; then limit "$prefix-$host" link0; fi
+      # With two hosts, one receives what the other sends, which is limited already.
+      if [[ $rate ]] && ((num_hosts > 2)); then limit "$prefix-switch" "port$host"; fi
+      before+=("$(sent_by "$host")")
+    done
+    start "$@"
+    for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+    for ((host = 0; host < num_hosts; ++host)); do
+      echo "hosts.sh: host $host sent $(($(sent_by "$host") - before[host])) bytes" >&2
+    done
   done
 done
 exit "$status"

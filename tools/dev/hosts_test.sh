@@ -17,7 +17,8 @@ IP
 printf '#!/bin/sh\necho "$*" >>tc\n' >bin/tc
 cat >program <<'PROGRAM'
 #!/bin/bash
-echo "host $HOST: rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, ${GRADSYNC_LINK_RATE-no limit}, $*" >>ranks
+echo "host $HOST: rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, ${GRADSYNC_LINK_RATE-no limit}, ${GRADSYNC_LAUNCH+${GRADSYNC_LAUNCH#*,} }$*" >>ranks
+[[ $RANK ]] && echo "${GRADSYNC_LAUNCH%,*}" >>sets
 [[ $RANK != "${FAILS-}" ]] || exit 3
 PROGRAM
 chmod +x bin/* program
@@ -28,10 +29,11 @@ fail() {
   cat output ranks
   exit 1
 }
+export GRADSYNC_LINK_RATE=7  # not of these links
 run() {  # run STATUS ARGUMENT...
   local status=0
-  rm -f ranks tc
-  touch ranks tc
+  rm -f ranks tc sets
+  touch ranks tc sets
   "$hosts" "${@:2}" >output 2>&1 || status=$?
   ((status == $1)) || fail "hosts.sh ${*:2}: status $status, expected $1"
 }
@@ -48,6 +50,15 @@ host 1: rank 2 of 4, 0 of 2, no limit, --flag
 host 1: rank 3 of 4, 1 of 2, no limit, --flag
 RANKS
 grep -qx 'hosts.sh: host 1 sent 0 bytes' output || fail "what was sent"
+run 0 --repeats=2 --rate=1mbit,2mbit 2 ./program
+diff <(sed -n 's/.*rank 0 of 2, 0 of 1, //p' ranks) <(printf '%s\n' '1000000, 0 ' '2000000, 0 ' '1000000, 1 ' '2000000, 1 ') ||
+  fail "launches"
+(($(sort -u sets | wc -l) == 1)) || fail "one set"
+run 2 --rate=1.5gbit 2 ./program
+grep -qx 'hosts.sh: --rate=1.5gbit: expected whole numbers such as 200mbit,4gbit' output || fail "what is wrong with the rate"
+# With more than two hosts, what each receives is limited too.
+run 0 --rate=1gbit 3 ./program
+(($(grep -c ' dev link0 root .* rate 1gbit ' tc) == 3 && $(grep -c ' dev port. root .* rate 1gbit ' tc) == 3)) || fail "limits of three"
 # Whichever rank fails, and at whichever rate.
 for rank in 0 1 2; do FAILS=$rank run 3 3 ./program; done
 FAILS=0 run 3 --rate=200mbit,4gbit 2 ./program

@@ -101,8 +101,7 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
   Calibration calibration{.link = CostsOf(probed, swept, channels)};
   std::set<int64_t> on_host;
   for (const Record* const record : records) {
-    if (record->run_id == any.run_id && record->provenance.host == any.provenance.host)
-      on_host.insert(record->rank);
+    if (record->run_id == any.run_id && MachineOf(*record) == MachineOf(any)) on_host.insert(record->rank);
   }
   calibration.processors = MeasuredProcessors(static_cast<double>(any.provenance.cpu_count),
                                               static_cast<double>(on_host.size()), threads);

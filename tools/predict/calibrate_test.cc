@@ -295,7 +295,7 @@ TEST(CalibrateTest, RanksOfSeveralHostsBeginTogether) {
   std::vector<Record> records = NaiveProbe();
   for (Record& record : records) {
     if (record.rank == 0) continue;
-    record.provenance.host = "another";
+    record.facts.Set("boot", "another");
     for (int64_t& ns : record.samples["begin_ns"]) ns += 5'000 * kMs;
   }
   const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");

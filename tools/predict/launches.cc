@@ -44,7 +44,7 @@ std::vector<double> SecondsOf(const Record& record, SampleName name) {
 
 double BeginOf(const Record& rank, const Launch& launch, size_t step) {
   const bool one_host = std::ranges::all_of(
-      launch, [&](const Record* const other) { return other->provenance.host == rank.provenance.host; });
+      launch, [&](const Record* const other) { return MachineOf(*other) == MachineOf(rank); });
   return one_host ? Seconds(rank.samples.at("begin_ns").at(step)) : 0;
 }
 

@@ -89,20 +89,20 @@ void AddSums(Record* rank) {
   if (sync != nullptr) rank->samples[kAveraged] = std::move(averaged);
 }
 
-// Makes the steps of a host's ranks begin when the last of them has left the barrier. Only clocks of one host
-// compare. Times of a turn of several steps are means over them: each has its part of what the last rank was
-// late.
+// Makes the steps of a machine's ranks begin when the last of them has left the barrier. Only clocks of one
+// machine compare. Times of a turn of several steps are means over them: each has its part of what the last
+// rank was late.
 void Align(std::vector<Record>* ranks) {
-  std::map<std::string, Samples> last;  // by host
+  std::map<std::string, Samples> last;  // by machine
   for (const Record& rank : *ranks) {
     const Samples* const begins = rank.samples.Find("begin_ns");
     if (begins == nullptr) return;
-    Samples& own = last.try_emplace(rank.provenance.host, *begins).first->second;
+    Samples& own = last.try_emplace(MachineOf(rank), *begins).first->second;
     own.resize(std::min(own.size(), begins->size()));
     for (size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], (*begins)[i]);
   }
   for (Record& rank : *ranks) {
-    Samples earlier = last[rank.provenance.host];
+    Samples earlier = last[MachineOf(rank)];
     const Samples& begins = rank.samples["begin_ns"];
     const int64_t num_steps = std::max<int64_t>(1, rank.facts.IntOr("period", 1));
     for (size_t i = 0; i < earlier.size(); ++i)
@@ -215,7 +215,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   measurement.num_steps = StepsOf(*fewest);
   measurement.launches = {{ranks.front().run_id, measurement.num_steps}};
   measurement.steps_differ = measurement.num_steps != StepsOf(*most);
-  std::map<std::string, int64_t> hosts;
+  std::map<std::string, int64_t> machines;
   std::map<std::string, int64_t> gpus;
   for (Record& rank : ranks) AddSums(&rank);
   Align(&ranks);
@@ -223,7 +223,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     TakeSamples(rank, &measurement);
     TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);
-    measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++hosts[rank.provenance.host]);
+    measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++machines[MachineOf(rank)]);
     // What a rank counted, and what the records show: either may lack ranks.
     measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, rank.facts.IntOr("ranks_per_gpu", 0));
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");

@@ -69,7 +69,7 @@ struct Measurement {
   std::vector<Launch> launches;  // whose steps these are, one after the other; at least one
   bool steps_differ = false;     // some rank has more steps; the ones that all have are used
   int64_t num_ranks = 0;         // whose records are there
-  int64_t ranks_on_host = 0;     // the most on one host
+  int64_t ranks_on_host = 0;     // the most on one machine
   int64_t ranks_on_gpu = 0;      // the most on one GPU
 
   // Over ranks: the largest error (NaN if any is), whether all found gradients and parameters as the

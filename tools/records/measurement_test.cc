@@ -93,6 +93,21 @@ TEST(MeasurementTest, StepsOfARankThatBeginsEarlierAreShorter) {
   }
 }
 
+// A name does not make hosts one machine, nor two names two.
+TEST(MeasurementTest, OnlyClocksOfOneMachineCompare) {
+  for (const bool is_one : {true, false}) {
+    Record early = DdpRecord("naive", 0, {1000}), late = DdpRecord("naive", 1, {650});
+    early.samples["begin_ns"] = {500};
+    late.samples["begin_ns"] = {800};
+    early.facts.Set("boot", "a");
+    late.facts.Set("boot", is_one ? "a" : "b");
+    if (is_one) late.provenance.host += "2";
+    const Measurement measurement = CombineRanks({early, late});
+    EXPECT_DOUBLE_EQ(measurement.Find("step_ns")->rank_means[0], is_one ? 7e-7 : 1e-6);
+    EXPECT_EQ(measurement.ranks_on_host, is_one ? 2 : 1);
+  }
+}
+
 TEST(MeasurementTest, LaunchesFollowEachOther) {
   const auto launch = [](const char* run, const std::vector<int64_t>& steps, bool is_equal) {
     std::vector<Record> ranks = {DdpRecord("naive", 0, steps), DdpRecord("naive", 1, steps)};

@@ -96,9 +96,9 @@ struct Found {
 
 // A launcher may bind each rank to CPUs of its own. Together they have those of all.
 void CountCpusOfHosts(std::vector<Found>* found) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> cpus;  // by run and host
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> cpus;  // by run and machine
   const auto of_host = [&](const Record& record) -> std::set<std::string>& {
-    return cpus[{record.run_id, record.provenance.host}];
+    return cpus[{record.run_id, MachineOf(record)}];
   };
   for (const Found& each : *found) {
     const std::vector<std::string> allowed =

@@ -40,7 +40,7 @@ double GpuLimit(std::string_view gpu) {
 bool UsesGloo(const bench::Record& record) {
   const std::string& backend = record.variant.backend;
   return backend == "gloo" || backend == "gloo_own" ||
-         (backend == "hierarchical" && record.link.StringOr("kind", "") != "memory");
+         (backend == "hierarchical" && record.link.Find("interface") != nullptr);
 }
 
 // More than this no link between the ranks carries: the record's own link.limit_bytes_per_second; else, by

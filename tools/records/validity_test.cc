@@ -231,21 +231,41 @@ TEST(ValidityTest, Oversubscribed) {
             "");
   EXPECT_EQ(AllFlags([](Record& rank) {
               rank.provenance.cpu_count = 1;
+              rank.provenance.host += std::to_string(rank.rank);
+              rank.facts.Set("boot", "one machine");
+            }),
+            "shared-cpu:2 oversubscribed");
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.provenance.cpu_count = 1;
               rank.config.Set("device", "cuda");
             }),
             "");
 }
 
+// The receiver is gloo's, which alone has an interface.
+TEST(ValidityTest, OversubscribedByAReceiver) {
+  for (const bool has_interface : {true, false}) {
+    EXPECT_EQ(AllFlags([has_interface](Record& rank) {
+                rank.provenance.cpu_count = 7;
+                rank.variant.backend = "hierarchical";
+                rank.link.Set("kind", "other");
+                if (has_interface) rank.link.Set("interface", "eth0");
+              }),
+              has_interface ? "oversubscribed" : "");
+  }
+}
+
 // Each rank may be bound to CPUs of its own, or all to the same ones. The record of one does not tell.
 TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
   const std::string path = FreshTestDir("bound") + "/a.jsonl";
-  const auto flags = [&](const std::string& first, const std::string& second, bool is_one_host = true) {
+  const auto flags = [&](const std::string& first, const std::string& second,
+                         const std::string& machine = "") {
     std::vector<Record> ranks = {DdpRecord("naive", 0, Repeat(kMs, 100)),
                                  DdpRecord("naive", 1, Repeat(kMs, 100))};
     ranks[0].facts.Set("allowed_cpus", first);
     ranks[1].facts.Set("allowed_cpus", second);
     for (Record& rank : ranks) rank.provenance.cpu_count = 1 + std::ranges::count(first, ',');
-    if (!is_one_host) ranks[1].provenance.host = "bench2";
+    if (!machine.empty()) ranks[1].facts.Set("boot", machine);
     WriteLines(path, ranks);
     Problems problems;
     RecordSet read = ReadRecords(
@@ -256,7 +276,7 @@ TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
   };
   EXPECT_EQ(flags("0", "1"), "oversubscribed");
   EXPECT_EQ(flags("1", "1"), "shared-cpu:2 oversubscribed");
-  EXPECT_EQ(flags("0,1", "2,3", false), "oversubscribed");  // each with four threads
+  EXPECT_EQ(flags("0,1", "2,3", "another"), "oversubscribed");  // each with four threads
   EXPECT_EQ(flags("0,1,2,3", "4,5,6,7"), "");
   EXPECT_EQ(flags("0,1,2,3", "0,1,2,3"), "oversubscribed");
 }
