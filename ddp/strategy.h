@@ -72,7 +72,8 @@ class Strategy {
   // Between steps, on all ranks: on return every p.value() is whole, and no read is heard. Takes time and
   // memory, until the next step.
   virtual void CompleteValues() {}
-  // What it remembers from step to step: to save and to load. The optimizer's own is not part of it.
+  // What it remembers from step to step, or from one period to the next: to save and to load. The optimizer's
+  // own is not part of it.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Back to before the first step, on all ranks: training starts again from other weights. What ranks have
   // agreed on, such as a layout, may stay.

@@ -102,6 +102,9 @@ struct Traits {
   // waits for; empty: there is none. A variant is then timed in turns of several steps, without barriers
   // between them.
   std::string_view carry_option = {};
+  // The option that, unless it is 0, reduces the gradients of every pass of a step. Else they add up outside
+  // of the strategy's buffers, in at most one copy more of all gradients. Empty: there is none.
+  std::string_view passes_option = {};
   // How often a step gathers the weights, which may depend on its options and the units of the model, given
   // as parts of all elements, the first of forward first. Null: once, if it shards the optimizer's state.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;

@@ -124,23 +124,22 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
 // What is lossy begins exactly, as its sources do, for a tenth of the steps unless it is told otherwise.
 void ConvergenceOptions::CompleteSettings() {
   const size_t element_bytes = SizeOf(training.gradient_type());
+  for (const TunedOption& option : tune) {
+    const bool is_tried = std::ranges::any_of(
+        training.variants, [&](const TrainingVariant& variant) { return IsOpen(variant, option.name); });
+    Require(is_tried, "--tune: no variant is to be tried with ", option.name);
+  }
   for (TrainingVariant& variant : training.variants) {
     const std::string start(variant.traits->start_option);
-    if (!start.empty() && !variant.options.contains(start))
-      variant = WithOption(variant, start, Join(std::max<int64_t>(1, training.steps / 10)), element_bytes);
-    settings.push_back(SettingsOf(variant, tune, element_bytes));
+    std::vector<TunedOption> options = tune;
+    if (!start.empty() && std::ranges::count(tune, start, &TunedOption::name) == 0)
+      options.push_back({start, {Join(std::max<int64_t>(1, training.steps / 10))}});
+    settings.push_back(SettingsOf(variant, options, element_bytes));
+    if (settings.back().size() == 1) variant = settings.back().front();
     for (const TrainingVariant& setting : settings.back()) {
       Require(ddp::StartOf(*setting.traits, setting.strategy_options()) < training.steps,
               "--steps=", training.steps, ": ", setting.name(), " would send every step exactly");
     }
-  }
-  for (const TunedOption& option : tune) {
-    // A setting at the option's default does not name it.
-    const bool is_taken = std::ranges::any_of(settings, [&](const auto& tried) {
-      return std::ranges::any_of(
-          tried, [&](const TrainingVariant& setting) { return setting.options.contains(option.name); });
-    });
-    Require(is_taken, "--tune: no variant is to be tried with ", option.name);
   }
   const bool chooses = std::ranges::any_of(settings, [](const auto& tried) { return tried.size() > 1; });
   Require(!chooses || (save.empty() && resume.empty() && !stop_after),

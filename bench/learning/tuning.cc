@@ -32,12 +32,27 @@ std::string Print(const std::vector<TunedOption>& options) {
   return absl::StrJoin(parts, ":");
 }
 
-bool Takes(const TrainingVariant& variant, const std::string& option) {
-  return variant.traits->FindOption(option) != nullptr ||
-         std::ranges::count(BenchOptions(), option, &ddp::Option::name) > 0;
+// The variant with one more option. Throws InvalidInput, in a line that begins with --tune, if it cannot be.
+TrainingVariant WithOption(const TrainingVariant& variant, const std::string& name, const std::string& value,
+                           size_t element_bytes) {
+  Variant named = variant;
+  named.options[name] = value;
+  TrainingVariant made =
+      MakeVariants(
+          "tune", std::vector<std::string>{named.name()},
+          {.backends = {}, .bucket_bytes = {ddp::kDefaultBucketBytes}, .element_bytes = element_bytes})
+          .front();
+  made.named.insert(variant.named.begin(), variant.named.end());
+  return made;
 }
 
 }  // namespace
+
+bool IsOpen(const TrainingVariant& variant, const std::string& option) {
+  return !variant.named.contains(option) &&
+         (variant.traits->FindOption(option) != nullptr ||
+          std::ranges::count(BenchOptions(), option, &ddp::Option::name) > 0);
+}
 
 Kind<std::vector<TunedOption>> TunedOptions() {
   return {"OPTION=VALUE,...[:OPTION=VALUE,...]", Parse, Print};
@@ -47,7 +62,7 @@ std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::spa
                                         size_t element_bytes) {
   std::vector<TrainingVariant> settings = {variant};
   for (const TunedOption& option : options) {
-    if (!Takes(variant, option.name) || variant.options.contains(option.name)) continue;
+    if (!IsOpen(variant, option.name)) continue;
     std::vector<TrainingVariant> more;
     for (const TrainingVariant& setting : settings) {
       for (const std::string& value : option.values)
@@ -59,16 +74,6 @@ std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::spa
   }
   for (TrainingVariant& setting : settings) setting.tuned = settings.size() > 1;
   return settings;
-}
-
-TrainingVariant WithOption(const TrainingVariant& variant, const std::string& name, const std::string& value,
-                           size_t element_bytes) {
-  Variant named = variant;
-  named.options[name] = value;
-  return MakeVariants(
-             "tune", std::vector<std::string>{named.name()},
-             {.backends = {}, .bucket_bytes = {ddp::kDefaultBucketBytes}, .element_bytes = element_bytes})
-      .front();
 }
 
 }  // namespace gradsync::bench

@@ -26,16 +26,14 @@ inline constexpr size_t kMostSettings = 9;
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// What is tried of `variant`: each combination of the values of the options that it takes and was not given;
-// the variant alone if there are none. Marked as tuned if there are several. Throws InvalidInput, in a line
-// that begins with
+// Whether the variant takes the option and was not given it.
+bool IsOpen(const TrainingVariant& variant, const std::string& option);
+
+// What is tried of `variant`: each combination of the values of the options that are open; the variant alone
+// if there are none. Marked as tuned if there are several. Throws InvalidInput, in a line that begins with
 // --tune, for a value that the option does not allow and for more than kMostSettings combinations.
 std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::span<const TunedOption> options,
                                         size_t element_bytes);
-
-// The variant with one more option. Throws InvalidInput, in a line that begins with --tune, if it cannot be.
-TrainingVariant WithOption(const TrainingVariant& variant, const std::string& name, const std::string& value,
-                           size_t element_bytes);
 
 }  // namespace gradsync::bench
 

@@ -89,13 +89,36 @@ std::string CompleteWith(std::vector<const char*> arguments, ConvergenceOptions&
 
 TEST(TuningTest, LossyStrategiesBeginExactly) {
   ConvergenceOptions options;
-  EXPECT_EQ(CompleteWith({"--variants=topk,powersgd:start=7,naive", "--steps=50"}, options), "");
+  EXPECT_EQ(CompleteWith({"--variants=topk,powersgd:start=7,powersgd:start=0,naive", "--steps=50"}, options),
+            "");
   std::vector<std::string> names;
   for (const auto& tried : options.settings) names.push_back(tried.front().label());
-  EXPECT_THAT(names, ElementsAre("topk:warmup=5", "powersgd:start=7", "naive"));
+  EXPECT_THAT(names, ElementsAre("topk:warmup=5", "powersgd:start=7", "powersgd", "naive"));
+  EXPECT_EQ(options.training.variants.front().label(), "topk:warmup=5");
   ConvergenceOptions late;
   EXPECT_THAT(CompleteWith({"--variants=powersgd:start=50", "--steps=50"}, late),
               HasSubstr("--steps=50: powersgd:start=50@gloo would send every step exactly"));
+}
+
+TEST(TuningTest, HowLongTheyDoMayBeTried) {
+  ConvergenceOptions options;
+  EXPECT_EQ(CompleteWith({"--variants=topk,powersgd", "--steps=50", "--tune=warmup=0,20"}, options), "");
+  EXPECT_THAT(Names(options.settings.front()), ElementsAre("topk@gloo", "topk:warmup=20@gloo"));
+  EXPECT_THAT(Names(options.settings.back()), ElementsAre("powersgd:start=5@gloo"));
+}
+
+// It stays what it is, whatever else is tried.
+TEST(TuningTest, ADefaultThatIsGivenIsNotTried) {
+  ConvergenceOptions given;
+  EXPECT_EQ(CompleteWith({"--variants=diloco:outer_momentum=0.9", "--tune=outer_momentum=0,0.5"}, given),
+            "--tune: no variant is to be tried with outer_momentum");
+  ConvergenceOptions others;
+  EXPECT_EQ(CompleteWith({"--variants=diloco:outer_momentum=0.9,diloco:period=4", "--steps=40",
+                          "--tune=learning_rate=0.1,0.2:outer_momentum=0,0.5"},
+                         others),
+            "");
+  EXPECT_EQ(others.settings.front().size(), 2u);
+  EXPECT_EQ(others.settings.back().size(), 4u);
 }
 
 TEST(TuningTest, TheDefaultMayBeTriedFirst) {

@@ -106,7 +106,7 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "sync_exposed_ns", kInt, kDdp,
      "until every gradient is averaged, and what forward, hooks and the update waited; missing likewise"},
     {kSamples, "forward_wait_ns", kInt, kSome,
-     "of that in forward, for weights; of strategies that gather them before they are read"},
+     "of that in forward, for weights; of strategies that may communicate before the last backward pass"},
     {kSamples, "backward_wait_ns", kInt, kSome, "of that in backward, for weights, likewise"},
     {kSamples, "reduce_wait_ns", kInt, kSome, "of that what is left, likewise"},
     {kSamples, "backward_and_sync_ns", kInt, kTraining, "both, with hooks_ns"},

@@ -163,6 +163,10 @@ TEST(DdpTest, AccumulatesAndClips) {
       EXPECT_EQ(record.facts.DoubleOr("sent_bytes_per_step", 0), bytes / 2);
       EXPECT_GE(bytes, static_cast<double>(parts * record.facts.IntOr("gradient_bytes", 0)));
     }
+    if (const double theory = record.facts.DoubleOr("theory_sent_bytes", 0); theory > 0) {
+      EXPECT_NEAR(record.facts.DoubleOr("sent_bytes_per_step", 0), theory, 0.05 * theory)
+          << record.variant.name();
+    }
     EXPECT_EQ(record.facts.Find("rows_save_bytes") != nullptr, by_rows);
     const bool shares_weights = traits.shards_state && !traits.shards_values;  // over shm
     EXPECT_EQ(record.facts.BoolOr("places_values", !shares_weights), shares_weights);

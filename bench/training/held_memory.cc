@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,8 @@ double Numel(std::span<Parameter* const> params) {
 
 // "ZeRO", arXiv:1910.02054, table 1, and section 7 for what is sent.
 void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const TrainingVariant& variant,
-                    int64_t state_copies, int num_parts, int num_hosts, FactFields& facts) {
+                    int64_t state_copies, int num_parts, int num_hosts, int64_t accumulation_steps,
+                    FactFields& facts) {
   const ddp::Traits& traits = *variant.traits;
   const double params = Numel(trainer.params()), ranks = num_parts, hosts = num_hosts;
   const auto bytes = params * static_cast<double>(SizeOf(trainer.params().front()->dtype()));
@@ -35,12 +37,16 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
                            static_cast<double>(state_copies) * part(traits.shards_state))));
   std::vector<double> units;
   for (const std::vector<Parameter*>& unit : trainer.model().units()) units.push_back(Numel(unit) / params);
-  const double gathers = is_common                   ? 0
-                         : traits.gathers == nullptr ? 1
-                                                     : traits.gathers(variant.strategy_options(), units);
+  // In each pass that the strategy hears, but for what is gathered once in a step.
+  const double passes = strategy.hears_every_pass() ? static_cast<double>(accumulation_steps) : 1;
+  const double once = 1 - std::reduce(units.begin(), units.end());
+  double gathers = is_common ? 0 : 1;
+  if (!is_common && traits.gathers != nullptr)
+    gathers = once + passes * (traits.gathers(variant.strategy_options(), units) - once);
   // Between hosts each part is all-reduced, within one an all-reduce is a reduce-scatter and a gathering too.
   const double between_hosts = 2 * (bytes / ranks) * (hosts - 1) / hosts;
-  facts.Set("theory_sent_bytes", Value((1 + gathers) * bytes * (ranks - 1) / ranks + between_hosts));
+  facts.Set("theory_sent_bytes",
+            Value((passes + gathers) * bytes * (ranks - 1) / ranks + passes * between_hosts));
 }
 
 }  // namespace
@@ -61,7 +67,7 @@ int64_t DistinctBytes(std::span<const Tensor> tensors) {
 }
 
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
-                    FactFields& facts) {
+                    int64_t accumulation_steps, FactFields& facts) {
   const ddp::BucketPlan plan = strategy.plan();
   const int num_hosts = plan.buckets.empty() ? 1 : plan.buckets.front().num_hosts;
   const int num_parts = world_size / num_hosts;
@@ -83,7 +89,7 @@ void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVar
   if (!is_known) return;
   const auto of_one_element = trainer.optimizer().ForParts({{trainer.params().front(), 0, 1}});
   DescribeTheory(trainer, strategy, variant, std::ssize(of_one_element->State()), num_parts, num_hosts,
-                 facts);
+                 accumulation_steps, facts);
 }
 
 }  // namespace gradsync::bench

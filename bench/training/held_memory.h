@@ -18,7 +18,7 @@ int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 // Adds what a rank keeps from step to step of weights, gradients and state, read from the tensors themselves,
 // and for exact strategies what it should keep and send. After a step of the strategy, before another.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
-                    FactFields& facts);
+                    int64_t accumulation_steps, FactFields& facts);
 
 }  // namespace gradsync::bench
 

@@ -57,7 +57,7 @@ TEST(HeldMemoryTest, PartsWithinHostsAreAsInTheory) {
       const auto strategy = trainer.NewStrategy(variant.strategy, variant.strategy_options(), group);
       for (int step = 0; step < 2; ++step) trainer.Step({*strategy, group}, {ids, ids});
       FactFields facts;
-      DescribeMemory(trainer, *strategy, variant, 4, facts);
+      DescribeMemory(trainer, *strategy, variant, 4, 1, facts);
       const auto fact = [&](FactName fact_name) { return facts.DoubleOr(fact_name, -1) / bytes; };
       EXPECT_DOUBLE_EQ(fact("theory_bytes"), kept) << name;
       EXPECT_NEAR(fact("weights_bytes") + fact("gradients_bytes") + fact("state_bytes"), kept, 0.03 * kept)

@@ -48,6 +48,9 @@ double OwnCopies(const TrainingOptions& options, double largest_unit, const comm
     const int num_parts = variant.num_parts(world);
     const double ranks = traits.shards_state ? num_parts : 1;
     double copies = CopiesOf(traits, variant.strategy_options(), num_parts, largest_unit);
+    if (std::ranges::max(options.accumulation_steps) > 1 && !traits.passes_option.empty() &&
+        ddp::ValueOf(traits, traits.passes_option, variant.strategy_options()) == 0)
+      copies += 1;
     const double state = traits.owns_state ? StateCopies(options) / ranks : 0;
     // A part of the values, which ranks with memory in common keep there.
     if (MayShareValues(variant)) copies += 1 / ranks;

@@ -112,6 +112,21 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   EXPECT_NEAR((of_rank * 16 / 17 - (64 << 20)) / params, 4 + 4 + 4 + 4, 0.1);
 }
 
+// They add up to whole gradients, unless each pass is reduced to parts.
+TEST(MemoryTest, CountsGradientsOfEarlierPasses) {
+  const auto more_per_param = [](const char* variants) {
+    const auto bytes = [&](const char* passes) {
+      const TrainingOptions options =
+          Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false", variants, passes});
+      return EstimateMemory(options, WorldOf(2), 0).host_bytes / options.Size().params;
+    };
+    return bytes("--accumulation_steps=4") - bytes("--accumulation_steps=1");
+  };
+  EXPECT_NEAR(more_per_param("--variants=zero2"), 2 * 4, 0.01);
+  EXPECT_NEAR(more_per_param("--variants=zero2:accumulate_parts=1"), 0, 0.01);
+  EXPECT_NEAR(more_per_param("--variants=zero1"), 0, 0.01);
+}
+
 TEST(MemoryTest, ALimitLeavesOutWhatDoesNotFit) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "what this program has taken counts, and the sanitizer takes most";

@@ -131,7 +131,7 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   flags.BeginGroup("Batches");
   flags.Add("batch_size", &batch_sizes, Integer(1), "Sequences, or images, in the batch of one rank.");
   flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
-            "Batches of a rank in one step. Their gradients are added before they are averaged over ranks.");
+            "Batches of a rank in one step. Most strategies add their gradients before they average them.");
   flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
   flags.Add("corpus", &corpus, Path(learns ? "a text file, or a directory of them" : "a text file"),
             learns

@@ -64,6 +64,7 @@ TEST(TrainingRecordTest, WaitsInForwardAndBackwardAreExposed) {
   step.begin_step_ns = 2;
   step.hooks_ns = 3;
   step.forward_waited_ns = 11;
+  step.forward_gathers_ns = 8;
   step.hooks_waited_ns = 13;
   step.backward_gathers_ns = 9;
   const Record record = SamplesOf(step, 0);
@@ -73,9 +74,9 @@ TEST(TrainingRecordTest, WaitsInForwardAndBackwardAreExposed) {
   EXPECT_EQ(sample("backward_ns"), 37 - 13);
   EXPECT_EQ(sample("sync_exposed_ns"), 5 + 11 + 13);
   EXPECT_EQ(sample("backward_and_sync_ns"), 45 + 11);
-  EXPECT_EQ(sample("forward_wait_ns"), 11);
+  EXPECT_EQ(sample("forward_wait_ns"), 8);
   EXPECT_EQ(sample("backward_wait_ns"), 9);
-  EXPECT_EQ(sample("reduce_wait_ns"), 5 + 13 - 9);
+  EXPECT_EQ(sample("reduce_wait_ns"), 5 + (11 - 8) + (13 - 9));
   EXPECT_EQ(sample("begin_step_ns") + sample("forward_ns") + sample("backward_and_sync_ns") +
                 sample("optimizer_ns"),
             sample("step_ns"));

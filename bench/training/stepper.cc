@@ -73,7 +73,7 @@ class OwnStepper : public Stepper {
       record.facts.Set("rows_save_bytes", Value(*bytes));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
-    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), record.facts);
+    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), cell().accumulation_steps, record.facts);
     const auto params = trainer_.params();
     for (const ddp::Bucket& bucket : plan.buckets) {
       BucketRecord& sent = record.buckets.emplace_back();

@@ -49,6 +49,11 @@ bool Same(const ddp::BucketPlan& a, const ddp::BucketPlan& b) {
   });
 }
 
+// Whether it may communicate before its last backward pass begins.
+bool CommunicatesEarly(const Turn& turn) {
+  return turn.strategy.hears_uses() || (turn.strategy.hears_every_pass() && turn.accumulation_steps > 1);
+}
+
 // What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
 double ClipScale(double clip_norm, const std::function<double()>& squared_norm) {
   if (std::isinf(clip_norm)) return 1;
@@ -84,9 +89,9 @@ Record SamplesOf(const StepResult& step, int64_t position) {
     add("sync_exposed_ns", sync_ns);
   }
   if (step.backward_gathers_ns) {
-    add("forward_wait_ns", step.forward_waited_ns);
+    add("forward_wait_ns", step.forward_gathers_ns);
     add("backward_wait_ns", *step.backward_gathers_ns);
-    add("reduce_wait_ns", sync_ns - step.forward_waited_ns - *step.backward_gathers_ns);
+    add("reduce_wait_ns", sync_ns - step.forward_gathers_ns - *step.backward_gathers_ns);
   }
   if (step.begin_ns) add("begin_ns", *step.begin_ns);
   if (step.begin_step_ns) add("begin_step_ns", begin_step_ns);
@@ -264,8 +269,8 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
                             model::Tracer* tracer, StepResult& result, std::vector<Tensor>* keep) {
   ddp::Strategy& strategy = turn.strategy;
   ready_.clear();
-  constexpr auto kGather = comm::Collective::kAllGather;
   const auto waited_ns = [&] { return turn.group.waited_ns(); };
+  const auto gathers_ns = [&] { return turn.group.waited_ns(comm::Collective::kAllGather); };
   int64_t hooks_ns = 0, hooks_waited_ns = 0;
   const int64_t waited_before_ns = waited_ns();
   Enter("forward", Mark::kStepBegin);
@@ -273,7 +278,8 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   const int64_t begun_ns = now_();
   const auto bytes = [&] { return static_cast<int64_t>(device_->allocator().stats().bytes_in_use); };
   result.built_bytes = bytes();
-  int64_t forward_waited_ns = -waited_ns(), broadcast_ns = 0, backward_gathers_ns = 0;
+  int64_t forward_waited_ns = -waited_ns(), broadcast_ns = 0;
+  int64_t forward_gathers_ns = -gathers_ns(), backward_gathers_ns = 0;
   if (communicates && !model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
     broadcast_ns = -waited_ns();
@@ -286,7 +292,8 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer, &strategy);
     Enter("backward", Mark::kForwardEnd);
     forward_waited_ns += waited_ns() - broadcast_ns;
-    backward_gathers_ns = -turn.group.waited_ns(kGather);
+    forward_gathers_ns += gathers_ns();
+    backward_gathers_ns = -gathers_ns();
     // What a hook waits is not the strategy's work.
     const auto hook = [&](int64_t begin_ns, const auto& action) {
       const int64_t before_ns = waited_ns();
@@ -313,7 +320,7 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
         },
         on_use);
   }
-  backward_gathers_ns += turn.group.waited_ns(kGather);
+  backward_gathers_ns += gathers_ns();
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
   Spin(turn.delays.wait_ns);
@@ -337,7 +344,8 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += waited_ns() - before_update_ns;
     result.forward_waited_ns += forward_waited_ns;
     result.hooks_waited_ns += hooks_waited_ns;
-    if (strategy.hears_uses())
+    result.forward_gathers_ns += forward_gathers_ns;
+    if (CommunicatesEarly(turn))
       result.backward_gathers_ns = result.backward_gathers_ns.value_or(0) + backward_gathers_ns;
     result.begin_step_ns = result.begin_step_ns.value_or(0) + begun_ns - marks[Mark::kStepBegin];
     result.hooks_ns = result.hooks_ns.value_or(0) + hooks_ns;
@@ -375,7 +383,7 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
     marks.push_back(TakeStep(turn, communicates, batch, tracer, result, nullptr));
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
-  const Mark first = strategy.hears_uses() ? Mark::kStepBegin : Mark::kForwardEnd;
+  const Mark first = CommunicatesEarly(turn) ? Mark::kStepBegin : Mark::kForwardEnd;
   const int64_t from_ns = marks.front()[first], to_ns = marks.back()[Mark::kStepEnd];
   const int64_t busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), from_ns, to_ns);
   result.marks = Mean(marks);
@@ -387,6 +395,7 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
     *result.begin_step_ns /= num_steps;
     *result.hooks_ns /= num_steps;
     result.forward_waited_ns /= num_steps;
+    result.forward_gathers_ns /= num_steps;
     result.hooks_waited_ns /= num_steps;
     if (result.backward_gathers_ns) *result.backward_gathers_ns /= num_steps;
     result.moments = MomentsOf(plan, marks.back()[Mark::kStepBegin], ready_, log.entries());

@@ -39,12 +39,14 @@ struct StepResult {
   // How long forward and the strategy's hooks in backward have waited for its collectives, on the CPU. The
   // marks count that as forward and backward; samples, as synchronisation.
   int64_t forward_waited_ns = 0, hooks_waited_ns = 0;
-  // How long backward has waited for weights. Only strategies that hear of uses have it.
+  // How long forward and backward have waited for weights. Backward's is only known of strategies that may
+  // communicate before the last backward pass.
+  int64_t forward_gathers_ns = 0;
   std::optional<int64_t> backward_gathers_ns = {};
   // How long this rank has waited for the strategy's collectives, by the host's clock.
   int64_t waited_ns = 0;
   // How long at least one collective of the step was in flight. Counts from the end of forward, or from the
-  // step's begin if the strategy hears of reads.
+  // step's begin if the strategy may communicate before the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // that the device's memory source was asked for

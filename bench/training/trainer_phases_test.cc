@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <limits>
 #include <thread>
 
 #include "bench/timing/op_recorder.h"
@@ -186,6 +187,44 @@ TEST(TrainerPhasesTest, WhatForwardAndBackwardWaitIsKnown) {
     // Others gather nothing that they read.
     const auto zero2 = rank.trainer.NewStrategy("zero2", {}, slow);
     EXPECT_FALSE(rank.trainer.Step({*zero2, slow}, BatchOf(rank.device, 0)).backward_gathers_ns.has_value());
+  });
+}
+
+// Of two passes the first one's count as forward: its gathers for weights, like forward's own, and its
+// reductions, which are none.
+TEST(TrainerPhasesTest, WhatEarlierPassesWaitIsKnown) {
+  auto groups = comm::MakeGroups("local", 2);
+  OnTwoRanks([&](Rank& rank) {
+    comm::RecordingProcessGroup slow(
+        std::make_unique<SlowGroup>(std::move(groups[static_cast<size_t>(rank.group.rank())])));
+    const auto result_of = [&](const char* name, const char* option, double value) {
+      const auto strategy = rank.trainer.NewStrategy(name, {.values = {{option, value}}}, slow);
+      return rank.trainer.Step({.strategy = *strategy, .group = slow, .accumulation_steps = 2},
+                               BatchOf(rank.device, 0));
+    };
+    const StepResult zero3 = result_of("zero3", "prefetch", 0);
+    EXPECT_GE(zero3.forward_gathers_ns, 3 * 4 * 1'500'000);
+    EXPECT_GE(zero3.forward_waited_ns, zero3.forward_gathers_ns + 1'500'000);
+    const StepResult zero2 = result_of("zero2", "accumulate_parts", 1);
+    EXPECT_EQ(zero2.forward_gathers_ns, 0);
+    EXPECT_EQ(zero2.backward_gathers_ns, 0);
+    EXPECT_GE(zero2.forward_waited_ns, 1'500'000);
+  });
+}
+
+// The step's bytes and waits are those of all passes, and so is the time in which something is in flight.
+TEST(TrainerPhasesTest, EveryPassThatCommunicatesIsBusy) {
+  OnTwoRanks([](Rank& rank) {
+    for (const char* const name : {"zero2", "zero3"}) {
+      ddp::StrategyOptions options{.bucket_bytes = 512};
+      if (!ddp::TraitsOf(name).shards_values) options.values = {{"accumulate_parts", 1}};
+      const auto strategy = rank.trainer.NewStrategy(name, options, rank.group);
+      const StepResult result =
+          rank.trainer.Step({.strategy = *strategy, .group = rank.group, .accumulation_steps = 2},
+                            BatchOf(rank.device, rank.group.rank()));
+      const auto all = comm::Intervals(rank.group.entries());
+      EXPECT_EQ(result.comm_busy_ns, comm::BusyNs(all, 0, std::numeric_limits<int64_t>::max())) << name;
+    }
   });
 }
 

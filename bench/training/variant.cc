@@ -76,6 +76,7 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   if (traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
   std::string size_option;
   for (const auto& [name, text] : named.options) {
+    variant.named.insert(name);
     Require(std::ranges::count(names, name) > 0, traits.name, " has no option '", name, "', expected ",
             OneOf(names).takes, DidYouMean(name, names));
     const auto option = std::ranges::find(options, name, &ddp::Option::name);

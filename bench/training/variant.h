@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,7 @@ struct TrainingVariant : Variant {
   std::string floor = {};               // the strategy that its cost is measured from
   std::map<std::string, double, std::less<>> values = {};  // of options other than the capacity of buckets
   int64_t bucket_bytes = 0;                                // capacity of a bucket; 0: it has no buckets
+  std::set<std::string, std::less<>> named = {};           // options that it names, at their defaults too
 
   // See Turn; infinite unless it is given.
   double clip_norm() const;

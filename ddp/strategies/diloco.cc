@@ -34,7 +34,7 @@ class Diloco : public Strategy {
   }
 
   void BeginStep() override {
-    if (steps() % period_ != 0) return;
+    if (steps_ % period_ != 0) return;
     for (size_t b = 0; b < old_.size(); ++b) CopyValuesIn(plan_.buckets[b], old_[b]);
   }
 
@@ -42,7 +42,7 @@ class Diloco : public Strategy {
 
   void Update(model::Optimizer& optimizer, double grad_scale) override {
     optimizer.Step(grad_scale);
-    if (++steps() % period_ != 0) return;
+    if (++steps_ % period_ != 0) return;
     std::vector<comm::Work> works;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       const Tensor& d = buffers_[b];
@@ -66,7 +66,7 @@ class Diloco : public Strategy {
   BucketPlan plan() const override { return plan_; }
 
   std::vector<model::NamedTensor> State() override {
-    std::vector<model::NamedTensor> state = {{"steps", steps_}};
+    std::vector<model::NamedTensor> state;
     for (size_t b = 0; b < old_.size(); ++b) {
       state.emplace_back(Join("old.", b), old_[b]);
       state.emplace_back(Join("momentum_velocity.", b), momentum_velocity_[b]);
@@ -74,13 +74,11 @@ class Diloco : public Strategy {
     return state;
   }
   void Reset() override {
-    steps_.Zero();
+    steps_ = 0;
     for (const Tensor& mv : momentum_velocity_) mv.Zero();
   }
 
  private:
-  int64_t& steps() { return *steps_.data<int64_t>(); }
-
   comm::ProcessGroup& group_;
   const int64_t period_;
   const double rate_, momentum_;
@@ -88,7 +86,7 @@ class Diloco : public Strategy {
   const std::vector<Tensor> buffers_;
   std::vector<Tensor> old_;                // w_old, by bucket
   std::vector<Tensor> momentum_velocity_;  // momentum * v, which is all that is needed of v
-  const Tensor steps_ = Tensor::Zeros(model::CpuDevice(), {1}, model::DType::kI64);
+  int64_t steps_ = 0;
 };
 
 }  // namespace

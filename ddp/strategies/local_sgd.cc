@@ -25,8 +25,7 @@ class LocalSgd : public Strategy {
 
   void Update(model::Optimizer& optimizer, double grad_scale) override {
     optimizer.Step(grad_scale);
-    int64_t& steps = steps_.data<int64_t>()[0];
-    if (++steps % period_ != 0) return;
+    if (++steps_ % period_ != 0) return;
     std::vector<comm::Work> works;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       CopyValuesIn(plan_.buckets[b], buffers_[b]);
@@ -39,15 +38,14 @@ class LocalSgd : public Strategy {
   }
 
   BucketPlan plan() const override { return plan_; }
-  std::vector<model::NamedTensor> State() override { return {{"steps", steps_}}; }
-  void Reset() override { steps_.Zero(); }
+  void Reset() override { steps_ = 0; }
 
  private:
   comm::ProcessGroup& group_;
   const int64_t period_;
   const BucketPlan plan_;  // of the weights, once in each period
   const std::vector<model::Tensor> buffers_;
-  const model::Tensor steps_ = model::Tensor::Zeros(model::CpuDevice(), {1}, model::DType::kI64);
+  int64_t steps_ = 0;
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ ByRound Adjusted(const Cell& cell, const Row& own, const Row& other, ByRound dif
 // Finds the coefficient of a framework's forwards, because the same work is not the same under another, and
 // the rows whose forward is neither known nor shown to differ from the others'. In other rows the coefficient
 // would multiply a difference. Forward is known to differ in a row with a delay there, in one that shares its
-// weights with other ranks (they are in one cache), and in one whose forward gathers weights.
+// weights with other ranks (they are in one cache), and in one that communicates in it.
 double FindCoefficient(bool of_peers, const Rounds& rounds, Cell* cell) {
   std::vector<ByRound> steps, forwards, of_owners;
   std::vector<Row*> owners;
