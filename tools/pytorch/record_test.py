@@ -207,7 +207,7 @@ class RecordTest(unittest.TestCase):
         done, _ = self.run_script(1000, ranks=1)
         self.assertIn("out.jsonl holds launches that differ in world_size: record this one to another file", done.stderr)
         self.assertEqual(len(out.read_text().splitlines()), 2)
-        for key in record_torch.KIND:
+        for key in "command parameters world_size device backend passes views threads link_rate".split():
             with self.assertRaisesRegex(ValueError, f"differ in {key}:"):
                 record_torch.check_kind(out, lines[0] | {key: "other"})
 
