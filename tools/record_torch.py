@@ -12,9 +12,8 @@ gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has 
 buffer in pieces after backward, and copies gradients back that are no views. `ddp` is the script's own. A step begins with
 the first forward in training after the optimizer's last step, behind a barrier, and ends with the optimizer's next one.
 
-Not for GradScaler (ranks that do not synchronise would skip different steps), parameters of several dtypes or devices,
-static_graph, hooks of communication but bf16_compress_hook, ZeroRedundancyOptimizer, or several optimizers of one model. A
-compiled model compiles in the warm-up round. Of several models the first that DDP wraps is recorded.
+NOT_RECORDED below says what this is not for. A compiled model compiles in the warm-up round. Of several models the first
+that DDP wraps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. tools/predict/torch_profile.h explains the fields:
@@ -41,6 +40,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 DDP = torch.nn.parallel.DistributedDataParallel
 MIB = 1 << 20
+NOT_RECORDED = """Not for a GradScaler that skips steps (ranks that do not synchronise would skip different ones), parameters of
+several dtypes or devices, static_graph, hooks of communication but bf16_compress_hook, ZeroRedundancyOptimizer, several
+optimizers of one model, FSDP, or processes that the script starts itself (mp.spawn): start those by torchrun."""
+KIND = ("command", "parameters", "world_size", "device", "backend", "passes", "views", "threads", "link_rate")
 PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 MOST_PIECES = 128  # of a probe: with the smallest pieces more say nothing new
 
@@ -59,6 +62,18 @@ def zero1_owners(numels, world_size):
         owner[i] = held.index(min(held))
         held[owner[i]] += numels[i]
     return owner
+
+
+def check_kind(out, head, keys=KIND):
+    """Raises unless the launches that a file already has are of this kind: what_if takes them together."""
+    try:
+        with open(out if os.path.exists(out) else os.devnull) as file:
+            first = json.loads(file.readline() or "null") or head
+        differs = [key for key in keys if first.get(key) != head.get(key)]
+    except (ValueError, AttributeError):
+        differs = keys  # not ours
+    if differs:
+        raise ValueError(f"{out} holds launches that differ in {differs[0]}: record this one to another file (--out)")
 
 
 class Recorder:
@@ -167,7 +182,7 @@ class Recorder:
             return  # another model's
         if "before_ns" in step:
             raise ValueError("gradsync records steps that synchronise once, before the step of an optimizer of torch.optim: "
-                             "use no_sync in all passes but the last")
+                             "use no_sync in all passes but the last, and GradScaler(enabled=False), which skips no step")
         step |= {"before_ns": (self.begin, begin), "backward_ns": (begin, end),
                  "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready]}
         if self.wrapper:
@@ -226,6 +241,8 @@ class Recorder:
         if self.step is not None and "before_ns" in self.step:
             self.updating = optimizer, self._mark()  # others may be within it
             self.head |= {"optimizer": type(optimizer).__name__, "passes": self.passed}
+            if self.taken == 0 and (self.world == 1 or dist.get_rank() == 0):
+                check_kind(self.out, self.head)
 
     def _on_updated(self, optimizer, *_):
         if self.updating is None or self.updating[0] is not optimizer:
@@ -355,7 +372,8 @@ def record_script(argv, out="gradsync.jsonl", finished=lambda out: None, **optio
 
 
 def main(argv, finished=lambda out: None):
-    parser = argparse.ArgumentParser(prog="record", description="Records a script that uses DistributedDataParallel.")
+    parser = argparse.ArgumentParser(prog="record", description="Records a script that uses DistributedDataParallel.",
+                                     epilog=NOT_RECORDED)
     parser.add_argument("--out", default="gradsync.jsonl", help="gets one more line")
     parser.add_argument("--rounds", type=int, default=16, help="how often each kind of step is taken; the first is warm-up")
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
@@ -365,17 +383,13 @@ def main(argv, finished=lambda out: None):
         parser.error(f"no script {' '.join(flags.script[:1])}")
     if flags.rounds < 2:
         parser.error(f"--rounds={flags.rounds}: expected at least 2")
-    directory = os.path.dirname(os.path.abspath(flags.out))
-    if not os.access(flags.out if os.path.exists(flags.out) else directory, os.W_OK):
+    flags.out = os.path.abspath(flags.out)  # the script may go elsewhere
+    if not os.access(flags.out if os.path.exists(flags.out) else os.path.dirname(flags.out), os.W_OK):
         parser.error(f"--out={flags.out} cannot be written")
-    with open(flags.out if os.path.exists(flags.out) else os.devnull) as file:
-        line = file.readline()
     try:
-        is_ours = not line or json.loads(line)["command"] == flags.script
-    except (ValueError, KeyError, TypeError):
-        is_ours = False  # no file of ours, or one from before commands were recorded
-    if not is_ours:
-        parser.error(f"--out={flags.out} holds steps of another command")
+        check_kind(flags.out, {"command": flags.script}, ["command"])
+    except ValueError as error:
+        parser.error(str(error))
     record_script(flags.script, flags.out, finished, rounds=flags.rounds, ddp=not flags.no_ddp)
 
 

@@ -70,9 +70,8 @@ struct MeasuredAt {
 class Answer {
  public:
   explicit Answer(const StrategiesQuestion& question) : place_(question.place) {
-    Problems problems;
-    records_ = ReadEach(question.records, &problems);
-    calibrations_ = ReadEach(question.calibrations, &problems);
+    records_ = ReadAny(question.records);
+    calibrations_ = ReadAny(question.calibrations);
     Records floors;
     for (const Record& record : records_) {
       const bool is_model = question.model.empty() || record.config.StringOr("model", "") == question.model;
@@ -124,8 +123,12 @@ class Answer {
               "weights before they are read (zero3, zero1:gather=forward), and over shm on one host alone");
     }
     Require(!candidates_.empty(), "no variant that can be predicted: exact ones that communicate can be");
+    Require(calibrations_.empty() ||
+                std::ranges::any_of(candidates_,
+                                    [](const Candidate& one) { return one.calibration.has_value(); }),
+            "--calibration: no records of //bench:calibrate over a backend of these variants");
     if (place_.world_size == 0) place_.world_size = floor_->world_size;
-    if (!question.measured.empty()) ReadMeasured(ReadEach(question.measured, &problems));
+    if (!question.measured.empty()) ReadMeasured(ReadAny(question.measured));
   }
 
   void Print(std::ostream& out) const {
@@ -310,6 +313,8 @@ class Answer {
       double& step_s = at->steps[record.variant.name()][record.run_id];
       step_s = std::max(step_s, TrimmedMean(seconds));
     }
+    Require(!measured_.empty(), "--measured: no steps of ", floor_->config.StringOr("model", ""),
+            " with the batch of the records");
   }
   // What was measured over the place's own link.
   const MeasuredAt* MeasuredHere() const {

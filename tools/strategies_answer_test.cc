@@ -133,6 +133,11 @@ TEST(StrategiesAnswerTest, TakesCalibrationsOfOneWorld) {
         AnswerOf({.world_size = 2}, {}, {four, Written("two", Calibration())});
       },
       ThrowsMessage<InvalidInput>(HasSubstr("--calibration: records of 4 and of 2 ranks")));
+  EXPECT_THAT(
+      [&] {
+        AnswerOf({.world_size = 2, .wire = Wire{1e6, 1e-9}}, {}, {Written("plans", Plans())});
+      },
+      ThrowsMessage<InvalidInput>(HasSubstr("--calibration: no records of //bench:calibrate over")));
 }
 
 TEST(StrategiesAnswerTest, RanksOfTheRecordedHostShareItsProcessors) {
@@ -279,13 +284,16 @@ TEST(StrategiesAnswerTest, ComparesWithWhatWasMeasuredOverTheSameLink) {
   EXPECT_THAT(answer(Measured(100, 202), 1e6), ::testing::ContainsRegex("flat@gloo .*  100 +\\+3.0\n"));
   EXPECT_THAT(answer(Measured(100, 202), 1e6), ::testing::ContainsRegex("overlap@gloo .*  202 +-50.0\n"));
   EXPECT_THAT(answer(Measured(100, 202), 2e6), Not(HasSubstr("error")));
+  std::vector<Record> others = Measured(100, 202);
+  for (Record& record : others) record.world_size = 4;
+  EXPECT_THAT(answer(others, 1e6), Not(HasSubstr("error")));
   for (const auto& change : {+[](Record& record) { record.config.Set("batch_size", 64); },
                              +[](Record& record) { record.config.Set("seq_len", 7); },
-                             +[](Record& record) { record.config.Set("model", "large"); },
-                             +[](Record& record) { record.world_size = 4; }}) {
-    std::vector<Record> others = Measured(100, 202);
+                             +[](Record& record) { record.config.Set("model", "large"); }}) {
+    others = Measured(100, 202);
     std::ranges::for_each(others, change);
-    EXPECT_THAT(answer(others, 1e6), Not(HasSubstr("error")));
+    EXPECT_THAT([&] { answer(others, 1e6); },
+                ThrowsMessage<InvalidInput>(HasSubstr("--measured: no steps of small with the batch")));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -140,9 +141,11 @@ class Answer {
     option("no_sync: 4 times the passes, a fourth of it", [](DdpRow& row) { row.passes *= 4; });
     option("bf16_compress_hook", [](DdpRow& row) { row.bf16 = true; });
     option("ZeroRedundancyOptimizer", [](DdpRow& row) { row.zero1 = true; });
-    Elsewhere slower = elsewhere_;
-    slower.pace *= 2;
-    PrintOption("a link that takes twice as long", own_, slower);
+    for (const auto& [name, pace] : {std::pair("twice", 2.0), {"half", 0.5}}) {
+      Elsewhere other = elsewhere_;
+      other.pace *= pace;
+      PrintOption(Join("a link that takes ", name, " as long"), own_, other);
+    }
   }
 
   // DDP's settings that differ in sizes of buckets alone.

@@ -8,7 +8,7 @@
 namespace gradsync::tools {
 
 // One screen: what the user's step takes without synchronisation and with DistributedDataParallel, which size
-// of a bucket is best, and what accumulation, bf16, ZeRO-1 and a slower link make of it; steps of DDP that
+// of a bucket is best, and what accumulation, bf16, ZeRO-1 and other links make of it; steps of DDP that
 // were measured stand beside what was predicted. `measured`: recorded where the answer is to hold, if
 // `profile` was not.
 void PrintTorchAnswer(const TorchProfile& profile, const Elsewhere& elsewhere, const TorchProfile* measured,

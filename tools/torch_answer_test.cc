@@ -151,6 +151,7 @@ TEST(TorchAnswer, SaysWhatOptionsGain) {
   const std::string answer = AnswerOf(ProfileOf({TestTorchLaunch()}));
   EXPECT_THAT(answer, testing::ContainsRegex("no_sync.*gains \\(-28.9 %\\)"));
   EXPECT_THAT(answer, testing::ContainsRegex("twice as long.*loses \\(\\+"));
+  EXPECT_THAT(answer, testing::ContainsRegex("half as long.*gains \\(-"));
 }
 
 TEST(TorchAnswer, ManyRanksWaitForTheSlowest) {

@@ -44,7 +44,7 @@ Wire ReadWire(const std::string& flag, const std::string& text) {
 
 int Run(int argc, const char* const* argv) {
   StrategiesQuestion question;
-  std::string link, within, at, algorithm = "best";
+  std::string link, within = "200Gbit,3us", at, algorithm = "best";
   Elsewhere place;
   int64_t percent = -1;
   bench::FlagTable flags(
@@ -60,10 +60,12 @@ int Run(int argc, const char* const* argv) {
       "How many ranks share a host's link or, of gradsync's strategies without --link, the recorded host's "
       "processors.");
   flags.Add("link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
-            "The link between hosts. Default: as recorded. A file may be another recording, what nccl-tests "
+            "The link between hosts; a rate alone has 5us. Default: as recorded. A file may be another "
+            "recording, what nccl-tests "
             "printed or wrote with -J, or records of //bench:all_reduce.");
-  flags.Add("within", &within, bench::Text("a rate and a latency such as 200Gbit,3us"),
-            "The link between the ranks of one host.");
+  flags.Add(
+      "within", &within, bench::Text("a rate and a latency such as 200Gbit,3us"),
+      "The link between the ranks of one host. PCIe 4 moves about 200Gbit, NVLink of an H100 3600Gbit.");
   flags.Add("algorithm", &algorithm, bench::OneOf({"best", "ring", "tree", "hierarchical"}),
             "How ranks exchange data in a collective.");
   flags.Add("processor_percent", &percent, bench::Integer(-1, 1000),
@@ -99,9 +101,11 @@ int Run(int argc, const char* const* argv) {
     only(!is_torch, "records of gradsync's strategies",
          {"model", "calibration", "variants", "out", "measured"});
     only(is_torch, "a recording of a PyTorch model", {"at"});
-    only(has_wire, "a --link that is a rate and a latency", {"within", "algorithm"});
-    only(has_wire || (!is_torch && link.empty()), "a --link that is a rate and a latency",
-         {"ranks_per_host"});
+    constexpr std::string_view kWire =
+        "a --link that is a rate and a latency, such as 100Gbit,5us (any, if all ranks share a host)";
+    only(has_wire, kWire, {"within", "algorithm"});
+    only(has_wire || (!is_torch && link.empty()), kWire, {"ranks_per_host"});
+    only(place.ranks_per_host > 1, "ranks that share a host: --ranks_per_host is 1", {"within"});
     if (!link.empty() && !place.wire) {
       const std::string path = bench::ResolvePath(link);
       Require(std::filesystem::exists(path), "--link=", link,
@@ -112,11 +116,12 @@ int Run(int argc, const char* const* argv) {
         place.link = ReadMeasuredLink(path);
       }
     }
-    if (!within.empty()) place.within = ReadWire("--within", within);
+    place.within = ReadWire("--within", within);
     if (percent >= 0) place.processor = static_cast<double>(percent) / 100;
     place.algorithm = kAlgorithms.at(algorithm);
     if (is_torch) {
-      Require(question.records.size() == 1, "what_if takes one recording");
+      Require(question.records.size() == 1,
+              "what_if takes one recording: put the lines of several launches into one file");
       if (!at.empty()) {
         place.none_s = measured.emplace(Read(at)).Measured("none").value;
         Require(place.none_s > 0, "--at=", at, ": no steps without synchronisation");

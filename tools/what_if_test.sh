@@ -35,6 +35,13 @@ for from in "$recording" "$records/sharding"; do
   done
 done
 refused '--ranks_per_host is for a --link that is a rate' "$recording" --ranks_per_host=2
+refused '--within is for ranks that share a host' "$recording" --link=25Gbit --within=400Gbit
+refused 'what_if takes one recording: put the lines of several launches into one file' "$recording" "$recording"
+kept=$PWD/docs/records/calibration # compressed
+refused "$kept: no records (*.jsonl) in it, but " "$kept"
+for flag in link calibration measured; do
+  refused "$kept: no records (*.jsonl) in it, but " "$records/sharding" "--$flag=$kept"
+done
 refused 'one rank communicates with nobody' "$records/sharding" --link=25Gbit --world_size=1
 
 # step ARGUMENT...: of core over gloo, in ms.
@@ -44,6 +51,9 @@ step() {
 }
 differ() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 1.05 * b && b > 0) }' || fail "$3: $1 and $2"; }
 here=(--calibration="$records/calibration")
+echo notes >"$TEST_TMPDIR/notes.txt"
+[[ $(tools/what_if "$records/sharding" "$TEST_TMPDIR/notes.txt" "${here[@]}" 2>&1) == "$TEST_TMPDIR/notes.txt:1: not JSON"* ]] ||
+  fail "a line that is no record is not named"
 differ "$(step "${here[@]}")" "$(step "${here[@]}" --processor_percent=0)" "communication's part of processors"
 differ 200 "$(step "${here[@]}" --processor_percent=16)" "a hundredth of the per cent"
 there=("--link=10Gbit,5us" --world_size=8 --ranks_per_host=4 --processor_percent=0)

@@ -64,16 +64,19 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   variant.options.clear();
   const ddp::Traits& traits = *(variant.traits = &ddp::TraitsOf(named.strategy));
   variant.floor = ddp::FloorTraits().name;
-  if (named.backend != kNoBackend) {
-    Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
-    Require(std::ranges::count(backends, named.backend) > 0, "unknown backend '", named.backend,
-            "', expected ", OneOf(backends).takes, DidYouMean(named.backend, backends));
-    comm::CheckBackendOptions(named.backend, named.backend_options);
-  }
   const std::vector<ddp::Option> options = OptionsOf(traits);
   std::vector<std::string> names;
   for (const ddp::Option& option : options) names.emplace_back(option.name);
   if (traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
+  if (named.backend != kNoBackend) {
+    Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
+    Require(std::ranges::count(backends, named.backend) > 0, "unknown backend '", named.backend,
+            "', expected ", OneOf(backends).takes, DidYouMean(named.backend, backends));
+    for (const auto& [name, text] : named.backend_options)
+      Require(std::ranges::count(names, name) == 0, "options of ", traits.name,
+              " stand before the @: ", traits.name, ":", name, "=", text, "@", named.backend);
+    comm::CheckBackendOptions(named.backend, named.backend_options);
+  }
   std::string size_option;
   for (const auto& [name, text] : named.options) {
     variant.named.insert(name);

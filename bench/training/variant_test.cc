@@ -246,6 +246,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"core@", "--variants=core@: unknown backend '', expected "},
         std::pair{"core@gloo:progress=wait",
                   "--variants=core@gloo:progress=wait: backend gloo has no option 'progress'"},
+        std::pair{"core@gloo:rows=1",
+                  "--variants=core@gloo:rows=1: options of core stand before the @: core:rows=1@gloo"},
         std::pair{"pytorch_naive", "--variants=pytorch_naive: unknown strategy 'pytorch_naive', expected "},
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -92,15 +93,14 @@ MeasuredLink ParseNcclTests(const std::string& text) {
 
 MeasuredLink ReadMeasuredLink(const std::string& path) {
   try {
-    if (!std::filesystem::is_directory(path)) {
+    if (!std::filesystem::is_directory(path) && !path.ends_with(".gz")) {
       std::ifstream file(path);
       Require(file.good(), "cannot be read");
       const std::string text(std::istreambuf_iterator<char>(file), {});
       if (!absl::StrContains(text.substr(0, text.find('\n')), "\"gradsync.record/"))
         return ParseNcclTests(text);
     }
-    Problems problems;
-    const std::vector<bench::Record> records = ReadEach({path}, &problems);
+    const std::vector<bench::Record> records = ReadAny({path});
     Records all;
     const bench::Record* of_link = nullptr;  // one that communicates
     for (const bench::Record& record : records) {
@@ -118,7 +118,8 @@ MeasuredLink ReadMeasuredLink(const std::string& path) {
     Require(calibration.has_value(), "no records of //bench:all_reduce");
     return {calibration->link, of_link->world_size};
   } catch (const std::exception& error) {
-    throw InvalidInput(Join(path, ": ", error.what()));
+    const std::string_view why = error.what();
+    throw InvalidInput(why.starts_with(path) ? std::string(why) : Join(path, ": ", why));
   }
 }
 

@@ -133,7 +133,9 @@ TEST(MeasuredLinkTest, ReadsRecordsOfAllReduce) {
   ranks.back().variant.backend = "shm";
   WriteLines(dir + "/all.jsonl", ranks);
   EXPECT_THAT(ErrorOf(dir), HasSubstr("records of several backends: gloo and shm"));
-  EXPECT_THAT(ErrorOf(FreshTestDir("empty")), HasSubstr("empty: "));
+  EXPECT_THAT(ErrorOf(FreshTestDir("empty")), HasSubstr("empty: no records (*.jsonl) in it"));
+  std::ofstream(dir + "/all.jsonl.gz") << "x";
+  EXPECT_EQ(ErrorOf(dir + "/all.jsonl.gz"), dir + "/all.jsonl.gz: no record in it that could be used");
 }
 
 }  // namespace

@@ -341,7 +341,11 @@ TorchProfile::TorchProfile(std::istream& lines, const std::string& source) {
       launches_.push_back(nlohmann::json::parse(line).get<TorchLaunch>());
       Check(launches_.back());
       Require(KindOf(launches_.front()) == KindOf(launches_.back()),
-              "another script, model, world or machine than line 1's: record it to another file (--out)");
+              "another script, model, world or machine than line 1's: move this line to another file");
+    } catch (const nlohmann::json::parse_error& error) {
+      const bool cut_off = line.starts_with('{') && !line.ends_with('}');
+      throw InvalidInput(Join(source, ", line ", number, ": ", cut_off ? "cut off" : "not JSON",
+                              ", error at byte ", error.byte));
     } catch (const std::exception& error) {
       throw InvalidInput(Join(source, ", line ", number, ": ", error.what()));
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "model/error.h"
 #include "tools/predict/test_torch_profiles.h"
@@ -437,6 +438,14 @@ TEST(TorchProfile, RefusesWhatIsNoLaunch) {
   EXPECT_THAT(broken("/ranks/0/4/collectives/out_ns", json::array()), HasSubstr("step 4 lacks times"));
   EXPECT_THAT(broken("/ranks/0/4/collectives/in_ns", json::array()), HasSubstr("step 4 lacks times"));
   EXPECT_THAT(broken("/parameters/0/bytes", "many"), HasSubstr("FILE, line 1: "));
+  for (const auto& [text, said] : {std::pair("{\"gradsync_torch\": 1, ", "cut off, error at byte 23"),
+                                   {"{1}", "not JSON, error at byte 2"},
+                                   {"notes", "not JSON, error at byte 2"}}) {
+    std::istringstream lines(text);
+    EXPECT_THAT([&] { TorchProfile(lines, "FILE"); },
+                ThrowsMessage<InvalidInput>(testing::StrEq(Join("FILE, line 1: ", said))))
+        << text;
+  }
   for (const auto& [name, value] :
        {std::pair<const char*, json>("threads", 2), {"command", {"train.py", "8"}}}) {
     json other = TestTorchLaunch();

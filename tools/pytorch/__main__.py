@@ -6,7 +6,7 @@ import sys
 USAGE = """\
 torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
     runs a script that uses DistributedDataParallel, as it is, until enough of its steps are recorded; prints the answer.
-    FILE (gradsync.jsonl) gets a line for each launch: launch it three times.
+    FILE (gradsync.jsonl) gets a line for each launch: launch it three times. `record --help` says what it does not record.
 gradsync what_if FILE [--help]
     asks on: other links, other numbers of ranks.
 """

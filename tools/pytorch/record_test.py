@@ -18,9 +18,11 @@ from record_torch import DDP, MIB
 
 # What real scripts do: accumulate with require_backward_grad_sync toggled by hand, evaluate on rank 0 alone, clip, tie weights.
 SCRIPT = """
-import sys, torch
+import os, sys, torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+os.makedirs("elsewhere", exist_ok=True)
+os.chdir("elsewhere")
 assert sys.argv[1:] == ["--lr", "0.1"] and __name__ == "__main__"
 torch.distributed.init_process_group("gloo")
 class Net(nn.Module):
@@ -177,12 +179,13 @@ class RecordTest(unittest.TestCase):
                 self.assertEqual(len(sent["ns"]), len(sent["bytes"]) * sent["in_flight"])
                 self.assertLessEqual(sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])), sent["wall_ns"])
 
-    def run_script(self, steps, *flags, start=("tools/record_torch.py",), python=sys.executable, text=SCRIPT):
+    def run_script(self, steps, *flags, start=(os.path.abspath("tools/record_torch.py"),), python=sys.executable, text=SCRIPT,
+                   ranks=2):
         script, out = self.directory / "train.py", self.directory / "out.jsonl"
         script.write_text(text.replace("{steps}", str(steps)).replace("{ended!r}", repr(str(self.directory / "ended"))))
-        done = subprocess.run([python, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv_backend=c10d",
-                               "--rdzv_endpoint=localhost:0", *start, f"--out={out}", "--rounds=2", *flags, str(script),
-                               "--lr", "0.1"], capture_output=True, text=True)
+        done = subprocess.run([python, "-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--rdzv_backend=c10d",
+                               "--rdzv_endpoint=localhost:0", *start, "--out=out.jsonl", "--rounds=2", *flags, str(script),
+                               "--lr", "0.1"], capture_output=True, text=True, cwd=self.directory)
         return done, out
 
     def test_a_script_is_recorded_as_it_is(self):
@@ -201,6 +204,12 @@ class RecordTest(unittest.TestCase):
             self.assertFalse(launch["rows"][0]["bf16"])
             names = [p["name"] for p in launch["parameters"]]
             self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
+        done, _ = self.run_script(1000, ranks=1)
+        self.assertIn("out.jsonl holds launches that differ in world_size: record this one to another file", done.stderr)
+        self.assertEqual(len(out.read_text().splitlines()), 2)
+        for key in "command parameters world_size device backend passes views threads link_rate".split():
+            with self.assertRaisesRegex(ValueError, f"differ in {key}:"):
+                record_torch.check_kind(out, lines[0] | {key: "other"})
 
     def test_a_script_that_ends_too_early_is_named(self):
         done, _ = self.run_script(3)
@@ -214,6 +223,9 @@ class RecordTest(unittest.TestCase):
                 (update, "", ["before the step of an optimizer of torch.optim"], True),
                 ("    model(x)", "    model(x).sum().backward()\n    model(x)", ["use no_sync in all passes but the last"], True),
                 ("optimizer =", f"other = {model}\noptimizer =", ["the first model in DistributedData"], False),
+                ("    model(x).sum().backward()\n" + update,
+                 "    scaler = torch.amp.GradScaler('cpu', init_scale=2.**127)\n    scaler.scale(model(x).sum()).backward()\n"
+                 "    scaler.step(optimizer)\n", ["GradScaler(enabled=False), which skips no step"], True),
                 ("    model(x)", "    y = model(x)\n    nn.Linear(8, 8)(x).sum().backward()\n    y", [], False),
                 (update, update + "    if step == 5: raise KeyboardInterrupt\n", ["was interrupted; nothing was recorded"], True),
                 (model, model[:-1] + ", static_graph=True)", ["does not record DistributedDataParallel(static_graph"], True),
@@ -247,12 +259,15 @@ class RecordTest(unittest.TestCase):
         for flags, said in (([], "no script"), (["nowhere.py"], "no script nowhere.py"),
                             (["--rounds=1", script], "--rounds=1: expected at least 2"),
                             ([f"--out={self.directory}/no/file", script], "no/file cannot be written"),
-                            ([f"--out={other}", script], "other.jsonl holds steps of another command"),
-                            ([f"--out={notes}", script], "notes.txt holds steps of another command"),
+                            ([f"--out={other}", script], "other.jsonl holds launches that differ in command"),
+                            ([f"--out={notes}", script], "notes.txt holds launches that differ in command"),
                             ([script], "used no DistributedDataParallel; nothing was recorded")):
             done = subprocess.run([sys.executable, "tools/record_torch.py", *flags], capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(said, done.stderr)
+
+        done = subprocess.run([sys.executable, "tools/record_torch.py", "--help"], capture_output=True, text=True, check=True)
+        self.assertIn("Not for a GradScaler", done.stdout)
 
     def test_one_process_has_steps_and_no_collectives(self):
         model, out = net(), self.directory / "alone.jsonl"

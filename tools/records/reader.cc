@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <set>
@@ -59,6 +60,7 @@ void ForEachLine(const std::string& path, const std::function<void(int64_t, std:
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     return problems->AddFile(path, "cannot read: not a regular file");
   }
+  if (path.ends_with(".gz")) return problems->AddFile(path, "compressed: gunzip --keep decompresses it");
   std::ifstream file(path, std::ios::binary);
   constexpr size_t kBufferBytes = kMaxLineBytes + 1;  // getline adds a zero
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
@@ -181,6 +183,14 @@ std::vector<Record> ReadEach(const std::vector<std::string>& inputs, Problems* p
   const auto take_all = [](const Record&) { return std::string(); };
   for (Found& found : ReadFiles(FilesOf(inputs, problems), take_all, problems))
     records.push_back(std::move(found.record));
+  return records;
+}
+
+std::vector<Record> ReadAny(const std::vector<std::string>& inputs) {
+  Problems problems;
+  std::vector<Record> records = ReadEach(inputs, &problems);
+  problems.Print(std::cerr);
+  if (records.empty() && !inputs.empty()) throw InvalidInput(WhyNoRecords(inputs));
   return records;
 }
 

@@ -30,7 +30,7 @@ class Predictor {
     std::erase_if(floors_, [](const Record& record) {
       return record.experiment != "ddp" || record.variant.strategy != record.facts.StringOr("floor", "");
     });
-    calibrations_ = ReadEach(calibrations, &ignored);
+    calibrations_ = ReadAny(calibrations);
   }
 
   std::optional<Prediction> Predict(const Record& row) {
