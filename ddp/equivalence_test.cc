@@ -95,9 +95,10 @@ TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
   const auto groups = comm::MakeLocalGroups(3);
   comm::RunRanks(3, [&](int rank) {
     const auto model = MakeModel({}, model::CpuDevice());
-    const auto strategy = MakeStrategy(
-        GetParam().strategy,
-        {.params = model->params(), .group = *groups[static_cast<size_t>(rank)], .options = {300000}});
+    const auto strategy =
+        MakeStrategy(GetParam().strategy, {.params = model->params(),
+                                           .group = *groups[static_cast<size_t>(rank)],
+                                           .options = {.bucket_bytes = 300000, .values = GetParam().values}});
     strategy->BeginStep();
     model::Backward(TestModel::Scaled(model->Loss(rank, 0), strategy->loss_scale()), model->params(),
                     [&](model::Parameter& p) { strategy->OnGradReady(p); });

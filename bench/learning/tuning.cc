@@ -37,13 +37,10 @@ TrainingVariant WithOption(const TrainingVariant& variant, const std::string& na
                            size_t element_bytes) {
   Variant named = variant;
   named.options[name] = value;
-  TrainingVariant made =
-      MakeVariants(
-          "tune", std::vector<std::string>{named.name()},
-          {.backends = {}, .bucket_bytes = {ddp::kDefaultBucketBytes}, .element_bytes = element_bytes})
-          .front();
-  made.named.insert(variant.named.begin(), variant.named.end());
-  return made;
+  return MakeVariants(
+             "tune", std::vector<std::string>{named.name()},
+             {.backends = {}, .bucket_bytes = {ddp::kDefaultBucketBytes}, .element_bytes = element_bytes})
+      .front();
 }
 
 }  // namespace
