@@ -165,7 +165,8 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(!judged.measurement.is_published() && judged.config().StringOr("order", "") == "blocks");
      }},
-    {Flag::kDisturbed, "disturbed", "other programs used this part of the ranks' CPUs during the steps",
+    {Flag::kDisturbed, "disturbed",
+     "other programs, or the kernel for the network, used this part of the ranks' CPUs during the steps",
      Disturbed},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
