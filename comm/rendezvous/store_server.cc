@@ -84,7 +84,8 @@ std::vector<std::string> StoreServer::WaitForRanks(
     cause_ = missing([&](int rank) { return hosts_[static_cast<size_t>(rank)].has_value(); });
     WakeAll();
   }
-  if (cause_.empty()) {
+  // What has failed since then is for the next question, of which ranks know what kind of failure it is.
+  if (has_begun_) {
     std::vector<std::string> hosts;
     for (const auto& host : hosts_) hosts.push_back(*host);
     return hosts;

@@ -160,6 +160,8 @@ TEST_F(StoreTest, ABadArgumentIsKnownAsSuch) {
   EXPECT_EQ(ErrorOf<JobFailed>([&] { clients[0]->Get("key", Soon()); }), "--flag: bad");
   EXPECT_EQ(clients[0]->bad_argument(), "--flag: bad");
   EXPECT_EQ(server_.bad_argument(), "--flag: bad");
+  // Rank 0 may learn of it before it knows that all have joined.
+  EXPECT_EQ(server_.WaitForRanks(Soon(), [](const auto&) { return ""; }).size(), clients.size() + 1);
 }
 
 TEST_F(StoreTest, AFailureIsKnownWhenRank0HasGone) {
