@@ -243,10 +243,7 @@ TEST(SummarizeTest, NoRecordsAreAFailure) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith(dir + "/a.jsonl:1: not JSON"));
   EXPECT_THAT(outcome.err, HasSubstr("summarize: " + dir + ": no record in it that could be used\n"));
-  const std::string packed = dir + "/r.jsonl.gz";
-  EXPECT_THAT(RunWith({packed}).err,
-              StartsWith(packed + ": compressed: gunzip --keep decompresses it\nsummarize: "));
-  EXPECT_EQ(RunWith({SampleDir("calibrated"), "--calibration", packed}).status, 2);
+  EXPECT_EQ(RunWith({SampleDir("calibrated"), "--calibration", dir + "/r.jsonl.gz"}).status, 2);
 }
 
 TEST(SummarizeTest, BadArgumentsAreOneLine) {

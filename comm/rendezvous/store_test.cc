@@ -160,8 +160,7 @@ TEST_F(StoreTest, ABadArgumentIsKnownAsSuch) {
   EXPECT_EQ(ErrorOf<JobFailed>([&] { clients[0]->Get("key", Soon()); }), "--flag: bad");
   EXPECT_EQ(clients[0]->bad_argument(), "--flag: bad");
   EXPECT_EQ(server_.bad_argument(), "--flag: bad");
-  // Rank 0 may learn of it before it knows that all have joined.
-  EXPECT_EQ(server_.WaitForRanks(Soon(), [](const auto&) { return ""; }).size(), clients.size() + 1);
+  EXPECT_EQ(server_.WaitForRanks(Soon(), {}), hosts_);  // all had joined, which rank 0 may hear later
 }
 
 TEST_F(StoreTest, AFailureIsKnownWhenRank0HasGone) {
@@ -410,8 +409,7 @@ TEST_F(StoreTest, DoesNotSpinWithoutDescriptors) {
   } while (all.back().get() < 100);
   rlimit old_limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const rlimit limit = {.rlim_cur = static_cast<rlim_t>(all.back().get()) + 1,
-                        .rlim_max = old_limit.rlim_max};
+  const rlimit limit = {static_cast<rlim_t>(all.back().get()) + 1, old_limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 
   sockaddr_in to{};

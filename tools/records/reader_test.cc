@@ -335,6 +335,13 @@ TEST_F(ReaderTest, NothingThereIsAnError) {
   EXPECT_TRUE(records_.groups.empty());
 }
 
+TEST_F(ReaderTest, ACompressedFileIsNamedAsSuch) {
+  const std::string packed = FreshTestDir("compressed") + "/r.jsonl.gz";
+  std::ofstream(packed) << "x";
+  Read({packed});
+  EXPECT_EQ(ProblemText(), packed + ": compressed: gunzip --keep decompresses it\n");
+}
+
 TEST_F(ReaderTest, RefusesWhatIsNoFile) {
   Read({"/dev/null"});
   EXPECT_EQ(ProblemText(), "/dev/null: cannot read: not a regular file\n");
