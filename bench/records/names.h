@@ -174,13 +174,6 @@ inline constexpr SchemaName kSchema[] = {
      "of rows=1: how much less each rank sends in a step, because rows that no token touched are left out"},
     {kFacts, "tuning", kBool, kSome, "a trial that only chose settings, and is not judged"},
     {kFacts, "overlaps", kBool, kSome, "whether it communicates during backward"},
-    {kFacts, "copies_gradients", kBool, kSome, "whether they are copied to what is sent, and back"},
-    {kFacts, "scales_gradients", kBool, kSome,
-     "whether the mean takes a pass over them before they are sent"},
-    {kFacts, "places_gradients", kBool, kSome, "whether kernels write them into buckets"},
-    {kFacts, "updates", kText, kSome,
-     "whole: by the optimizer, all at once; by_bucket; parts: of each bucket, one on each rank, or "
-     "parts_within_hosts: one on each rank of a host"},
     {kFacts, "period", kInt, kSome,
      "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
      "strategy that leaves weights to the next forward"},

@@ -102,13 +102,6 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   return variant;
 }
 
-bool CopiesGradients(const TrainingVariant& variant) {
-  const ddp::Traits& traits = *variant.traits;
-  const bool without_views =
-      traits.FindOption("views") != nullptr && ddp::ValueOf(traits, "views", variant.strategy_options()) == 0;
-  return without_views || (traits.gradient_copies > 0 && !traits.places_gradients);
-}
-
 }  // namespace
 
 std::string PrintValue(const ddp::Option& option, double value) {
@@ -174,13 +167,6 @@ void TrainingVariant::Describe(Record& record) const {
   record.facts.Set("floor", floor);
   record.facts.Set("agreement", Name(traits->agreement));
   record.facts.Set("overlaps", Value(traits->overlaps));
-  record.facts.Set("copies_gradients", Value(CopiesGradients(*this)));
-  record.facts.Set("scales_gradients", Value(traits->scales_gradients));
-  record.facts.Set("places_gradients", Value(traits->places_gradients));
-  record.facts.Set("updates", ddp::IsWithinHost(*traits, strategy_options()) ? "parts_within_hosts"
-                              : traits->shards_state                         ? "parts"
-                              : traits->owns_update                          ? "by_bucket"
-                                                                             : "whole");
   if (turn_steps() > 1) {
     record.facts.Set("period", turn_steps());
     record.facts.Set("turn_steps", lead_in_steps() + turn_steps());
