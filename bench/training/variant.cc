@@ -17,7 +17,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate", kRecord[] = "record";
+constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
 // All of a strategy but those of the capacity of buckets.
@@ -119,12 +119,7 @@ std::span<const ddp::Option> BenchOptions() {
       {.name = kLearningRate, .meaning = "the optimizer's; 0: that of --learning_rate", .maximum = 1e3},
       {.name = "forward_delay_us", .meaning = "microseconds of useless work in forward", .maximum = kMostUs},
       {.name = "hook_delay_us", .meaning = "the same in the first hook of backward", .maximum = kMostUs},
-      {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs},
-      {.name = kRecord,
-       .meaning = "0: the row records whole phases alone, not when gradients are ready",
-       .unit = ddp::Option::Unit::kCount,
-       .default_value = 1,
-       .maximum = 1}};
+      {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs}};
   return kOptions;
 }
 
@@ -145,8 +140,6 @@ Delays TrainingVariant::delays() const {
   };
   return {ns("forward_delay_us"), ns("hook_delay_us"), ns("wait_delay_us")};
 }
-
-bool TrainingVariant::records() const { return !values.contains(kRecord); }
 
 std::string TrainingVariant::peer() const {
   return Join(strategy, options.empty() ? "" : Join(":", bucket_bytes), compiled ? kCompiled : "");

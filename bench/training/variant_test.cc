@@ -190,14 +190,6 @@ TEST(VariantTest, DelaysAreInTheRecord) {
   EXPECT_EQ(record.facts.IntOr("delay_ns", 0), 1'520'000);
 }
 
-TEST(VariantTest, ARowMayRecordLess) {
-  const std::vector<TrainingVariant> variants = Make("none,none:record=0", {{"gloo"}, {kDefaultBucketBytes}});
-  EXPECT_TRUE(variants[0].records());
-  EXPECT_FALSE(variants[1].records());
-  EXPECT_EQ(variants[1].name(), "none:record=0");
-  EXPECT_TRUE(variants[1].strategy_options().values.empty());
-}
-
 TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
   const std::vector<TrainingVariant> variants =
       Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
