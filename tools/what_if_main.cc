@@ -29,7 +29,7 @@ TorchProfile Read(const std::string& path) {
   return TorchProfile(file, path);
 }
 
-// Whether record_torch.py wrote the file.
+// Whether gradsync.record wrote the file.
 bool IsRecording(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
@@ -51,7 +51,7 @@ int Run(int argc, const char* const* argv) {
       "what_if",
       "What a step of a PyTorch model would take with other buckets, links and numbers of ranks.\n"
       "  what_if FILE");
-  flags.AllowPaths(&recordings, "a file that record_torch.py wrote");
+  flags.AllowPaths(&recordings, "a file that gradsync.record wrote");
   flags.Add("world_size", &place.world_size, bench::Integer(0, 16384),
             "How many ranks, 2 or more. 0: as recorded.");
   flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384),
@@ -67,7 +67,7 @@ int Run(int argc, const char* const* argv) {
             "How ranks exchange data in a collective.");
   flags.Add("processor_percent", &percent, bench::Integer(-1, 1000),
             "How much of a rank's processors communication uses. -1: as measured, or assumed.");
-  flags.Add("at", &at, bench::Path("a file that record_torch.py wrote"),
+  flags.Add("at", &at, bench::Path("a file that gradsync.record wrote"),
             "A recording of the model where the answer is to hold. Computation is scaled to its step without "
             "synchronisation; what else it measured is only compared.");
   return RunTool("what_if", &flags, argc, argv, std::cout, std::cerr, [&] {
