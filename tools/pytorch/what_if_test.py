@@ -1,11 +1,19 @@
 """What is read from recordings, and what is predicted and said of them, in launches whose numbers can be computed by hand."""
+import base64
 import contextlib
+import hashlib
 import io
 import json
-import math
+import os
+import pathlib
 import random
+import subprocess
+import sys
+import tempfile
 import unittest
+import zipfile
 
+import build_backend
 from test_launches import (MIB, MS, alone, ask, changed, launch, predict, question, screen, sent_by, steps_of, written)
 from gradsync import Refused, answer
 from gradsync.recording import Recording, estimate
@@ -341,7 +349,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([(s["bucket_cap_mb"], s["buckets"]) for s in ask(one)["sizes"]], [(1, 2), (2, 2), (5, 1)])
 
     def test_compares_what_was_measured(self):
-        self.assertIn("90 ms +- 0.0 %         +7.8 %   \n", screen() + "\n")
+        self.assertIn("90 ms +- 0.0 %         +7.8 %\n", screen() + "\n")
         self.assertIn("90 ms +- 0.0 %         +7.8 %   +0.0 %\n", screen(launch(), launch()) + "\n")
         there = launch()  # 97 ms beside 45 that were measured elsewhere
         for step in steps_of(there, "ddp"):
@@ -448,6 +456,33 @@ class FlagsTest(unittest.TestCase):
             self.assertEqual((status, out, errors.count("\n")), (2, "", 1), arguments)
             self.assertTrue(errors.startswith("what_if: ") and said in errors, errors)
         self.assertIn("cannot be read", self.run_main("/nonexistent")[2])
+
+    def test_the_wheel_has_all_that_an_answer_needs(self):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as directory:
+            wheel = os.path.join(directory, build_backend.build_wheel(directory))
+            self.assertRegex(wheel, r"/gradsync-[0-9.]+-py3-none-any\.whl$")
+            with zipfile.ZipFile(wheel) as files, open(wheel, "rb") as again:
+                record = {name: (digest, size) for name, digest, size in (
+                    line.split(",") for line in files.read(files.namelist()[-1]).decode().splitlines())}
+                self.assertEqual(sorted(record), sorted(files.namelist()))
+                for name in set(record) - {files.namelist()[-1]}:
+                    digest = base64.urlsafe_b64encode(hashlib.sha256(files.read(name)).digest()).decode().rstrip("=")
+                    self.assertEqual(record[name], (f"sha256={digest}", str(len(files.read(name)))))
+                self.assertIn("gradsync/record.py", record)
+                before = again.read()
+            build_backend.build_wheel(directory)
+            self.assertEqual(pathlib.Path(wheel).read_bytes(), before)
+            run = [sys.executable, "-S", "-c", "from gradsync.__main__ import main; main()"]  # -S: nothing that is installed
+            environment = {"PYTHONPATH": wheel}
+            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", screen() + "\n"))
+            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (1, "record: no module torch: it needs PyTorch 2.1 or newer\n"))
+            done = subprocess.run(run, env=environment, capture_output=True, text=True)
+            self.assertIn("gradsync what_if FILE", done.stderr)
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr), (1, b"what_if: cannot write to stdout: No space left on device\n"))
 
     def test_prints_json(self):
         status, out, _ = self.run_main(written(launch()), "--format=json")
