@@ -275,8 +275,8 @@ class LinkFileTest(unittest.TestCase):
         self.assertAlmostEqual(link.costs.seconds(1 << 20), 4.5e-3)
         self.assertAlmostEqual(link.costs.processor(1 << 20, 1), 0.9 / 6.75)
         both = [record(0), record(0, run_id="b", variant={"backend": "shm"})]
-        self.assert_refused("\n".join(both), "records of 2 backends and numbers of ranks")
-        self.assert_refused(record(0, experiment="ddp"), "records of 0 backends")
+        self.assert_refused("\n".join(both), "all_reduce over gloo of 2 ranks and shm of 2 ranks: expected")
+        self.assert_refused(record(0, experiment="ddp"), "all_reduce over nothing: expected")
         self.assert_refused(record(0)[:200], "cut off or none at all")
         directory = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         with gzip.open(os.path.join(directory, "a.jsonl.gz"), "wt") as file:

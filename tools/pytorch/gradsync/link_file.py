@@ -213,8 +213,9 @@ def link_of_records(path):
             cell, backend = record["cell"], record["variant"]["backend"]
             of = (backend, record["world_size"], record["run_id"], cell["collective"], cell["size_bytes"], cell.get("in_flight", 1))
             collectives[of].append((record["samples"], cell))
-    kinds = {of[:2] for of in collectives}
-    require(len(kinds) == 1, "records of ", len(kinds), " backends and numbers of ranks, expected all_reduce's of one")
+    kinds = sorted({of[:2] for of in collectives})
+    found = " and ".join(f"{backend} of {ranks_text(count)}" for backend, count in kinds) or "nothing"
+    require(len(kinds) == 1, "records of all_reduce over ", found, ": expected one backend and number of ranks")
     (backend, world_size), costs = *kinds, []
     require(world_size > 1, "measured by 1 rank, expected 2 or more")
     for (*_, kind, size, in_flight), ranks in collectives.items():
