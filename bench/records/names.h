@@ -207,7 +207,6 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "theory_sent_bytes", kNumber, kSome, "by each rank in a step, likewise"},
     {kFacts, "order0_bits", kNumber, kLearning, "entropy of the held-out text's bytes, each for itself"},
     {kFacts, "xz_bits", kNumber, kLearning, "of xz, for each byte of the same behind the training text"},
-    {kFacts, "first_step", kInt, kLearning, "steps that a checkpoint had taken before; 0: none"},
     {kFacts, "sent_bytes_per_step", kNumber, kSome,
      "of each rank, by the fastest algorithms; missing of peers"},
     {kFacts, "bucket_sizes", kText, kSome, "a peer's: the bytes of its buckets, in order"},

@@ -27,9 +27,8 @@ constexpr SampleName kHeldOutLoss = "held_out_loss_nano", kStep = "step_ns", kOw
 std::map<double, double> JudgedSteps(const Measurement& measured) {
   std::map<double, double> judged;
   const Series* const losses = measured.Find(kHeldOutLoss);
-  const auto first = static_cast<double>(measured.record.facts.IntOr("first_step", 0));
   for (size_t i = 0; losses != nullptr && i < losses->max.size(); ++i) {
-    if (losses->max[i] >= 0) judged[first + static_cast<double>(i) + 1] = losses->max[i] / std::numbers::ln2;
+    if (losses->max[i] >= 0) judged[static_cast<double>(i) + 1] = losses->max[i] / std::numbers::ln2;
   }
   return judged;
 }

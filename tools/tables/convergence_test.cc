@@ -192,12 +192,6 @@ TEST(ConvergenceTest, APeriodCountsAsAWhole) {
   EXPECT_NEAR(Number(learnt.table(), 1, "step (s)"), 0.02, 1e-9);
 }
 
-TEST(ConvergenceTest, AResumedTrialGoesOn) {
-  const auto resume = [](bench::Record& record) { record.facts.Set("first_step", 20); };
-  const Learnt learnt({{Trial("naive", 0, {3, 2}, 10, resume)}});
-  EXPECT_THAT(learnt.cells[0].steps, ::testing::ElementsAre(30, 40));
-}
-
 TEST(ConvergenceTest, RefusesDifferentTexts) {
   const auto other = [](bench::Record& record) {
     record.run_id = "other";
