@@ -37,8 +37,7 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
   const ProgramResult result = Learn({"--variants=naive,core,none", "--steps=5", "--out=" + out});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_THAT(result.out, AllOf(HasSubstr("C++ headers"), ContainsRegex("order 0 4[.][0-9]+, xz 0[.]"),
-                                ContainsRegex("\ncore@shm +[0-9.]+ +")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("C++ headers"), ContainsRegex("\ncore@shm +[0-9.]+ +")));
   std::set<std::string> trials;
   std::map<std::string, std::vector<int64_t>> losses;
   std::map<std::string, std::vector<double>> bits;

@@ -32,21 +32,17 @@ int64_t Nano(double nats) { return std::llround(1e9 * (std::isfinite(nats) ? nat
 class ConvergenceJob : public RankJob {
  public:
   ConvergenceJob(const ConvergenceOptions& options, Rank& rank, Corpus corpus)
-      : options_(options), rank_(rank), corpus_(std::move(corpus)), bounds_(BoundsOf(corpus_)) {
+      : options_(options), rank_(rank), corpus_(std::move(corpus)) {
     rank.Join(options.training.GroupBackends());
     Record record;
     record.experiment = "convergence";
-    record.facts.Set("order0_bits", Value(bounds_.order0_bits));
-    record.facts.Set("xz_bits", Value(bounds_.xz_bits));
     rank.SetRecords(std::move(record), /*with_file=*/true);
   }
 
   void Run() override {
-    rank_.Print(
-        absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n"
-                        "bits per byte: order 0 %.3f, xz %.3f\n",
-                        corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
-                        corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
+    rank_.Print(absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n", corpus_.name,
+                                corpus_.training.size(), corpus_.held_out.size(),
+                                corpus_.sha256.substr(0, 12)));
     int64_t num_trials = options_.seeds * std::ssize(options_.settings);
     for (const auto& settings : options_.settings) {
       if (settings.size() > 1) num_trials += options_.tune_seeds * std::ssize(settings);
@@ -151,7 +147,6 @@ class ConvergenceJob : public RankJob {
   const ConvergenceOptions& options_;
   Rank& rank_;
   const Corpus corpus_;
-  const Bounds bounds_;
 };
 
 }  // namespace

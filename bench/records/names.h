@@ -205,8 +205,6 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "state_bytes", kInt, kSome, "likewise, of the optimizer's and the strategy's state"},
     {kFacts, "theory_bytes", kNumber, kSome, "these three as published, without padding"},
     {kFacts, "theory_sent_bytes", kNumber, kSome, "by each rank in a step, likewise"},
-    {kFacts, "order0_bits", kNumber, kLearning, "entropy of the held-out text's bytes, each for itself"},
-    {kFacts, "xz_bits", kNumber, kLearning, "of xz, for each byte of the same behind the training text"},
     {kFacts, "sent_bytes_per_step", kNumber, kSome,
      "of each rank, by the fastest algorithms; missing of peers"},
     {kFacts, "bucket_sizes", kText, kSome, "a peer's: the bytes of its buckets, in order"},

@@ -121,8 +121,6 @@ Record LearningRecord(std::string_view strategy, int64_t seed, int64_t rank, con
                     {"own_ns", own},
                     {"training_loss_nano", losses},
                     {"held_out_loss_nano", losses}};
-  record.facts.Set("order0_bits", bench::Value(4.5));
-  record.facts.Set("xz_bits", bench::Value(1.5));
   record.facts.Set("sent_bytes_per_step", bench::Value(3e6));
   return record;
 }

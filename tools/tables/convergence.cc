@@ -165,9 +165,6 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
   const auto text = [](bench::ConfigName name) {
     return [name](const View& view) { return view.row.measured->record.config.StringOr(name, ""); };
   };
-  const auto fact = [](bench::FactName name) {
-    return [name](const View& view) { return view.row.measured->record.facts.DoubleOr(name, kNaN); };
-  };
   std::vector<Field<View>> fields = {
       {{.name = "variant"}, of_row(&LearningRow::variant)},
       {{.name = "bits_per_byte", .header = "bits/byte", .section = kHeadline},
@@ -200,8 +197,6 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
       {{.name = "seeds_that_reach", .section = kDetails}, of_row(&LearningRow::num_reached)},
       {{.name = "text", .section = kHeadline, .said_once = true}, text("text")},
       {{.name = "text_sha256", .section = kDetails, .said_once = true}, text("text_sha256")},
-      {{.name = "order0_bits", .section = kHeadline, .said_once = true}, fact("order0_bits")},
-      {{.name = "xz_bits", .section = kHeadline, .said_once = true}, fact("xz_bits")},
   };
   for (const bench::ConfigName name : std::initializer_list<bench::ConfigName>{
            "num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
@@ -304,11 +299,9 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
     }
   }
   if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
-  table.AddNote(Join(
-      "bits/byte: of the held-out text after the last step, mean over seeds. order0_bits is the "
-      "entropy of single bytes; xz_bits is what xz needs for the held-out text behind the training text. "
-      "delta: against ",
-      kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
+  table.AddNote(Join("bits/byte: of the held-out text after the last step, mean over seeds. delta: against ",
+                     kLossBaseline,
+                     ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
   table.AddNote(
       is_reached
           ? Join("time, sent: until every seed has reached the last loss of ", kLossBaseline,
