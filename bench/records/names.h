@@ -14,7 +14,7 @@ namespace gradsync::bench {
 //
 //   kCell   what the variants of a run share: model, batch, dtype, device, threads
 //   kTrial  which of the trials of one variant
-//   kRun    how the launch measured: how many steps, which seed, on which CPUs
+//   kRun    how the launch measured: how many steps, which seed
 enum class Scope { kCell, kTrial, kRun };
 
 // An object in a record.
@@ -47,7 +47,6 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "dtype", kText, kBenchmarks, "of activations, or elements"},
     {kConfig, "threads_per_rank", kInt, kBenchmarks, "that compute"},
     {kConfig, "comm_threads", kInt, kBenchmarks, "that communicate"},
-    {kConfig, "placement", kText, kBenchmarks, "none or pin; may differ between ranks, as no other", kRun},
     {kConfig, "seed", kInt, kBenchmarks, "of this launch", kRun},
     {kConfig, "link_rate", kInt, kSome, "bits per second to which the link was limited, in each direction"},
     {kConfig, "collective", kText, kAllReduce, "all_reduce, reduce_scatter, all_gather or broadcast"},
@@ -156,9 +155,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "launch", kInt, kBenchmarks, "of its set, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
     {kFacts, "boot", kText, kSome, "of the rank's machine: its ranks share CPUs and a clock"},
-    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use; of the launcher, before it is pinned"},
-    {kFacts, "compute_cpus", kText, kSome, "pinned: which"},
-    {kFacts, "communication_cpus", kText, kSome, "pinned: which, or any"},
+    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use"},
     {kFacts, "gpu_uuid", kText, kSome, "of a GPU"},
     {kFacts, "ranks_per_gpu", kInt, kSome, "of a GPU"},
     {kFacts, "nccl_log_prefix", kText, kSome, "in NCCL's own logs"},
