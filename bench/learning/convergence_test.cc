@@ -57,7 +57,6 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     EXPECT_LE(sent, 1.001 * all);
     EXPECT_EQ(sent > 0, strategy != "none");
     EXPECT_GE(strategy == "none" ? all : sent, all);
-    for (const int64_t own_ns : record.samples.at("own_ns")) EXPECT_GT(own_ns, 0);
     losses[name] = record.samples.at("training_loss_nano");
     // In nats, the mean over ranks: random weights know nothing of 256 bytes.
     EXPECT_NEAR(1e-9 * static_cast<double>(losses[name][0]), std::log(256), 0.5) << name;

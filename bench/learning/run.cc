@@ -88,12 +88,11 @@ class ConvergenceJob : public RankJob {
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
-    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "own_ns", "held_out_loss_nano"})
+    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "held_out_loss_nano"})
       record.samples[name];
     while (trial.num_steps() < options_.training.steps) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(step.times.marks.step_ns());
-      record.samples["own_ns"].push_back(step.own_ns);
       losses.push_back(step.loss);
       sent_bytes += step.sent_bytes;
       const bool is_last = trial.num_steps() == options_.training.steps;

@@ -46,11 +46,6 @@ TrialStep Trial::Step() {
                                          .clip_norm = variant_.clip_norm(),
                                          .learning_rate = options_.LearningRateIn(variant_, num_steps_)},
                                         batch_)};
-  // What the update waits is part of sync_exposed_ns too.
-  if (step.times.hooks_ns) {
-    step.own_ns = *step.times.begin_step_ns + *step.times.hooks_ns + step.times.marks.sync_exposed_ns() -
-                  (step.times.waited_ns - step.times.forward_waited_ns - step.times.hooks_waited_ns);
-  }
   ++num_steps_;
   step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())

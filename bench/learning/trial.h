@@ -20,10 +20,6 @@ struct TrialStep {
   StepResult times;
   double loss = 0;        // of this rank's batch, before the update, in nats for each byte
   double sent_bytes = 0;  // by each rank, see ddp::SentBytes
-  // What the strategy adds to the step on this rank's CPU, without its waits for collectives: BeginStep,
-  // hooks and Finish, where what was compressed is unpacked. To issue collectives is a part of it; what it
-  // does in the update counts as the optimizer's. 0 on a GPU.
-  int64_t own_ns = 0;
 };
 
 // A model that one variant trains from one seed, on one rank. All ranks make the same ones and call alike.

@@ -166,28 +166,6 @@ TEST(TrialTest, JudgesAfterWholePeriods) {
             "--evaluate_every=30: ends within a period of diloco@shm, expected 48 or another multiple of 24");
 }
 
-// Finish unpacks what was compressed; but what it waits is no work.
-TEST(TrialTest, OwnWorkIsThatOfHooksAndFinishWithoutWaits) {
-  for (const std::string& name : ddp::StrategyNames()) {
-    const auto options = Options(name);
-    RunTrials(*options, SmallCorpus(), 2, [&](Trial& trial, int) {
-      for (int i = 0; i < 3; ++i) {
-        const TrialStep step = trial.Step();
-        const int64_t in_backward = *step.times.begin_step_ns + *step.times.hooks_ns;
-        const ddp::Traits& traits = *options->training.variants.front().traits;
-        EXPECT_GT(step.own_ns, 0) << name;
-        // These do not wait before Finish.
-        if (traits.agreement == ddp::Agreement::kLossy) {
-          EXPECT_GT(step.own_ns, in_backward) << name;
-        }
-        if (traits.communicates && traits.period_option.empty()) {
-          EXPECT_LT(step.own_ns, in_backward + step.times.marks.sync_exposed_ns()) << name;
-        }
-      }
-    });
-  }
-}
-
 // AdamW takes a hundredth of the rate of each weight that decays; those of norms are 1 at first.
 TEST(TrialTest, NormsDecayUnlessMatricesAloneDo) {
   const Corpus corpus = SmallCorpus();

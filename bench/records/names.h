@@ -118,8 +118,6 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "backward.*_ns", kInt, kSome, "profile: operations"},
     {kSamples, "sync.*_ns", kInt, kSome, "profile: the wait"},
     {kSamples, "optimizer.*_ns", kInt, kSome, "profile: its step"},
-    {kSamples, "own_ns", kInt, kLearning,
-     "the strategy's work in BeginStep, hooks and Finish, without waits"},
     {kSamples, "training_loss_nano", kInt, kLearning, "1e-9 nats for each byte, mean over ranks"},
     {kSamples, "held_out_loss_nano", kInt, kLearning, "of the held-out text after the step; -1: none"},
 
