@@ -4,7 +4,6 @@
 #include <span>
 
 #include "bench/launch/over_ranks.h"
-#include "model/error.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {
