@@ -213,10 +213,6 @@ void SuiteOptions::AddTo(FlagTable& flags) {
             "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
             "A text to train on, whose bytes are the tokens, instead of random tokens.");
-  flags.Add(
-      "resume", &resume, Path("the directory of a suite that was stopped"),
-      "Goes on with that suite: keeps the experiments that are finished, and runs the others from their "
-      "beginning. Takes no other flag.");
   flags.Add("model", &model, Text("a model of //bench:ddp"), "The model of --preset=resolution.");
   flags.Add("time", &time, Duration(), "How long --preset=resolution measures.");
   flags.Add(

@@ -18,7 +18,6 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  std::string resume;  // a directory; empty: a new suite
   // For --preset=resolution.
   std::string model = "tiny";
   std::chrono::milliseconds time = std::chrono::minutes(4);
@@ -29,15 +28,13 @@ struct SuiteOptions {
   void AddTo(FlagTable& flags);
 };
 
-// One run of a benchmark, and what has become of it.
+// One run of a benchmark.
 struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
   // Where its records go, below the suite's directory; empty: into it.
   std::string subdirectory;
-  bool done = false;
-  std::vector<std::string> files = {};  // that it wrote, below the suite's directory
 };
 
 // The experiments of the preset, in order; --help says what each preset is for. Where this host has not the
