@@ -29,7 +29,7 @@ TorchProfile Read(const std::string& path) {
   return TorchProfile(file, path);
 }
 
-// Whether record_torch.py wrote the file.
+// Whether gradsync.record wrote the file.
 bool IsRecording(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
@@ -50,9 +50,9 @@ int Run(int argc, const char* const* argv) {
   bench::FlagTable flags(
       "what_if",
       "What a step would take with other buckets, strategies, links and numbers of ranks.\n"
-      "  what_if FILE           of a PyTorch model that record_torch.py has recorded\n"
+      "  what_if FILE           of a PyTorch model that gradsync.record has recorded\n"
       "  what_if DIR...         of gradsync's own strategies, from records of //bench:plan or //bench:ddp");
-  flags.AllowPaths(&question.records, "a file that record_torch.py wrote, or records with the variant none");
+  flags.AllowPaths(&question.records, "a file that gradsync.record wrote, or records with the variant none");
   flags.Add("world_size", &place.world_size, bench::Integer(0, 16384),
             "How many ranks, 2 or more. 0: as recorded.");
   flags.Add(
@@ -71,7 +71,7 @@ int Run(int argc, const char* const* argv) {
   flags.Add("processor_percent", &percent, bench::Integer(-1, 1000),
             "How much of a rank's processors communication uses. -1: as measured, or assumed.");
   flags.BeginGroup("PyTorch models");
-  flags.Add("at", &at, bench::Path("a file that record_torch.py wrote"),
+  flags.Add("at", &at, bench::Path("a file that gradsync.record wrote"),
             "A recording of the model where the answer is to hold. Computation is scaled to its step without "
             "synchronisation; what else it measured is only compared.");
   flags.BeginGroup("gradsync's strategies");

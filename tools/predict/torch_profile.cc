@@ -350,7 +350,7 @@ TorchProfile::TorchProfile(std::istream& lines, const std::string& source) {
       throw InvalidInput(Join(source, ", line ", number, ": ", error.what()));
     }
   }
-  Require(!launches_.empty(), source, ": no launch of record_torch.py");
+  Require(!launches_.empty(), source, ": no launch of gradsync record");
 }
 
 double TorchProfile::total_bytes() const {

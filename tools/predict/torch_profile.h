@@ -11,7 +11,7 @@
 #include "tools/predict/step.h"
 #include "tools/statistics/estimates.h"
 
-// What tools/record_torch.py wrote of a PyTorch model, and what DistributedDataParallel (DDP) will take for
+// What tools/pytorch/gradsync/record.py wrote of a PyTorch model, and what DistributedDataParallel (DDP) will take for
 // it. Fields have the file's names; times are nanoseconds.
 namespace gradsync::tools {
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what a step of a PyTorch model costs, so that `what_if` can predict DistributedDataParallel (DDP) for it.
 
-    torchrun --nproc_per_node=2 record_torch.py [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
+    torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
 
 runs a script that uses DDP, as it is, and ends it after enough steps. In one's own loop: make a Recorder(model, FILE) of any
 module or DDP, and loop until it is `done`; record() is such a loop. Needs PyTorch 2.1 and nothing else. Without a process

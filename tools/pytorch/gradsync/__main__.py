@@ -19,8 +19,8 @@ def main():
         os.execv(PROGRAM, [PROGRAM, *arguments])
     if command != "record":
         sys.exit(print(USAGE) if command in ("-h", "--help") else USAGE)
-    from gradsync import record_torch  # PyTorch takes seconds to import
-    record_torch.main(arguments, finished=lambda out: subprocess.run([PROGRAM, out]))
+    from gradsync import record  # PyTorch takes seconds to import
+    record.main(arguments, finished=lambda out: subprocess.run([PROGRAM, out]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,3 @@
+"""What a step of a PyTorch model costs, and what DistributedDataParallel will make of it: `python -m gradsync --help`.
+
+gradsync.record has Recorder and record() for one's own loop, and alone needs PyTorch."""
