@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "bench/collectives/options.h"
 #include "bench/training/memory.h"
 #include "bench/training/options.h"
