@@ -1,8 +1,6 @@
 #ifndef GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 #define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 
-#include <chrono>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,11 +16,6 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  // For --preset=resolution.
-  std::string model = "tiny";
-  std::chrono::milliseconds time = std::chrono::minutes(4);
-  std::vector<int64_t> delays_us = {1000,
-                                    5000};  // an even number makes an even one of rows, and short blocks
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);

@@ -147,10 +147,6 @@ class Suite {
 
 // Where to write what, as the command line says.
 std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, const SuiteOptions& options) {
-  for (const char* const flag : {"model", "time", "delay_us"}) {
-    Require(!flags.given(flag) || options.preset == "resolution", "--", flag, ": --preset=", options.preset,
-            " does not take it");
-  }
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
   const std::string out = options.ranks.OutputDirectory(options.preset + "-" + NewRunId());
@@ -163,12 +159,9 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
-  std::string name = "suite";
-  if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = name = "resolution";
   FlagTable flags(
-      name, Join("Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
-                 "  ./bazelw run //bench:",
-                 name, " -- --out=DIR"));
+      "suite", "Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
+                 "  ./bazelw run //bench:suite -- --out=DIR");
   options.AddTo(flags);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {

@@ -16,25 +16,6 @@ using model::Batch;
 using model::DType;
 using model::Tensor;
 
-// Each in its own place, and at least as long as it is said to be.
-TEST(TrainerPhasesTest, DelaysAreWhereTheyWereAskedFor) {
-  static constexpr int64_t kDelayNs = 20'000'000;
-  OnTwoRanks([](Rank& rank) {
-    const auto strategy = rank.Make("core");
-    const Batch batch = BatchOf(rank.device, 0);
-    const auto step = [&](const Delays& delays) {
-      return rank.trainer.Step({.strategy = *strategy, .group = rank.group, .delays = delays}, batch);
-    };
-    EXPECT_GE(step({.forward_ns = kDelayNs}).marks.forward_ns(), kDelayNs);
-    const StepResult hook = step({.hook_ns = kDelayNs});
-    EXPECT_GE(hook.marks.backward_ns(), kDelayNs);
-    EXPECT_GE(hook.hooks_ns.value_or(0), kDelayNs);
-    // Before anything is sent, which could hide it.
-    EXPECT_GE(rank.group.entries().front().issue_ns, hook.marks[Mark::kForwardEnd] + kDelayNs);
-    EXPECT_GE(step({.wait_ns = kDelayNs}).marks.sync_exposed_ns(), kDelayNs);
-  });
-}
-
 // Writes down the phases, and how many operations were in each.
 class PhaseSink : public RangeSink {
  public:
