@@ -111,6 +111,11 @@ class LinkFileTest(unittest.TestCase):
         self.assert_right(log(named=False))
         self.assert_right(log(rows=rows_of()[::-1]))
         self.assert_right(log(24, listed=ranks_of(24, hosts=3)), 24)
+        # Of 2019: no groups, no root, and the largest error in place of how many are wrong.
+        half = "     time   algbw   busbw  error"
+        rows = [" ".join([str(size), str(size // 4), "float", "sum", *(times(size) + ["2e-07"]) * 2]) for size in SIZES]
+        self.assert_right(log(header=("#       size         count    type   redop" + half + half, UNITS), rows=rows, named=False,
+                              listed=[line.replace("Group  0 ", "") for line in ranks_of(2)]))
         # Without what is before the rows, that tell what they are; 8 ranks, but not 300, are told by two digits.
         self.assert_right(rows_of(8), 8, ["does not list all ranks"])
         self.assert_refused(rows_of(300), "lists no ranks, not all of them, and busbw / algbw is", "that does not tell how many")
@@ -246,6 +251,7 @@ class LinkFileTest(unittest.TestCase):
         self.assert_right(text, 4, ["taken to be measured by 4 ranks (--world_size)"], world_size=4)
         self.assert_right(["[1,0]<stdout>:" + line for line in text], 4, ["--world_size"], world_size=4)
         self.assert_right(["mpirun -np 8 -N 2 osu_allreduce -m 1:1"] + text, 8)
+        self.assert_refused(["mpirun -n 8 osu_allreduce -f", *text, "mpirun -n 4 osu_allreduce -f", *text], "several numbers of ranks")
         self.assert_refused(text, "does not tell how many ranks")
         full = [row + " %.2f %.2f 1000" % (0.5e6 * seconds(size), 2e6 * seconds(size)) for row, size in zip(rows, SIZES)]
         header = ["# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations"]
@@ -269,8 +275,8 @@ class LinkFileTest(unittest.TestCase):
         self.assertAlmostEqual(link.costs.seconds(1 << 20), 4.5e-3)
         self.assertAlmostEqual(link.costs.processor(1 << 20, 1), 0.9 / 6.75)
         both = [record(0), record(0, run_id="b", variant={"backend": "shm"})]
-        self.assert_refused("\n".join(both), "records of 2 backends and numbers of ranks")
-        self.assert_refused(record(0, experiment="ddp"), "records of 0 backends")
+        self.assert_refused("\n".join(both), "all_reduce over gloo of 2 ranks and shm of 2 ranks: expected")
+        self.assert_refused(record(0, experiment="ddp"), "all_reduce over nothing: expected")
         self.assert_refused(record(0)[:200], "cut off or none at all")
         directory = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         with gzip.open(os.path.join(directory, "a.jsonl.gz"), "wt") as file:
