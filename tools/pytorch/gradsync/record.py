@@ -62,13 +62,12 @@ class Script:
 
     def watch(self, model):
         """A model was wrapped."""
-        if os.getpid() != self.pid:
-            refuse(f"{place()}: a process that the script started trains: let torchrun start those that train")
         ids = {id(p) for p in model.parameters()}
         for recorder in [r for r in self.recorders if r.ids & ids]:
             recorder.close()
             self.recorders.remove(recorder)
-            say(f"{place()}: the model of {recorder.place} is wrapped again, and recorded anew")
+            if recorder.taken >= 0:
+                say(f"{place()}: the model of {recorder.place} is wrapped again, and recorded anew")
         if any(recorder.taken >= 0 for recorder in self.recorders):
             return
         try:
@@ -119,6 +118,8 @@ class Script:
         construct, start = DDP.__init__, multiprocessing.process.BaseProcess.start
 
         def construct_watched(model, *args, **kwargs):
+            if os.getpid() != self.pid:
+                refuse(f"{place()}: trains in a process that the script started: let torchrun start those that train")
             construct(model, *args, **kwargs)
             self.watch(model)
 
@@ -164,12 +165,14 @@ def main(argv, finished=lambda out: None):
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     if not TRIED[0] <= version <= TRIED[1]:
         say("PyTorch {} was never tried; {}.{} to {}.{} were".format(torch.__version__, *TRIED[0], *TRIED[1]))
-    sys.path.insert(0, os.getcwd() if flags.m else os.path.dirname(os.path.abspath("".join(script[:1]))))
+    name = "".join(script[:1])
+    sys.path.insert(0, os.getcwd() if flags.m else os.path.dirname(os.path.abspath(name)))
     try:
-        if not (importlib.util.find_spec if flags.m else os.path.isfile)("".join(script[:1])):
-            raise ImportError
-    except (ImportError, ValueError):
-        refuse(f"no {'module' if flags.m else 'script'} {' '.join(script[:1])}")
+        found = importlib.util.find_spec(name) if flags.m and name else os.path.isfile(name)
+    except ModuleNotFoundError as error:
+        found = not name.startswith(error.name)  # else what it imports
+    if not found:
+        refuse(f"no {'module' if flags.m else 'script'} {name}")
     if flags.rounds < 2:
         refuse(f"--rounds={flags.rounds}: expected at least 2")
     command = ["-m"] * flags.m + script

@@ -81,8 +81,9 @@ def unusable(out, head, keys):
     if not os.access(os.path.dirname(out), os.W_OK) or exists and not (os.path.isfile(out) and os.access(out, os.W_OK)):
         return f"--out={out} cannot be written, or is no file"
     try:
-        first = json.loads(pathlib.Path(out).read_text().partition("\n")[0] or "null") if exists else None
-        differs = [key for key in keys if first and value(first, key) != value(head, key)]
+        with open(out if exists else os.devnull) as file:
+            line = file.readline()
+        differs = [key for key in keys if line and value(json.loads(line), key) != value(head, key)]
     except (ValueError, AttributeError, KeyError):
         return f"{out} is no recording, to which a launch could be added: name another file (--out)"
     return f"{out} holds launches that differ in {differs[0]}: record this one to another file (--out)" if differs else ""
