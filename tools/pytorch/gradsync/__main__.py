@@ -1,6 +1,4 @@
 """python -m gradsync record|what_if ..."""
-import os
-import subprocess
 import sys
 
 USAGE = """\
@@ -10,17 +8,17 @@ torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-d
 gradsync what_if FILE [--help]
     asks on: other links, other numbers of ranks.
 """
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "what_if")
 
 
 def main():
     command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
-    if command == "what_if":
-        os.execv(PROGRAM, [PROGRAM, *arguments])
-    if command != "record":
+    if command not in ("record", "what_if"):
         sys.exit(print(USAGE) if command in ("-h", "--help") else USAGE)
+    from gradsync import answer
+    if command == "what_if":
+        sys.exit(answer.main(arguments))
     from gradsync import record  # PyTorch takes seconds to import
-    record.main(arguments, finished=lambda out: subprocess.run([PROGRAM, out]))
+    record.main(arguments, finished=lambda out: answer.main([out]))
 
 
 if __name__ == "__main__":
