@@ -160,8 +160,9 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
   FlagTable flags(
-      "suite", "Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
-                 "  ./bazelw run //bench:suite -- --out=DIR");
+      "suite",
+      "Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
+      "  ./bazelw run //bench:suite -- --out=DIR");
   options.AddTo(flags);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {

@@ -281,8 +281,7 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     model::UseHook on_use;
     if (strategy.hears_uses()) on_use = [&](const Parameter& param) { hook([&] { strategy.OnUse(param); }); };
     Backward(
-        loss, params(),
-        [&](Parameter& param) { hook([&] { strategy.OnGradReady(param); }); }, on_use);
+        loss, params(), [&](Parameter& param) { hook([&] { strategy.OnGradReady(param); }); }, on_use);
   }
   backward_gathers_ns += gathers_ns();
   Enter("synchronisation", Mark::kBackwardEnd);

@@ -129,7 +129,6 @@ double TrainingVariant::learning_rate() const {
   return given == values.end() ? 0 : given->second;
 }
 
-
 std::string TrainingVariant::peer() const {
   return Join(strategy, options.empty() ? "" : Join(":", bucket_bytes), compiled ? kCompiled : "");
 }
