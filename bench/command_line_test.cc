@@ -143,181 +143,179 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kCompare, {"--batch_size=2,0"}, "--batch_size=2,0: expected an integer of at least 1"},
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
         Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
-        Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them
-"},
+        Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
 
-  TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
-    const std::vector<std::pair<std::string, std::string>> torchrun = {
-        {"RANK", "0"},        {"WORLD_SIZE", "2"},         {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"},
-        {"MASTER_PORT", "1"}, {"MASTER_ADDR", "127.0.0.1"}};
-    for (const char* const program : {kAllReduce, kCompare, kDdp}) {
-      ExpectRefusal(RunProgram(program, {"--world_size=4"}, torchrun),
-                    "--world_size=4: torchrun started 2 ranks\n");
-    }
-    ExpectRefusal(RunProgram(kDdp, {"--repeats=4"}, torchrun),
-                  "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1, and "
-                  "GRADSYNC_LAUNCH=NAME,i for launch i\n");
-    for (const char* const launch : {"monday", "monday,", "monday,x", "monday,-1", ",1", "a,b,1"}) {
-      auto environment = torchrun;
-      environment.emplace_back("GRADSYNC_LAUNCH", launch);
-      ExpectRefusal(
-          RunProgram(kAllReduce, {}, environment),
-          Join("GRADSYNC_LAUNCH is '", launch, "', expected a name for several launches and this one's "));
-    }
-    ExpectRefusal(RunProgram(kSuite, {}, torchrun),
-                  "suite: was started by torchrun; it starts its ranks itself\n");
+TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
+  const std::vector<std::pair<std::string, std::string>> torchrun = {
+      {"RANK", "0"},        {"WORLD_SIZE", "2"},         {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"},
+      {"MASTER_PORT", "1"}, {"MASTER_ADDR", "127.0.0.1"}};
+  for (const char* const program : {kAllReduce, kCompare, kDdp}) {
+    ExpectRefusal(RunProgram(program, {"--world_size=4"}, torchrun),
+                  "--world_size=4: torchrun started 2 ranks\n");
   }
-
-  TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
-    ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_RENDEZVOUS", "tcp://10.0.0.1:5"}}),
-                  "GRADSYNC_RENDEZVOUS=tcp://10.0.0.1:5: is of no use without a launcher");
-    ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_LAUNCH", "monday,0"}}),
-                  "GRADSYNC_LAUNCH=monday,0: is of no use without a launcher");
-    const std::string out = FreshDirectory();
-    const ProgramResult result =
-        RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});
-    EXPECT_EQ(result.status, 2);
-    EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
-    EXPECT_EQ(RunProgram("bench/gpus", {"--help"}).status, 0);
-    EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
+  ExpectRefusal(RunProgram(kDdp, {"--repeats=4"}, torchrun),
+                "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1, and "
+                "GRADSYNC_LAUNCH=NAME,i for launch i\n");
+  for (const char* const launch : {"monday", "monday,", "monday,x", "monday,-1", ",1", "a,b,1"}) {
+    auto environment = torchrun;
+    environment.emplace_back("GRADSYNC_LAUNCH", launch);
+    ExpectRefusal(
+        RunProgram(kAllReduce, {}, environment),
+        Join("GRADSYNC_LAUNCH is '", launch, "', expected a name for several launches and this one's "));
   }
+  ExpectRefusal(RunProgram(kSuite, {}, torchrun),
+                "suite: was started by torchrun; it starts its ranks itself\n");
+}
 
-  TEST(AnswerTest, IsTheLastScreenAndNamesTheNextCommand) {
-    const std::string out = FreshDirectory();
-    const ProgramResult result =
-        RunProgram(kAllReduce, {"--backend=shm", "--sizes=8,1KiB", "--iterations=2", "--out=" + out});
-    EXPECT_EQ(result.status, 0) << result.err;
-    EXPECT_THAT(result.out, HasSubstr("\nall_reduce of 8B "));
-    EXPECT_THAT(result.out, HasSubstr("\nchecks      every sum is right\n"));
-    EXPECT_THAT(result.out, EndsWith(Join("Next: ./bazelw run //tools:report -- ", out,
-                                          ", or //tools:summarize with --details\n")));
+TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
+  ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_RENDEZVOUS", "tcp://10.0.0.1:5"}}),
+                "GRADSYNC_RENDEZVOUS=tcp://10.0.0.1:5: is of no use without a launcher");
+  ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_LAUNCH", "monday,0"}}),
+                "GRADSYNC_LAUNCH=monday,0: is of no use without a launcher");
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
+  EXPECT_EQ(RunProgram("bench/gpus", {"--help"}).status, 0);
+  EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
+}
+
+TEST(AnswerTest, IsTheLastScreenAndNamesTheNextCommand) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--backend=shm", "--sizes=8,1KiB", "--iterations=2", "--out=" + out});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nall_reduce of 8B "));
+  EXPECT_THAT(result.out, HasSubstr("\nchecks      every sum is right\n"));
+  EXPECT_THAT(result.out, EndsWith(Join("Next: ./bazelw run //tools:report -- ", out,
+                                        ", or //tools:summarize with --details\n")));
+}
+
+TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
+  for (const char* const program : {kAllReduce, kCompare, kDdp, kSuite}) {
+    const ProgramResult result = RunProgram(program, {"--help"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err, "");
+    for (const char* const flag : {"--world_size", "--device", "--timeout", "--out", "--help="})
+      EXPECT_THAT(result.out, HasSubstr(flag)) << program;
+    EXPECT_LE(std::ranges::count(result.out, '\n'), 52) << program;
+    const std::string name = std::filesystem::path(program).filename();
+    EXPECT_THAT(result.out, HasSubstr("\n  ./bazelw run //bench:" + name + " -- ")) << program;
+    EXPECT_THAT(result.out,
+                ::testing::AnyOf(HasSubstr("\nFlags of " + name + ":\n"), Not(HasSubstr("Flags of "))));
+    EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
   }
+}
 
-  TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
-    for (const char* const program : {kAllReduce, kCompare, kDdp, kSuite}) {
-      const ProgramResult result = RunProgram(program, {"--help"});
-      EXPECT_EQ(result.status, 0);
-      EXPECT_EQ(result.err, "");
-      for (const char* const flag : {"--world_size", "--device", "--timeout", "--out", "--help="})
-        EXPECT_THAT(result.out, HasSubstr(flag)) << program;
-      EXPECT_LE(std::ranges::count(result.out, '\n'), 52) << program;
-      const std::string name = std::filesystem::path(program).filename();
-      EXPECT_THAT(result.out, HasSubstr("\n  ./bazelw run //bench:" + name + " -- ")) << program;
-      EXPECT_THAT(result.out,
-                  ::testing::AnyOf(HasSubstr("\nFlags of " + name + ":\n"), Not(HasSubstr("Flags of "))));
-      EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
-    }
+TEST(HelpTest, HasTheWordsOfAnOption) {
+  EXPECT_THAT(
+      RunProgram(kDdp, {"--help=strategies"}).out,
+      HasSubstr("\n        gather=update: when weights are gathered: in the update, or in the next forward "
+                "(update or forward)\n"));
+}
+
+TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(kSuite, {"--preset=smoke", "--interface=nowhere0", "--out=" + out});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.out, HasSubstr("[3/3] bucket sizes, a narrow resnet50"));
+  EXPECT_THAT(result.err, HasSubstr("nowhere0"));
+  EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce exited with status "));
+  EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp exited with status "));
+  EXPECT_THAT(result.err, HasSubstr("\nbucket sizes, a narrow resnet50: compare exited with status "));
+}
+
+// Processes with the text on their command line.
+int NumProcessesWith(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    if (ReadText(entry.path().string() + "/cmdline").find(text) != std::string::npos) ++count;
   }
+  return count;
+}
 
-  TEST(HelpTest, HasTheWordsOfAnOption) {
-    EXPECT_THAT(
-        RunProgram(kDdp, {"--help=strategies"}).out,
-        HasSubstr("\n        gather=update: when weights are gathered: in the update, or in the next forward "
-                  "(update or forward)\n"));
-  }
-
-  TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
-    const std::string out = FreshDirectory();
-    const ProgramResult result =
-        RunProgram(kSuite, {"--preset=smoke", "--interface=nowhere0", "--out=" + out});
-    EXPECT_EQ(result.status, 1);
-    EXPECT_THAT(result.out, HasSubstr("[3/3] bucket sizes, a narrow resnet50"));
-    EXPECT_THAT(result.err, HasSubstr("nowhere0"));
-    EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce exited with status "));
-    EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp exited with status "));
-    EXPECT_THAT(result.err, HasSubstr("\nbucket sizes, a narrow resnet50: compare exited with status "));
-  }
-
-  // Processes with the text on their command line.
-  int NumProcessesWith(const std::string& text) {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      if (ReadText(entry.path().string() + "/cmdline").find(text) != std::string::npos) ++count;
-    }
-    return count;
-  }
-
-  TEST(SuiteTest, StopsWithAllItHasStartedWhenItIsAskedTo) {
-    const std::string out = FreshDirectory();
-    RunningProgram suite(kSuite, {"--preset=smoke", "--out=" + out});
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(300);
-    const auto has_begun = [&](const char* experiment) {
-      return std::ranges::any_of(RecordsIn(out, /*running=*/true),
-                                 [&](const Record& record) { return record.experiment == experiment; });
-    };
-    while (!has_begun("ddp")) {
-      ASSERT_FALSE(suite.has_ended()) << suite.err();
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << suite.err();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    kill(suite.pid(), SIGTERM);
-    const ProgramResult stopped = suite.Wait();
-    EXPECT_EQ(stopped.status, 128 + SIGTERM);
-    EXPECT_THAT(stopped.err,
-                HasSubstr("suite: stopped by signal 15 (SIGTERM) during [2/3] tiny, every strategy; "
-                          "its records so far are in " +
-                          out + "\n"));
-    EXPECT_EQ(NumProcessesWith(out), 0);
-    EXPECT_FALSE(std::filesystem::exists(out + "/tables.md"));
-
-    EXPECT_TRUE(has_begun("all_reduce"));
-    // They would mix with others.
-    EXPECT_THAT(RunProgram(kSuite, {"--preset=smoke", "--out=" + out}).err,
-                HasSubstr(": there are records of another run, expected an empty or a new directory\n"));
-  }
-
-  // A line for each experiment, then the answer. Under ThreadSanitizer the smoke suite takes minutes.
-  TEST(SuiteTest, SmokeRunsEveryExperimentOnceAndWritesTables) {
-    const std::string out = FreshDirectory();
-    const ProgramResult result =
-        RunningProgram(kSuite, {"--preset=smoke", "--out=" + out}).Wait(std::chrono::seconds(1000));
-    EXPECT_EQ(result.status, 0) << result.err;
-    EXPECT_THAT(result.out, MatchesRegex("[[]1/3] all-reduce: [0-9ms]+\n"
-                                         "[[]2/3] tiny, every strategy: [0-9ms]+\n"
-                                         "[[]3/3] bucket sizes, a narrow resnet50: [0-9ms]+\n\n(.|\n)*"));
-    std::map<std::string, std::set<std::string>> run_ids;
-    for (const Record& record : RecordsIn(out)) {
-      run_ids[record.experiment + record.config.StringOr("model", "")].insert(record.run_id);
-      EXPECT_FALSE(record.checks.empty());
-    }
-    EXPECT_EQ(run_ids.size(), 3u);
-    for (const auto& [experiment, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << experiment;
-    for (const char* const file : {"/tables.md", "/tables.csv", "/tables.json", "/report.html"})
-      EXPECT_GT(ReadText(out + file).size(), 1000u) << file;
-  }
-
-  class WeightsTest : public ::testing::Test {
-   protected:
-    static std::string WriteWeights(const std::string& name, int64_t rows) {
-      std::string path = FreshDirectory() + "/weights";
-      const std::vector<std::pair<std::string, model::Tensor>> tensors = {
-          {name, model::Tensor::Zeros(model::CpuDevice(), {rows, 8}, model::DType::kF32)}};
-      model::WriteSafetensors(path, tensors);
-      return path;
-    }
-
-    static ProgramResult Train(const std::string& weights) {
-      return RunProgram(
-          kDdp, {"--d_model=8", "--d_ff=8", "--num_layers=1", "--num_heads=1", "--vocab_size=16",
-                 "--batch_size=1", "--seq_len=4", "--weights=" + weights, "--out=" + FreshDirectory()});
-    }
+TEST(SuiteTest, StopsWithAllItHasStartedWhenItIsAskedTo) {
+  const std::string out = FreshDirectory();
+  RunningProgram suite(kSuite, {"--preset=smoke", "--out=" + out});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(300);
+  const auto has_begun = [&](const char* experiment) {
+    return std::ranges::any_of(RecordsIn(out, /*running=*/true),
+                               [&](const Record& record) { return record.experiment == experiment; });
   };
+  while (!has_begun("ddp")) {
+    ASSERT_FALSE(suite.has_ended()) << suite.err();
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << suite.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(suite.pid(), SIGTERM);
+  const ProgramResult stopped = suite.Wait();
+  EXPECT_EQ(stopped.status, 128 + SIGTERM);
+  EXPECT_THAT(stopped.err,
+              HasSubstr("suite: stopped by signal 15 (SIGTERM) during [2/3] tiny, every strategy; "
+                        "its records so far are in " +
+                        out + "\n"));
+  EXPECT_EQ(NumProcessesWith(out), 0);
+  EXPECT_FALSE(std::filesystem::exists(out + "/tables.md"));
 
-  TEST_F(WeightsTest, MissingFile) { ExpectRefusal(Train("/nonexistent/weights"), "/nonexistent/weights: "); }
+  EXPECT_TRUE(has_begun("all_reduce"));
+  // They would mix with others.
+  EXPECT_THAT(RunProgram(kSuite, {"--preset=smoke", "--out=" + out}).err,
+              HasSubstr(": there are records of another run, expected an empty or a new directory\n"));
+}
 
-  TEST_F(WeightsTest, TruncatedFile) {
-    const std::string path = WriteWeights("token_embeddings.weight", 16);
-    const std::string whole = ReadText(path);
-    std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 1);
-    ExpectRefusal(Train(path), path + ": ");
+// A line for each experiment, then the answer. Under ThreadSanitizer the smoke suite takes minutes.
+TEST(SuiteTest, SmokeRunsEveryExperimentOnceAndWritesTables) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunningProgram(kSuite, {"--preset=smoke", "--out=" + out}).Wait(std::chrono::seconds(1000));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, MatchesRegex("[[]1/3] all-reduce: [0-9ms]+\n"
+                                       "[[]2/3] tiny, every strategy: [0-9ms]+\n"
+                                       "[[]3/3] bucket sizes, a narrow resnet50: [0-9ms]+\n\n(.|\n)*"));
+  std::map<std::string, std::set<std::string>> run_ids;
+  for (const Record& record : RecordsIn(out)) {
+    run_ids[record.experiment + record.config.StringOr("model", "")].insert(record.run_id);
+    EXPECT_FALSE(record.checks.empty());
+  }
+  EXPECT_EQ(run_ids.size(), 3u);
+  for (const auto& [experiment, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << experiment;
+  for (const char* const file : {"/tables.md", "/tables.csv", "/tables.json", "/report.html"})
+    EXPECT_GT(ReadText(out + file).size(), 1000u) << file;
+}
+
+class WeightsTest : public ::testing::Test {
+ protected:
+  static std::string WriteWeights(const std::string& name, int64_t rows) {
+    std::string path = FreshDirectory() + "/weights";
+    const std::vector<std::pair<std::string, model::Tensor>> tensors = {
+        {name, model::Tensor::Zeros(model::CpuDevice(), {rows, 8}, model::DType::kF32)}};
+    model::WriteSafetensors(path, tensors);
+    return path;
   }
 
-  TEST_F(WeightsTest, WrongShape) {
-    std::string path = WriteWeights("token_embeddings.weight", 17);
-    const ProgramResult result = Train(path);
-    ExpectRefusal(result, path + ": ");
+  static ProgramResult Train(const std::string& weights) {
+    return RunProgram(kDdp,
+                      {"--d_model=8", "--d_ff=8", "--num_layers=1", "--num_heads=1", "--vocab_size=16",
+                       "--batch_size=1", "--seq_len=4", "--weights=" + weights, "--out=" + FreshDirectory()});
   }
+};
+
+TEST_F(WeightsTest, MissingFile) { ExpectRefusal(Train("/nonexistent/weights"), "/nonexistent/weights: "); }
+
+TEST_F(WeightsTest, TruncatedFile) {
+  const std::string path = WriteWeights("token_embeddings.weight", 16);
+  const std::string whole = ReadText(path);
+  std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 1);
+  ExpectRefusal(Train(path), path + ": ");
+}
+
+TEST_F(WeightsTest, WrongShape) {
+  std::string path = WriteWeights("token_embeddings.weight", 17);
+  const ProgramResult result = Train(path);
+  ExpectRefusal(result, path + ": ");
+}
 
 }  // namespace
 }  // namespace gradsync::bench

@@ -184,8 +184,6 @@ void Reference(Builder& builder) {
   builder.Train("compare", {{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
 }
 
-}
-
 }  // namespace
 
 void SuiteOptions::AddTo(FlagTable& flags) {

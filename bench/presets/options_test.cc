@@ -62,18 +62,19 @@ TrainingOptions Parsed(const Experiment& experiment) {
 // A row over another would have nothing to be compared with.
 TEST(SuiteOptionsTest, NoExperimentHasAnotherBackend) {
   using Backends = std::vector<std::string>;
-  for (const Backends& backends : {Backends{"gloo"}, {"shm"}, {"hierarchical"}, {"shm", "gloo_own"}}) {
-    std::vector<std::string> notes;
-    SuiteOptions options;
-    options.preset = preset;
-    options.backends = backends;
-    for (const Experiment& experiment : MakeExperiments(options, &notes)) {
-      if (experiment.program == "all_reduce") continue;
-      EXPECT_THAT(Parsed(experiment).GroupBackends(), UnorderedElementsAreArray(backends))
-          << preset << ": " << experiment.title;
+  for (const char* const preset : {"smoke", "quick", "reference"}) {
+    for (const Backends& backends : {Backends{"gloo"}, {"shm"}, {"hierarchical"}, {"shm", "gloo_own"}}) {
+      std::vector<std::string> notes;
+      SuiteOptions options;
+      options.preset = preset;
+      options.backends = backends;
+      for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+        if (experiment.program == "all_reduce") continue;
+        EXPECT_THAT(Parsed(experiment).GroupBackends(), UnorderedElementsAreArray(backends))
+            << preset << ": " << experiment.title;
+      }
     }
   }
-}
 }
 
 // Over each backend that gathers weights; by default the rows that the documents have.

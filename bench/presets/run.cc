@@ -146,7 +146,7 @@ class Suite {
 };
 
 // Where to write what, as the command line says.
-std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, const SuiteOptions& options) {
+std::pair<std::string, std::vector<Experiment>> Begin(const SuiteOptions& options) {
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
   const std::string out = options.ranks.OutputDirectory(options.preset + "-" + NewRunId());
@@ -171,7 +171,7 @@ int RunSuite(int argc, char** argv) try {
   }
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
-  auto [out, experiments] = Begin(flags, options);
+  auto [out, experiments] = Begin(options);
   auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments));
   const int status = suite->Run();
   const std::optional<int> signal = suite->stopped_by();
