@@ -321,7 +321,7 @@ TEST(SimulationTest, IntervalsHoldTheTruthWhereLaunchesDiffer) {
 TEST(SimulationTest, IntervalsHoldTheTruthWhereverARunEnds) {
   const auto score = [](double launch_std, size_t looks) {
     Score ended = ScoreOf(
-        {.launches = {14, 14, 14, 14}, .launch_std = launch_std, .precision = 5, .looks = looks}, kRuns);
+        {.launches = {14, 14, 14, 14}, .launch_std = launch_std, .precision = 6.5, .looks = looks}, kRuns);
     Print(absl::StrFormat("%d looks, ends after %.1f of 4 launches", looks, ended.launches), ended);
     return ended;
   };

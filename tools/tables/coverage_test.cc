@@ -153,8 +153,11 @@ TEST(CoverageTest, WhatToUseIsSeldomWrong) {
       for (const double percent : {0.0, 1.0, 3.0, 6.0}) {
         const BestScore score = BestScoreOf(launches, percent, launch_std);
         EXPECT_LE(score.wrong, 0.05);
-        if (percent == 0) EXPECT_LE(score.decided, 0.02);
-        if (percent == 6 && launch_std == 0) EXPECT_GE(score.decided, 0.5);
+        if (percent == 0) {
+          EXPECT_LE(score.decided, 0.02);
+        } else if (percent == 6 && launch_std == 0) {
+          EXPECT_GE(score.decided, 0.5);
+        }
       }
     }
   }
