@@ -197,6 +197,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     if (!world) CheckPlacement(options);
     // Ranks that this program started have been checked by the process that started them.
     if (known.launcher != "self") {
+      if (program.answer && program.answer(known)) return kDone;
       program.check(known);
       CheckOutputDirectory(options);
     }

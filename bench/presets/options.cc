@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "bench/collectives/options.h"
 #include "bench/training/memory.h"
 #include "bench/training/options.h"
@@ -185,21 +184,6 @@ void Reference(Builder& builder) {
   builder.Train("compare", {{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
 }
 
-// A delay of a microsecond is none.
-void Resolution(const SuiteOptions& options, Builder& builder) {
-  std::string variants = "core";
-  std::vector<int64_t> delays_us = options.delays_us;
-  delays_us.insert(delays_us.begin(), 1);
-  for (const int64_t delay_us : delays_us) {
-    for (const char* const where : {"forward", "hook", "wait"})
-      variants += Join(",core:", where, "_delay_us=", delay_us);
-  }
-  const std::string time = absl::FormatDuration(absl::FromChrono(options.time));
-  builder.Train("ddp", OfModels({options.model}, "known delays",
-                                {"--variants=" + variants, "--batch_size=2", "--seq_len=64",
-                                 "--warmup_steps=2", "--time=" + time}));
-}
-
 // Steps that do to memory what strategies do, and overlap nothing: each gradient alone, copies in buckets of
 // three sizes, and one bucket that gradients are written into. The last one overlaps, and shows what both
 // sides lose where they share processors.
@@ -219,10 +203,9 @@ void Calibrate(const SuiteOptions& options, Builder& builder) {
 
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add(
-      "preset", &preset, OneOf({"smoke", "quick", "resolution", "calibrate", "reference"}),
-      "Which experiments: smoke, quick, resolution, calibrate or reference. "
+      "preset", &preset, OneOf({"smoke", "quick", "calibrate", "reference"}),
+      "Which experiments: smoke, quick, calibrate or reference. "
       "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
-      "resolution: how small a difference can be shown, by known delays. "
       "calibrate: what predictions need of this machine and its link, within two minutes for each backend. "
       "reference: the published experiments, for hours on a CPU.");
   flags.Add("backend", &backends, OneOf(comm::BackendNames()),
@@ -234,13 +217,7 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "resume", &resume, Path("the directory of a suite that was stopped"),
       "Goes on with that suite: keeps the experiments that are finished, and runs the others from their "
       "beginning. Takes no other flag.");
-  flags.Add("model", &model, Text("a model of //bench:ddp"),
-            "The model of --preset=resolution and calibrate.");
-  flags.Add("time", &time, Duration(), "How long --preset=resolution measures.");
-  flags.Add(
-      "delay_us", &delays_us, Integer(1),
-      "By how many microseconds --preset=resolution delays core, in forward, in its first hook or in its "
-      "wait.");
+  flags.Add("model", &model, Text("a model of //bench:ddp"), "The model of --preset=calibrate.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }
@@ -253,7 +230,6 @@ std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::s
   Builder builder(options, notes);
   if (options.preset == "smoke") Smoke(builder);
   if (options.preset == "quick") Quick(options, builder);
-  if (options.preset == "resolution") Resolution(options, builder);
   if (options.preset == "calibrate") Calibrate(options, builder);
   if (options.preset == "reference") Reference(builder);
   return builder.Take();

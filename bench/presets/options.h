@@ -1,8 +1,6 @@
 #ifndef GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 #define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 
-#include <chrono>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,11 +17,7 @@ struct SuiteOptions {
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
   std::string resume;          // a directory; empty: a new suite
-  std::string model = "tiny";  // for --preset=resolution and calibrate
-  // For --preset=resolution.
-  std::chrono::milliseconds time = std::chrono::minutes(4);
-  std::vector<int64_t> delays_us = {1000,
-                                    5000};  // an even number makes an even one of rows, and short blocks
+  std::string model = "tiny";  // for --preset=calibrate
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);

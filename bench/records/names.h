@@ -59,7 +59,7 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "model", kText, kSome, "by name"},
     {kConfig, "batch_size", kInt, kSome, "of one rank"},
     {kConfig, "accumulation_steps", kInt, kSome, "such batches in a step, if there are several"},
-    {kConfig, "order", kText, kBenchmarks, "interleaved, blocks, or launches of one variant"},
+    {kConfig, "order", kText, kBenchmarks, "interleaved or blocks"},
     {kConfig, "warmup_steps", kInt, kSome, "untimed", kRun},
     {kConfig, "steps", kInt, kSome, "timed", kRun},
     {kConfig, "time", kText, kSome, "of a launch, for timed steps, instead of a number of them", kRun},
@@ -185,7 +185,6 @@ inline constexpr SchemaName kSchema[] = {
      "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
      "strategy that leaves weights to the next forward"},
     {kFacts, "turn_steps", kInt, kSome, "these and the untimed ones before them, if there are several"},
-    {kFacts, "delay_ns", kInt, kSome, "by which the benchmark made each step longer, on purpose"},
     {kFacts, "peer", kText, kSome, "pytorch: the framework that took the steps"},
     {kFacts, "twin", kText, kSome, "of peers: gradsync's strategy that it compares with"},
     {kFacts, "tokens_per_step", kInt, kSome, "of all ranks"},

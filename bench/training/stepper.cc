@@ -105,7 +105,6 @@ class OwnStepper : public Stepper {
             variant().lead_in_steps(),
             cell().accumulation_steps,
             variant().clip_norm(),
-            variant().delays(),
             variant().learning_rate(),
             variant().records()};
   }

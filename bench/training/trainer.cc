@@ -231,12 +231,6 @@ void Trainer::Enter(std::string_view phase, Mark mark) {
   if (!is_last) options_.ranges->Push(RangeKind::kPhase, phase);
 }
 
-void Trainer::Spin(int64_t ns) const {
-  if (ns == 0) return;
-  for (const int64_t end_ns = now_() + ns; now_() < end_ns;) {
-  }
-}
-
 Var Trainer::Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer, ddp::Strategy* strategy) {
   losses_.clear();
@@ -288,7 +282,6 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   }
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
-    Spin(turn.delays.forward_ns);
     const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer, &strategy);
     Enter("backward", Mark::kForwardEnd);
     forward_waited_ns += waited_ns() - broadcast_ns;
@@ -305,25 +298,19 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     model::UseHook on_use;
     if (strategy.hears_uses())
       on_use = [&](const Parameter& param) { hook(now_(), [&] { strategy.OnUse(param); }); };
-    bool is_first = true;
     Backward(
         loss, params(),
         [&](Parameter& param) {
-          const auto act = [&] {
-            if (std::exchange(is_first, false)) Spin(turn.delays.hook_ns);
-            strategy.OnGradReady(param);
-          };
-          if (!turn.records) return act();
+          if (!turn.records) return strategy.OnGradReady(param);
           const int64_t ready_ns = now_();
           ready_.push_back({&param, ready_ns});
-          hook(ready_ns, act);
+          hook(ready_ns, [&] { strategy.OnGradReady(param); });
         },
         on_use);
   }
   backward_gathers_ns += gathers_ns();
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
-  Spin(turn.delays.wait_ns);
   if (keep != nullptr) {
     strategy.CompleteGradients();
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());

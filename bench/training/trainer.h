@@ -89,7 +89,6 @@ struct Turn {
   // PyTorch's clip_grad_norm_, without the 1e-6 that it adds to the norm). If a strategy drifts, each rank
   // clips its own gradients.
   double clip_norm = std::numeric_limits<double>::infinity();
-  Delays delays = {};
   double learning_rate = 0;  // of these steps; 0: that of TrainerOptions
   bool records = true;       // when gradients are ready and buckets sent, and what hooks and waits take
 };
@@ -167,8 +166,6 @@ class Trainer {
                       double loss_scale = 1);
 
  private:
-  // Uses the processor for so long.
-  void Spin(int64_t ns) const;
   // Takes the mark, at which one phase ends and this one begins.
   void Enter(std::string_view phase, Mark mark);
   // From strategies that keep values elsewhere.

@@ -177,19 +177,6 @@ TEST(VariantTest, PeersDoNotClip) {
               ElementsAre("pytorch_naive@gloo"));
 }
 
-// Delays are no options of the strategy.
-TEST(VariantTest, DelaysAreInTheRecord) {
-  const TrainingVariant variant =
-      Make("core:wait_delay_us=1500,forward_delay_us=20", {{"gloo"}, {kDefaultBucketBytes}})[0];
-  EXPECT_EQ(variant.name(), "core:forward_delay_us=20,wait_delay_us=1500@gloo");
-  EXPECT_EQ(variant.delays().forward_ns, 20'000);
-  EXPECT_EQ(variant.delays().wait_ns, 1'500'000);
-  EXPECT_TRUE(variant.strategy_options().values.empty());
-  Record record;
-  variant.Describe(record);
-  EXPECT_EQ(record.facts.IntOr("delay_ns", 0), 1'520'000);
-}
-
 TEST(VariantTest, ARowMayRecordLess) {
   const std::vector<TrainingVariant> variants = Make("none,none:record=0", {{"gloo"}, {kDefaultBucketBytes}});
   EXPECT_TRUE(variants[0].records());
@@ -252,11 +239,10 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "clip_norm, learning_rate, forward_delay_us, hook_delay_us, wait_delay_us or record"},
+                  "clip_norm, learning_rate or record"},
         std::pair{"bucketed_async:size=3",
                   "--variants=bucketed_async:size=3: bucketed_async has no option 'size', expected "
-                  "clip_norm, learning_rate, forward_delay_us, "
-                  "hook_delay_us, wait_delay_us, record, bucket_bytes, bucket_elements "},
+                  "clip_norm, learning_rate, record, bucket_bytes, bucket_elements "},
         std::pair{"core_update:clip_norm=1",
                   "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "
                   "gradients, and cannot clip them"},

@@ -347,18 +347,12 @@ double CommonCoefficient(const std::vector<std::vector<double>>& values,
   return slopes.empty() ? 0 : Median(slopes);
 }
 
-std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family, bool are_alike) {
-  const auto location_of = [are_alike](const LooseSample& sample) {
-    LooseLocation location = LooseLocationOf(sample);
-    if (are_alike || location.more_launches == 0) return location;
-    return LooseLocation{location.log, std::max(location.within, location.between), 0,
-                         location.more_launches};
-  };
+std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {
   std::vector<std::pair<LooseLocation, LooseLocation>> all;
   std::set<LooseLocation> samples;
   size_t count = 0;
   for (const auto& [own, base] : family) {
-    const auto& [first, second] = all.emplace_back(location_of(own), location_of(base));
+    const auto& [first, second] = all.emplace_back(LooseLocationOf(own), LooseLocationOf(base));
     if (std::isnan(first.log) || std::isnan(second.log)) continue;
     samples.insert({first, second});
     ++count;

@@ -101,11 +101,9 @@ double SecondRunError(const LooseSample& sample);
 // programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family
 // (Sidak, 1967). NaN with fewer than two values on a side, or values that are not positive.
 //
-// `are_alike`: whether samples' launches differ alike, beside how values do. Then launches are the samples
-// where their means vary more than values explain, over all samples together; each counts once, however many
-// are compared with it. Else the launches of each sample, if it has several, are
-// its own, and two of them tell next to nothing.
-std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family, bool are_alike = true);
+// Launches are the samples where their means vary more than values explain, over all samples together; each
+// counts once, however many are compared with it.
+std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // What the largest of `count` independent |z| stays below in all cases but this part.
 double SidakCritical(size_t count, double chance = 0.05);

@@ -195,8 +195,7 @@ std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells) {
       const bool is_exact = row.facts().StringOr("agreement", "exact") == "exact";
       const bool is_here = &row == base || (row.baseline == static_cast<size_t>(base - cell->rows.data()) &&
                                             row.verdict != Verdict::kNone);
-      const bool is_delayed = row.facts().DoubleOr("delay_ns", 0) > 0;  // on purpose
-      if (is_exact && is_here && !is_delayed && row.no_verdict.empty()) rows.push_back(&row);
+      if (is_exact && is_here && row.no_verdict.empty()) rows.push_back(&row);
     }
     if (rows.size() < 2 || !cell->void_reason.empty()) continue;
     choice.best = *std::ranges::min_element(rows, {}, [&](const Row* row) { return difference(row).value; });

@@ -38,7 +38,7 @@ Answer AnswerOf(const Cell& cell, const Row& row);
 // no answers.
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells);
 // The row to use in a place, which is a cell over one backend. It has the shortest step of the exact rows
-// that may be fastest. Rows that are lossy, wrong, delayed on purpose or without a verdict take no part.
+// that may be fastest. Rows that are lossy, wrong or without a verdict take no part.
 struct Choice {
   const Cell* cell = nullptr;
   const Row* base = nullptr;         // that all are compared with

@@ -167,12 +167,6 @@ void EstimateCosts(const Rounds& rounds, Cell* cell) {
   }
 }
 
-LooseSample StepsByLaunch(const Row& row) {
-  LooseSample sample{.values = MainTimes(*row.measured).max};
-  for (const Launch& launch : row.measured->launches) sample.launches.push_back(launch.num_steps);
-  return sample;
-}
-
 // All rows with their baselines.
 void CompareWithBaselines(Cell* cell) {
   RowPairs pairs;
@@ -187,11 +181,6 @@ void CompareWithBaselines(Cell* cell) {
 }
 
 }  // namespace
-
-void EstimateByLaunches(Cell* cell) {
-  cell->num_launches = cell->any().measured->launches.size();
-  CompareWithBaselines(cell);
-}
 
 void EstimateInTurn(Cell* cell) {
   const Rounds rounds = RoundsOf(*cell);
@@ -210,13 +199,6 @@ void EstimateInTurn(Cell* cell) {
 
 std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   std::vector<Estimate> estimates;
-  if (cell.has_own_launches() && cell.void_reason.empty()) {
-    std::vector<LooseComparison> family;
-    for (const auto& [own, other] : pairs) family.push_back({StepsByLaunch(*own), StepsByLaunch(*other)});
-    estimates = EstimateLoose(family, /*are_alike=*/false);
-    for (Estimate& estimate : estimates) estimate.by_launches = true;
-    return estimates;
-  }
   if (!cell.takes_turns()) {
     for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
     return estimates;

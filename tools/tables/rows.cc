@@ -237,7 +237,6 @@ Cell CellOf(const Group& group, std::string_view baseline_row) {
     row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second, base});
   }
   if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&cell);
-  if (cell.has_own_launches()) EstimateByLaunches(&cell);
   Conclude(&cell);
   return cell;
 }

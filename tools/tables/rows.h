@@ -107,8 +107,6 @@ struct Cell {
 
   // Whether differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Whether each row had launches of its own, three or more, which took turns.
-  bool has_own_launches() const { return any().config().StringOr("order", "") == "launches"; }
   // Any row; they agree in what is the cell's.
   const Row& any() const { return rows.front(); }
 };
@@ -146,8 +144,6 @@ std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view bas
 // Sets what is known of a cell whose variants took turns: its rounds, the coefficient of forward and which
 // rows use it, differences to baselines, costs and their parts.
 void EstimateInTurn(Cell* cell);
-// Sets the differences to baselines of rows that had launches of their own.
-void EstimateByLaunches(Cell* cell);
 
 // The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
 // once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.

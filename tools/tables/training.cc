@@ -226,10 +226,6 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
       "rounds, so they may differ from the difference of two steps. Where `covariate` (`--details`) is not "
       "0, they are corrected by forward. In brackets: 95 % CI, which hold for all deltas of a cell at once, "
       "and for all its costs. Bold: may be fastest.");
-  if (std::ranges::any_of(all, &Cell::has_own_launches))
-    last.AddNote(
-        "Rows that had launches of their own are not paired by round: the trimmed means of their launches "
-        "are compared.");
 }
 
 }  // namespace gradsync::tools
