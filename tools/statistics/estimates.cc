@@ -118,11 +118,6 @@ Judged Judge(const RoundDifferences& differences, const std::vector<size_t>& lau
   return judged;
 }
 
-// Variants that do not differ are taken to differ in this part of the cases.
-constexpr double kDifferByChance = 0.1;
-// Slopes are those of rounds that are less far apart: of all pairs they would tell no more.
-constexpr size_t kMostApart = 10;
-
 // What launches have of their own.
 struct Launches {
   double inflation = 1;  // how many times the variance that rounds explain theirs is
@@ -168,24 +163,6 @@ Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
   const double inflation = between / (num_launches - 1) / (within / (num_rounds - num_launches));
   const double degrees = num_differences * (num_launches - 1);
   return inflation > std::max(ChanceOf(degrees), 1.0) ? Launches{inflation, degrees} : Launches{};
-}
-
-// By how much the ranks of each variant among `members` are above their mean, added up over `num_rounds`
-// rounds, in which all of them have a value; ties share their ranks.
-std::vector<double> RankSums(const std::vector<std::vector<double>>& values,
-                             const std::vector<size_t>& members, size_t* num_rounds) {
-  std::vector<double> sums(members.size());
-  *num_rounds = 0;
-  for (size_t i = 0; i < values[members[0]].size(); ++i) {
-    if (std::ranges::any_of(members, [&](size_t k) { return std::isnan(values[k][i]); })) continue;
-    ++*num_rounds;
-    for (size_t k = 0; k < members.size(); ++k) {
-      const double own = values[members[k]][i];
-      for (const size_t other : members)
-        sums[k] += 0.5 * ((own > values[other][i]) - (own < values[other][i]));
-    }
-  }
-  return sums;
 }
 
 struct LooseLocation {
@@ -293,58 +270,6 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
     estimate.interval = {judged.value - margin, judged.value + margin};
   }
   return estimates;
-}
-
-std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
-                            const std::vector<size_t>& references) {
-  std::vector<size_t> members(values.size());
-  std::iota(members.begin(), members.end(), size_t{0});
-  const size_t most_leave = std::max<size_t>(1, members.size() / 6);
-  std::vector<bool> alike(values.size());
-  while (members.size() > 1 && members.size() + most_leave >= values.size()) {
-    size_t num_rounds = 0;
-    const std::vector<double> sums = RankSums(values, members, &num_rounds);
-    const auto count = static_cast<double>(members.size());
-    // The standard deviation of one variant's sum of ranks.
-    const double deviation = std::sqrt(static_cast<double>(num_rounds) * (count * count - 1) / 12);
-    const auto differs = [&](double sum, size_t tested) {
-      return std::abs(sum) > deviation * SidakCritical(tested, kDifferByChance);
-    };
-    const auto furthest = std::ranges::max_element(sums, {}, [](double sum) { return std::abs(sum); });
-    if (!differs(*furthest, members.size())) {
-      for (size_t k = 0; k < members.size(); ++k) {
-        const bool is_reference = std::ranges::count(references, members[k]) > 0;
-        alike[members[k]] = !is_reference || !differs(sums[k], 1);
-      }
-      return alike;
-    }
-    members.erase(members.begin() + (furthest - sums.begin()));
-  }
-  return alike;
-}
-
-double CommonCoefficient(const std::vector<std::vector<double>>& values,
-                         const std::vector<std::vector<double>>& covariates) {
-  if (values.size() < 2) return 0;
-  const auto less_means = [&](std::vector<std::vector<double>> left) {
-    for (size_t i = 0; i < left[0].size(); ++i) {
-      double sum = 0;
-      for (const std::vector<double>& own : left) sum += own[i];
-      for (std::vector<double>& own : left) own[i] -= sum / static_cast<double>(left.size());
-    }
-    return left;
-  };
-  const std::vector<std::vector<double>> y = less_means(values), x = less_means(covariates);
-  std::vector<double> slopes;
-  for (size_t k = 0; k < y.size(); ++k) {
-    for (size_t i = 0; i < y[k].size(); ++i) {
-      for (size_t j = i + 1; j < std::min(y[k].size(), i + kMostApart); ++j) {
-        const double slope = (y[k][j] - y[k][i]) / (x[k][j] - x[k][i]);
-        if (std::isfinite(slope)) slopes.push_back(slope);
-      }
-    }
-  }
-  return slopes.empty() ? 0 : Median(slopes);
 }
 
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {

@@ -67,23 +67,6 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, size_t looks = 1,
                                      double trimmed = kTrimmed);
 
-// The coefficient of a covariate that variants have in common: the median slope between two rounds of one
-// variant, less the means of all variants in these rounds (Sen, Estimates of the regression coefficient based
-// on Kendall's tau, 1968), which a few disturbed steps do not move. `values` and `covariates` by variant and
-// round; rounds with a NaN do not count. 0 where there is nothing to learn it from.
-double CommonCoefficient(const std::vector<std::vector<double>>& values,
-                         const std::vector<std::vector<double>>& covariates);
-
-// Which variants' values do not differ but by chance. Ranks within rounds are compared (Friedman, The use of
-// ranks to avoid the assumption of normality, 1937), because what disturbs a step moves means far. The
-// variant whose ranks add up to the largest statistic leaves while that is larger than the largest of as many
-// independent ones is in one case of ten (Sidak, 1967): one that differs does not hide among many that do
-// not. None is left where more than a sixth of them, or the last but one, would leave. `references` are part
-// of many differences, so then each of them leaves that alone differs from all that are left by more than is
-// chance in one case of ten. Rounds with a NaN do not count.
-std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
-                            const std::vector<size_t>& references = {});
-
 // Values that nothing ties to another sample's, launch after launch.
 struct LooseSample {
   std::vector<double> values;

@@ -69,7 +69,6 @@ struct Row {
   std::string no_verdict{};  // why it can have none, though it may have an interval: "disturbed:17%"
   Cost cost{};
   Estimate told_cost{};         // its total, unless it or its floor can have no verdict
-  bool uses_forward = false;    // estimates have the step's own forward as covariate
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline
   double bus_bytes_per_second = kNaN;
   std::optional<Prediction> predicted{};  // see predictions.h
@@ -98,10 +97,8 @@ struct Cell {
   std::vector<Row> rows{};
   size_t num_rounds = 0;  // of all launches together; 0: not in turn
   size_t num_launches = 0;
-  size_t num_looks = 1;    // that were planned, whether it may end (`--precision`)
-  double round_s = 0;      // how long a round takes on the watch, or all rows' steps where that is unknown
-  double coefficient = 0;  // of forward, for gradsync's own rows
-  double peer_coefficient = 0;
+  size_t num_looks = 1;  // that were planned, whether it may end (`--precision`)
+  double round_s = 0;    // how long a round takes on the watch, or all rows' steps where that is unknown
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
   std::string void_reason{};
 
@@ -141,8 +138,8 @@ double PrecisionOf(const Cell& cell);
 // first row takes its place.
 std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row = kDefaultBaseline);
 
-// Sets what is known of a cell whose variants took turns: its rounds, the coefficient of forward and which
-// rows use it, differences to baselines, costs and their parts.
+// Sets what is known of a cell whose variants took turns: its rounds, differences to baselines, costs and
+// their parts.
 void EstimateInTurn(Cell* cell);
 
 // The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
