@@ -132,9 +132,10 @@ double ChanceOf(double degrees) {
 }
 
 // What launches have of their own, from the variants of each base and the base itself, in units of their own
-// standard deviations. It is nothing, unless launches differ by more than chance does in one case of ten.
+// standard deviations. It is nothing, unless launches differ by more than rounds explain; with `tested`, by
+// more than chance does in one case of ten.
 Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
-                    const std::vector<size_t>& launches) {
+                    const std::vector<size_t>& launches, bool tested) {
   double between = 0, within = 0, num_differences = 0;
   for (const auto& [base, members] : by_base) {
     const auto num_rounds = std::ssize(members[0]->influence);
@@ -162,7 +163,8 @@ Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
   const auto num_rounds = static_cast<double>(std::accumulate(launches.begin(), launches.end(), size_t{0}));
   const double inflation = between / (num_launches - 1) / (within / (num_rounds - num_launches));
   const double degrees = num_differences * (num_launches - 1);
-  return inflation > std::max(ChanceOf(degrees), 1.0) ? Launches{inflation, degrees} : Launches{};
+  return inflation > std::max(tested ? ChanceOf(degrees) : 0, 1.0) ? Launches{inflation, degrees}
+                                                                   : Launches{};
 }
 
 struct LooseLocation {
@@ -206,6 +208,43 @@ Launches LaunchesOf(const std::set<LooseLocation>& samples) {
   return ratios > degrees ? Launches{ratios / degrees, degrees} : Launches{};
 }
 
+// See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
+std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
+                                const std::vector<size_t>& all_launches, size_t looks, double trimmed,
+                                bool one_sided) {
+  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
+  // Where launches have one round each, rounds are all there is.
+  const std::vector<size_t> launches =
+      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
+  std::vector<Judged> all;
+  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
+  std::map<size_t, std::vector<const Judged*>> by_base;
+  size_t num_intervals = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!(all[i].variance > 0)) continue;
+    by_base[family[i].base].push_back(&all[i]);
+    ++num_intervals;
+  }
+  const Launches own = LaunchesOf(by_base, launches, /*tested=*/!one_sided);
+  const double chance = 0.05 / static_cast<double>(looks);
+  const double critical =
+      one_sided ? SidakCritical(1, 2 * chance / static_cast<double>(std::max<size_t>(1, num_intervals)))
+                : SidakCritical(num_intervals, chance);
+  std::vector<Estimate> estimates;
+  for (const Judged& judged : all) {
+    Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
+    if (std::isnan(judged.variance)) continue;
+    double margin = 0;
+    if (judged.variance > 0) {
+      margin = std::sqrt(judged.variance * own.inflation) *
+               StudentT(critical, std::min(own.degrees, judged.degrees));
+    }
+    estimate.by_launches = own.inflation > 1;
+    estimate.interval = {judged.value - margin, judged.value + margin};
+  }
+  return estimates;
+}
+
 }  // namespace
 
 double SecondRunError(const LooseSample& sample) {
@@ -241,35 +280,16 @@ double SidakCritical(size_t count, double chance) {
 }
 
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& all_launches, size_t looks, double trimmed) {
-  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
-  // Where launches have one round each, rounds are all there is.
-  const std::vector<size_t> launches =
-      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
-  std::vector<Judged> all;
-  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
-  std::map<size_t, std::vector<const Judged*>> by_base;
-  size_t num_intervals = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!(all[i].variance > 0)) continue;
-    by_base[family[i].base].push_back(&all[i]);
-    ++num_intervals;
-  }
-  const Launches own = LaunchesOf(by_base, launches);
-  std::vector<Estimate> estimates;
-  for (const Judged& judged : all) {
-    Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
-    if (std::isnan(judged.variance)) continue;
-    double margin = 0;
-    if (judged.variance > 0) {
-      margin = std::sqrt(judged.variance * own.inflation) *
-               StudentT(SidakCritical(num_intervals, 0.05 / static_cast<double>(looks)),
-                        std::min(own.degrees, judged.degrees));
-    }
-    estimate.by_launches = own.inflation > 1;
-    estimate.interval = {judged.value - margin, judged.value + margin};
-  }
-  return estimates;
+                                     const std::vector<size_t>& launches, size_t looks, double trimmed) {
+  return Estimated(family, launches, looks, trimmed, /*one_sided=*/false);
+}
+
+std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
+                                     const std::vector<size_t>& launches, size_t looks) {
+  std::vector<double> least;
+  for (const Estimate& estimate : Estimated(family, launches, looks, kTrimmed, /*one_sided=*/true))
+    least.push_back(estimate.interval.low);
+  return least;
 }
 
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {

@@ -67,6 +67,15 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, size_t looks = 1,
                                      double trimmed = kTrimmed);
 
+// By how much each difference of the family is at least above 0, as these are X - Y for one X and each rival
+// Y: one-sided bounds, which hold all at once in 95 cases of 100, whatever the differences have in common
+// (Bonferroni). So if X takes least, one of them is above 0 in at most 5 cases of 100 (Hsu, Constrained
+// simultaneous confidence intervals for multiple comparisons with the best, 1984). NaN with fewer than two
+// rounds. A wrong choice is worse than none: launches are the samples where they differ by more than rounds
+// explain, be it by chance.
+std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
+                                     const std::vector<size_t>& launches, size_t looks = 1);
+
 // Values that nothing ties to another sample's, launch after launch.
 struct LooseSample {
   std::vector<double> values;

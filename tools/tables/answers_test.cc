@@ -128,6 +128,28 @@ TEST(ChoiceTest, IsTheFastestExactRowAndSaysHowSureThatIs) {
               MatchesRegex("overlap: not told apart from core [(]-[0-9. to]+ %[)]"));
 }
 
+// Where the baseline's steps vary more than others, intervals of differences to it tell nothing of these.
+TEST(ChoiceTest, ComparesTheBestWithItsRivalsDirectly) {
+  const Measurement core = Steady("core", WithWideNoise(120));
+  const auto choice = [&](double zero2_ms) {
+    return ChoiceOf({core, Of("zero1", 90, 1), Of("zero2", zero2_ms, 1)});
+  };
+  EXPECT_THAT(choice(91.5), MatchesRegex("zero1: [0-9. to]+ % faster than core"));
+  EXPECT_THAT(choice(90), MatchesRegex("zero1: [0-9. to]+ % faster than core; zero2 may be as fast"));
+  const Tabled t({{core, Of("zero1", 90, 1), Of("zero2", 91.5, 1)}});
+  const auto interval = [&](const char* row) { return t.row(row).against_baseline.interval; };
+  EXPECT_GT(interval("zero1@gloo").high, interval("zero2@gloo").low);
+  EXPECT_TRUE(t.row("zero1@gloo").may_be_fastest);
+  EXPECT_FALSE(t.row("zero2@gloo").may_be_fastest || t.row("core@gloo").may_be_fastest);
+}
+
+// To one side, and of two rows: this tells more than intervals of all rows to both sides.
+TEST(ChoiceTest, TheBaselineIsARivalToo) {
+  const Measurement core = Steady("core", WithWideNoise(108));
+  EXPECT_THAT(ChoiceOf({core, Of("zero1", 100, 1), Of("naive", 150, 3), Of("flat", 150, 4)}),
+              MatchesRegex("zero1: at least 0\\.[0-9]+ % faster than core"));
+}
+
 TEST(ChoiceTest, TakesNoRowThatIsLossyOrWrong) {
   const auto with = [](const Change& change) {
     return ChoiceOf({Of("core", 100, 1), Of("flat", 120, 2), Of("zero1", 80, 3, change)});

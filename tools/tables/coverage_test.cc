@@ -9,6 +9,7 @@
 
 #include "tools/records/test_records.h"
 #include "tools/statistics/test_runs.h"
+#include "tools/tables/answers.h"
 #include "tools/tables/test_tables.h"
 
 // How often what tables print holds: simulated runs go through everything that records go through, with the
@@ -103,6 +104,60 @@ TEST(CoverageTest, FamiliesHold) {
                     score.costs, score.cost_width);
         EXPECT_GE(score.deltas, 0.93) << name;
         EXPECT_GE(score.costs, 0.93) << name;
+      }
+    }
+  }
+}
+
+// How often a choice is wrong, which says "Use X" and leaves out the row that is the fastest in truth, and
+// how often it names that row alone.
+struct BestScore {
+  double wrong = 0, decided = 0;
+};
+
+// The third of four rows is the fastest, by so many per cent of a step.
+BestScore BestScoreOf(const std::vector<size_t>& launches, double percent, double launch_std) {
+  constexpr int kBestRuns = 2000;
+  const Setting setting{.launches = launches, .num_strategies = 4};
+  Draws draws(20261127);
+  BestScore score;
+  std::vector<Group> groups = {Rows(setting)};
+  groups[0].resize(1 + setting.num_strategies);
+  const std::string best = groups[0][3].strategy();
+  Values effects(groups[0].size());
+  effects[3] = -percent / 100 * kSimulatedStep;
+  for (int r = 0; r < kBestRuns; ++r) {
+    Run run = Simulate(setting.residuals, launches, effects, launch_std, &draws);
+    for (size_t k = 0; k < effects.size(); ++k) {
+      for (double& step : run.steps[k]) step *= kUnit;
+      groups[0][k].series["step_ns"].max = run.steps[k];
+    }
+    const std::vector<Cell> cells = CellsOf(groups);
+    const Choice choice = ChoicesOf(cells)[0];
+    const bool is_named =
+        choice.best->strategy() == best ||
+        std::ranges::any_of(choice.rivals, [&](const Row* row) { return row->strategy() == best; });
+    score.wrong += (percent > 0 && !is_named) / double{kBestRuns};
+    score.decided += (is_named && choice.rivals.empty()) / double{kBestRuns};
+  }
+  std::printf("%zu x %zu rounds, launches differ by %.2f %%, best by %.0f %%: wrong %.3f, decided %.2f\n",
+              launches.size(), launches[0], launch_std / 10, percent, score.wrong, score.decided);
+  return score;
+}
+
+TEST(CoverageTest, WhatToUseIsSeldomWrong) {
+  for (const std::vector<size_t>& launches :
+       {std::vector<size_t>{28}, {84}, {28, 28}, {28, 28, 28}, {14, 14, 14, 14}}) {
+    for (const double launch_std : {0.0, 12.5, 25.0, 50.0}) {
+      if (launch_std > 0 && launches.size() == 1) continue;  // one launch says nothing of the next
+      for (const double percent : {0.0, 1.0, 3.0, 6.0}) {
+        const BestScore score = BestScoreOf(launches, percent, launch_std);
+        EXPECT_LE(score.wrong, 0.05);
+        if (percent == 0) {
+          EXPECT_LE(score.decided, 0.02);
+        } else if (percent == 6 && launch_std == 0) {
+          EXPECT_GE(score.decided, 0.5);
+        }
       }
     }
   }

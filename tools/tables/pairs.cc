@@ -175,6 +175,33 @@ std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   return EstimateRounds(family, rounds.launches, cell.num_looks);
 }
 
+std::vector<std::vector<double>> LeadsOf(const Cell& cell, const std::vector<const Row*>& rows) {
+  std::vector<std::vector<double>> leads(rows.size(), std::vector<double>(rows.size(), kNaN));
+  if (!cell.takes_turns() || rows.empty()) return leads;
+  const Rounds rounds = RoundsOf(cell);
+  const auto steps_of = [&](const Row& row) {
+    return InRounds(*row.measured, StepSamples(*row.measured), rounds);
+  };
+  const ByRound base = steps_of(cell.rows[rows[0]->baseline]);
+  std::vector<ByRound> steps;
+  for (const Row* const row : rows) steps.push_back(steps_of(*row));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::vector<RoundDifferences> family;
+    for (size_t j = 0; j < rows.size(); ++j) {
+      if (j != i) family.push_back({.values = Minus(steps[i], steps[j]), .divisors = base});
+    }
+    const std::vector<double> least = LeastDifferences(family, rounds.launches, cell.num_looks);
+    for (size_t j = 0; j < rows.size(); ++j) {
+      if (j != i) leads[i][j] = least[j - (j > i)];
+    }
+  }
+  return leads;
+}
+
+bool MayBeFastest(const std::vector<double>& leads) {
+  return std::ranges::none_of(leads, [](double lead) { return lead > 0; });
+}
+
 std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs) {
   const Rounds rounds = RoundsOf(cell);
   std::vector<RoundDifferences> family;

@@ -69,7 +69,7 @@ struct Row {
   std::string no_verdict{};  // why it can have none, though it may have an interval: "disturbed:17%"
   Cost cost{};
   Estimate told_cost{};         // its total, unless it or its floor can have no verdict
-  bool may_be_fastest = false;  // not shown slower than any other row with this baseline
+  bool may_be_fastest = false;  // among the rows with this baseline, see LeadsOf
   double bus_bytes_per_second = kNaN;
   std::optional<Prediction> predicted{};  // see predictions.h
 
@@ -148,6 +148,13 @@ using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
 std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs);
 // The same of what two rows cost over their own floors, in seconds; NaN for floors and without them.
 std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs);
+
+// Of rows with one baseline, by how much each row's step is at least longer than each other's, as a part of
+// the baseline's step (Hsu's comparisons with the best, see LeastDifferences): the fastest row has no
+// positive one in 95 cases of 100. So rows without a positive one may be the fastest. NaN where nothing may
+// be said.
+std::vector<std::vector<double>> LeadsOf(const Cell& cell, const std::vector<const Row*>& rows);
+bool MayBeFastest(const std::vector<double>& leads);
 
 }  // namespace gradsync::tools
 
