@@ -16,8 +16,7 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  std::string resume;          // a directory; empty: a new suite
-  std::string model = "tiny";  // for --preset=calibrate
+  std::string resume;  // a directory; empty: a new suite
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);

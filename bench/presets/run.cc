@@ -166,8 +166,6 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
     }
     return {options.resume, LoadState(options.resume)};
   }
-  Require(!flags.given("model") || options.preset == "calibrate", "--model: --preset=", options.preset,
-          " does not take it");
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
   const std::string out = options.ranks.OutputDirectory(options.preset + "-" + NewRunId());
@@ -180,12 +178,10 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
-  std::string name = "suite";
-  if (std::string_view(argv[0]).ends_with("/calibrate")) options.preset = name = "calibrate";
   FlagTable flags(
-      name, Join("Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
-                 "  ./bazelw run //bench:",
-                 name, " -- --out=DIR"));
+      "suite",
+      "Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
+      "  ./bazelw run //bench:suite -- --out=DIR");
   options.AddTo(flags);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {

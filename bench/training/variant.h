@@ -39,8 +39,6 @@ struct TrainingVariant : Variant {
   double clip_norm() const;
   // The optimizer's; 0: it has none of its own.
   double learning_rate() const;
-  // See Turn: a row that does not, beside one that does, shows what that costs.
-  bool records() const;
   // What the strategy is made with.
   ddp::StrategyOptions strategy_options() const;
   // Every how many steps it synchronises.

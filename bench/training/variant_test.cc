@@ -177,14 +177,6 @@ TEST(VariantTest, PeersDoNotClip) {
               ElementsAre("pytorch_naive@gloo"));
 }
 
-TEST(VariantTest, ARowMayRecordLess) {
-  const std::vector<TrainingVariant> variants = Make("none,none:record=0", {{"gloo"}, {kDefaultBucketBytes}});
-  EXPECT_TRUE(variants[0].records());
-  EXPECT_FALSE(variants[1].records());
-  EXPECT_EQ(variants[1].name(), "none:record=0");
-  EXPECT_TRUE(variants[1].strategy_options().values.empty());
-}
-
 TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
   const std::vector<TrainingVariant> variants =
       Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
@@ -239,10 +231,10 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "clip_norm, learning_rate or record"},
+                  "clip_norm or learning_rate"},
         std::pair{"bucketed_async:size=3",
                   "--variants=bucketed_async:size=3: bucketed_async has no option 'size', expected "
-                  "clip_norm, learning_rate, record, bucket_bytes, bucket_elements "},
+                  "clip_norm, learning_rate, bucket_bytes, bucket_elements "},
         std::pair{"core_update:clip_norm=1",
                   "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "
                   "gradients, and cannot clip them"},

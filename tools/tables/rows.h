@@ -2,13 +2,11 @@
 #define GRADSYNC_TOOLS_TABLES_ROWS_H_
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tools/predict/step.h"
 #include "tools/records/measurement.h"
 #include "tools/records/reader.h"
 #include "tools/records/validity.h"
@@ -71,7 +69,6 @@ struct Row {
   Estimate told_cost{};         // its total, unless it or its floor can have no verdict
   bool may_be_fastest = false;  // among the rows with this baseline, see LeadsOf
   double bus_bytes_per_second = kNaN;
-  std::optional<Prediction> predicted{};  // see predictions.h
 
   std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
   // Without its backend, unless it is compared with rows over others.
