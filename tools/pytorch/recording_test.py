@@ -89,6 +89,7 @@ class RecordingTest(unittest.TestCase):
                 (0, {"mode": "ddp"}, "step 0 differs between ranks"), (0, {"ready_ns": [1]}, "step 0 lacks its row or ready"),
                 (0, {"step_ns": 0}, "step 0 takes no time"), (1, {"backward_ns": 0}, "step 1 takes no time"),
                 (0, {"ready_ns": [1, 2, -2]}, "ranks[0][0].ready_ns[2] is -2, expected -1 to 1e+18"),
+                (0, {"ready_ns": [1, float("nan"), 2]}, 'ranks[0][0].ready_ns[1] is "NaN", expected -1 to 1e+18'),
                 (0, {"mode": 3}, "ranks[0][0].mode is 3, expected a text")):
             self.assertIn(said, broken(lambda one: one["ranks"][0][i].update(change)))
         for i, name, value in ((1, "ns", [1]), (1, "ns", [1, 1, 1, 0]), (1, "wall_ns", 0), (4, "out_ns", []), (4, "in_ns", [])):

@@ -250,6 +250,11 @@ class AnswerTest(unittest.TestCase):
         self.assertNotIn("Assumed", text)
         self.assertEqual(ask()["sizes"][0]["cost_s"], ask()["sizes"][0]["step_s"][0] - ask()["none_s"])
 
+    def test_costs_are_more_than_so_many_passes_take(self):
+        twice = launch()
+        twice["rows"][0]["passes"] = 2
+        self.assertAlmostEqual(ask(twice)["sizes"][0]["cost_s"], ask(twice)["sizes"][0]["step_s"][0] - 2 * 63e-3)
+
     def test_shows_sizes_that_make_other_buckets_of_as_many(self):
         # 1.5, 0.5 and 2 MiB are ready in this order: 1 makes 1.5 and 2.5 of them, 2 makes 2 and 2.
         one = launch()
