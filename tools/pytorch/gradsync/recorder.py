@@ -141,7 +141,7 @@ class Recorder:
     def __init__(self, model, out="gradsync.jsonl", rounds=16, ddp=True, passes=1, views=None, command=None, script=None):
         self.wrapper, self.script, self.place = model if isinstance(model, DDP) else None, script, place()
         module, ignored = (model.module, model.parameters_to_ignore) if self.wrapper else (model, ())
-        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored]
+        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and p.numel() and name not in ignored]
         self.names, self.params, self.model = [name for name, _ in named], [p for _, p in named], model
         self.out, self.rounds, self.passes = os.path.realpath(out), rounds, passes
         self.views = bool(self.wrapper and self.wrapper.gradient_as_bucket_view) if views is None else views
