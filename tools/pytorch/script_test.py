@@ -13,7 +13,7 @@ from test_ranks import launch, sys, torch
 from gradsync import record, recorder
 
 BEGIN = """
-import contextlib, copy, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
+import contextlib, copy, os, pickle, sys, torch, torch.distributed as dist, torch.nn.functional as F
 import torch.multiprocessing as mp
 from torch import nn
 from torch.autograd import backward
@@ -96,15 +96,17 @@ RECORDED = (
     ("a teacher that is wrapped first", "teacher = DDP(nn.Linear(16, 8))\n" + MODEL +
      LOOP.replace("model(x)", "(model(x)[:, :8] - teacher(x).detach())"), {"parameters": [("weight", 256), ("bias", 16)]}),
     ("two models of one optimizer", "a = DDP(nn.Linear(16, 8)); b = DDP(nn.Linear(8, 4)); optimizer = torch.optim.SGD("
-     "[*a.parameters(), *b.parameters()], lr=.1); model = lambda x: b(a(x))\n" + LOOP, {"parameters": [("weight", 128), ("bias", 8)]}),
+     "[*a.parameters(), *b.parameters()], lr=.1); model = lambda x: b(a(x))\n" + LOOP.replace("    optimizer.step()", "    mean = "
+     "b.module.weight.grad.clone(); dist.broadcast(mean, 0); assert torch.equal(mean, b.module.weight.grad)\n    optimizer.step()"),
+     {"parameters": [("weight", 128), ("bias", 8)]}),
     ("the last update of an epoch has fewer passes", MODEL + PASSES.replace("PASSES", "4 if step % 3 < 2 else 2", 1), {"passes": 4}),
     ("small updates are more frequent", MODEL + PASSES.replace("PASSES", "8 if step % 3 == 0 else 1", 1), {"passes": 8}),
     ("layers are dropped on some ranks", LAYERS.replace("LAYER", "l(x) if torch.rand(()) > .5 else x") +
      "model = DDP(Net(), find_unused_parameters=True); optimizer = sgd(model)\n" + LOOP, {"passes": 1}),
     ("activations are computed again", LAYERS.replace("LAYER", "torch.utils.checkpoint.checkpoint(l, x, use_reentrant=True)") +
      "model = DDP(Net()); optimizer = sgd(model)\n" + LOOP, {"passes": 1}),
-    ("saved and copied", MODEL + "name = f'saved.{dist.get_rank()}'\n" + LOOP + "    torch.save(model, name); copy.deepcopy(model)\n"
-     "    assert type(torch.load(name, weights_only=False)) is DDP and b'gradsync' not in open(name, 'rb').read()\n", {}),
+    ("saved and copied", MODEL + LOOP + "    saved = pickle.dumps(model); copy.deepcopy(model)(x).mean().backward()\n"
+     "    assert type(pickle.loads(saved)) is DDP and b'gradsync' not in saved\n", {}),
     ("wrapped again", "net = nn.Sequential(nn.Linear(16, 4), nn.Linear(4, 16)); net[0].requires_grad_(False); model = DDP(net)\n"
      "optimizer = sgd(net)\n" + LOOP.replace("    opt", "    if step == 9: model = DDP(net.requires_grad_(True))\n    opt", 1),
      {"parameters": [("0.weight", 64), ("0.bias", 4), ("1.weight", 64), ("1.bias", 16)]}),
@@ -128,7 +130,7 @@ RECORDED = (
         "optimizer.step()", "scaler.step(optimizer); scaler.update()"), {}),
     ("complex and empty", LAYERS.replace("nn.Linear(16, 16) for _ in range(4)", "").replace("x = self.l[0](x)", "x = x[:4] * self.c.abs() "
      "+ self.e.sum().abs()").replace("__init__();", "__init__(); self.c = nn.Parameter(torch.ones(16, dtype=torch.cfloat)); self.e = "
-                                     "nn.Parameter(self.c[:0].detach());") + "model = DDP(Net()); optimizer = sgd(model)\n" + LOOP, {}),
+                                     "nn.Parameter(self.c[:0].detach());") + "model = DDP(Net()); optimizer = sgd(model)\n" + LOOP, {"parameters": [("c", 16)]}),
 )
 # A name, the script behind BEGIN with #! in the line that is named, and what is said.
 TWICE = "gradients come again after those of this step were synchronised"
@@ -202,6 +204,8 @@ class ScriptTest(unittest.TestCase):
         for name, text, expected in RECORDED:
             with self.subTest(name):
                 status, printed = self.record(text)
+                if name == "complex and empty" and "_sync_module_states" in printed:
+                    continue  # DDP itself cannot send these with an old PyTorch
                 self.assertEqual(status, 0, printed)
                 self.assertEqual((self.directory / "ended").exists(), name == "trained in a thread")
                 head = json.loads(self.out.read_text())
@@ -214,7 +218,8 @@ class ScriptTest(unittest.TestCase):
                     for step in steps:
                         parts = sum(step[part] for part in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns"))
                         self.assertLessEqual(0 < parts, parts <= step["step_ns"])
-                        self.assertTrue(all(-1 <= ready <= step["backward_ns"] for ready in step["ready_ns"]))
+                        least = -1 if name == "layers are dropped on some ranks" else 0
+                        self.assertTrue(all(least <= ready <= step["backward_ns"] for ready in step["ready_ns"]))
                 self.assertEqual(len(re.findall("went on", printed)), 2 * (name == "bare except"))
                 self.out.unlink()
 
@@ -310,12 +315,12 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.record(MODEL + LOOP)[0], 0)
         launch = json.loads(self.out.read_text())
         head = {key: launch[key] for key in launch if key not in ("ranks", "time")}
-        for key in recorder.KIND:
+        for key in recorder.AGREE:
             other = head | {key: ["other"] * 2 if isinstance(head.get(key), list) else "other"}
             if key == "hosts":
                 other = head | {"hosts": ["one", "two"]}
-                self.assertEqual(recorder.unusable(str(self.out), head | {"hosts": ["other", "other"]}, recorder.KIND), "")
-            self.assertIn(f"differ in {key}:", recorder.unusable(str(self.out), other, recorder.KIND))
+                self.assertEqual(recorder.unusable(str(self.out), head | {"hosts": ["other", "other"]}, recorder.AGREE), "")
+            self.assertIn(f"differ in {key}:", recorder.unusable(str(self.out), other, recorder.AGREE))
         for change in ({"torch": "1.0"}, {"optimizer": "AdamW"}, {"cores": 99}, {"processor": "68000"}, {"passes": 3}):
             self.out.write_text(json.dumps(head | change) + "\n")
             status, printed = self.record(MODEL + LOOP)

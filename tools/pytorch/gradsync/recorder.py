@@ -30,13 +30,13 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
+from gradsync.recording import KIND, kind_of
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 DDP = torch.nn.parallel.DistributedDataParallel
 MIB = 1 << 20
 BETWEEN, OPEN, SYNCED, UPDATING, SKIPPED = "between", "open", "synced", "updating", "skipped"
-KIND = ("command", "parameters", "world_size", "device", "backend", "views", "threads", "link_rate", "torch", "processor",
-        "cores", "hosts", "optimizer", "passes")  # in which launches of one file agree
+AGREE = ("parameters", *KIND)  # launches of one file
 PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 MOST_PIECES = 128  # of a probe: with the smallest pieces more say nothing new
 PATIENCE = 100  # steps of other optimizers
@@ -74,16 +74,13 @@ def zero1_owners(numels, world_size):
 
 def unusable(out, head, keys):
     """Why a launch cannot be added to a file, of which what_if takes all launches together; or nothing."""
-    def value(launch, key):
-        return [launch[key].index(host) for host in launch[key]] if key == "hosts" else launch.get(key)  # names change
-
     exists = os.path.exists(out)
     if not os.access(os.path.dirname(out), os.W_OK) or exists and not (os.path.isfile(out) and os.access(out, os.W_OK)):
         return f"--out={out} cannot be written, or is no file"
     try:
         with open(out if exists else os.devnull) as file:
             line = file.readline()
-        differs = [key for key in keys if line and value(json.loads(line), key) != value(head, key)]
+        differs = [key for key in keys if line and kind_of(json.loads(line), key) != kind_of(head, key)]
     except (ValueError, AttributeError, KeyError):
         return f"{out} is no recording, to which a launch could be added: name another file (--out)"
     return f"{out} holds launches that differ in {differs[0]}: record this one to another file (--out)" if differs else ""
@@ -144,7 +141,7 @@ class Recorder:
     def __init__(self, model, out="gradsync.jsonl", rounds=16, ddp=True, passes=1, views=None, command=None, script=None):
         self.wrapper, self.script, self.place = model if isinstance(model, DDP) else None, script, place()
         module, ignored = (model.module, model.parameters_to_ignore) if self.wrapper else (model, ())
-        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored]
+        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and p.numel() and name not in ignored]
         self.names, self.params, self.model = [name for name, _ in named], [p for _, p in named], model
         self.out, self.rounds, self.passes = os.path.realpath(out), rounds, passes
         self.views = bool(self.wrapper and self.wrapper.gradient_as_bucket_view) if views is None else views
@@ -305,10 +302,10 @@ class Recorder:
 
     def _communicate(self, kind, piece_bytes, in_flight):
         """Of the flat buffer, in the words of the file."""
-        pieces, marks, works = self.flat.split(max(1, piece_bytes // self.flat.element_size()))[:MOST_PIECES], [], []
+        pieces, marks, works = self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES], [], []
         cpu, begin = time.process_time_ns(), self._mark()
         if kind == "zero1":
-            works = [dist.broadcast(self.slots[i], src=r, async_op=True) for r in range(self.world) for i in self.owned_by[r]]
+            works = [dist.broadcast(self.parts[i], src=r, async_op=True) for r in range(self.world) for i in self.owned_by[r]]
         elif not in_flight:
             works = [dist.all_reduce(piece, async_op=True) for piece in pieces]
         else:
@@ -326,7 +323,7 @@ class Recorder:
             work.wait()
         result = {"kind": kind, "in_flight": in_flight, "wall_ns": (begin, self._mark()),
                   "cpu_ns": time.process_time_ns() - cpu, "ns": [(m[1], m[2]) for m in marks],
-                  "bytes": [p.numel() * p.element_size() for p in (self.slots if kind == "zero1" else pieces)]}
+                  "bytes": [p.nbytes for p in (self.parts if kind == "zero1" else pieces)]}
         if kind == "bf16":
             result |= {"in_ns": [(m[0], m[1]) for m in marks], "out_ns": [(m[2], m[3]) for m in marks]}
         return result
@@ -428,11 +425,13 @@ class Recorder:
                 return self._refuse("not all ranks are recorded: start every one by torchrun -m gradsync record")
         self.flat = torch.zeros(sum(numels), dtype=self.params[0].dtype, device=self.device)
         self.slots = [v.view_as(p) for v, p in zip(self.flat.split(numels), self.params)]
+        self.wire = torch.view_as_real(self.flat).flatten() if self.flat.is_complex() else self.flat
+        self.parts = self.wire.split([p.nbytes // self.wire.element_size() for p in self.params])
         self.share = torch.tensor(1 / world, dtype=self.flat.dtype)
         owner = zero1_owners(numels, world)
         self.owned_by = [[i for i, o in enumerate(owner) if o == r] for r in range(world)]
         self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": type(self.optimizer).__name__}
-        self._check_file(*KIND[:-1])
+        self._check_file(*(key for key in AGREE if key != "passes"))
         self.taken = 0
         if self.script:
             self.script.started(self)
