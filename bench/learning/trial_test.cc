@@ -25,8 +25,10 @@ std::unique_ptr<ConvergenceOptions> Options(const std::string& variants, std::ve
   FlagTable flags("test", "");
   options->AddTo(flags);
   more.insert(more.end(), {"--variants=" + variants, "--backend=shm", "--num_layers=1", "--d_model=16",
-                           "--d_ff=32", "--num_heads=2", "--seq_len=16", "--batch_size=4", "--steps=1000",
+                           "--d_ff=32", "--num_heads=2", "--seq_len=16", "--batch_size=4",
                            "--held_out_windows=7", "--learning_rate=0.01"});
+  if (std::ranges::none_of(more, [](const std::string& flag) { return flag.starts_with("--steps="); }))
+    more.emplace_back("--steps=1000");
   std::vector<const char*> argv = {"test"};
   for (const std::string& argument : more) argv.push_back(argument.c_str());
   flags.Parse(static_cast<int>(argv.size()), argv.data());
