@@ -141,9 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
              "--batch_size=1: the last layers see one pixel of images of 32 x 32"},
         Case{kCompare, {"--batch_size=100000", "--image_size=224"}, "--model=resnet50: 2 ranks need about "},
         Case{kCompare, {"--batch_size=2,0"}, "--batch_size=2,0: expected an integer of at least 1"},
-        Case{kSuite,
-             {"--preset=all"},
-             "--preset=all: expected smoke, quick, resolution, calibrate or reference\n"},
+        Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick, resolution or reference\n"},
         Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--model=xl"}, "--model: --preset=quick does not take it\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
