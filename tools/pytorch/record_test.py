@@ -213,9 +213,13 @@ class RecordTest(unittest.TestCase):
         out = self.directory / "alone.jsonl"
 
         def run(rank):
-            model = net()
-            recorder.record(model, torch.optim.Adam(model.parameters()), torch.nn.functional.cross_entropy, [batch_of(0)], out,
-                            rounds=3, passes=2)
+            model, (inputs, targets) = net(), batch_of(0)
+            optimizer, recording = torch.optim.Adam(model.parameters()), recorder.Recorder(model, out, rounds=3, passes=2)
+            while not recording.done:
+                optimizer.zero_grad()
+                for _ in range(2):
+                    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                optimizer.step()
 
         self.launch(run, ranks=1)
         launch = json.loads(out.read_text())
