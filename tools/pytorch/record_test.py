@@ -241,6 +241,12 @@ class RecordTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, r"record_test.py:\d+: weight gets a sparse gradient"):
                 model(torch.ones(2, 2, dtype=torch.int)).sum().backward()
             model(torch.ones(2, 2, dtype=torch.int)).sum().backward()  # and goes on
+            frozen = net().requires_grad_(True)
+            recording = recorder.Recorder(frozen)
+            frozen.requires_grad_(False)(batch_of(0)[0])  # as a discriminator is while its generator learns
+            self.assertEqual(recording.state, recorder.BETWEEN)
+            frozen.requires_grad_(True)(batch_of(0)[0])
+            self.assertEqual(recording.state, recorder.OPEN)
 
         self.launch(run, ranks=1)
 

@@ -278,7 +278,7 @@ class Recorder:
         elif self.state == SYNCED:
             self._refuse("gradients come again after those of this step were synchronised, and no optimizer of torch.optim has "
                          "stepped: use no_sync in all passes but the last, and GradScaler(enabled=False), which skips no step")
-        elif self.seen_in_eval and not self.in_eval:
+        elif self.seen_in_eval:
             self.in_eval, self.state = True, SKIPPED
         else:
             self._refuse("gradients come from no forward of the recorded model: call what DistributedDataParallel returned, not "
