@@ -213,9 +213,13 @@ class RecordTest(unittest.TestCase):
         out = self.directory / "alone.jsonl"
 
         def run(rank):
-            model = net()
-            recorder.record(model, torch.optim.Adam(model.parameters()), torch.nn.functional.cross_entropy, [batch_of(0)], out,
-                            rounds=3, passes=2)
+            model, (inputs, targets) = net(), batch_of(0)
+            optimizer, recording = torch.optim.Adam(model.parameters()), recorder.Recorder(model, out, rounds=3, passes=2)
+            while not recording.done:
+                optimizer.zero_grad()
+                for _ in range(2):
+                    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                optimizer.step()
 
         self.launch(run, ranks=1)
         launch = json.loads(out.read_text())
@@ -237,6 +241,12 @@ class RecordTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, r"record_test.py:\d+: weight gets a sparse gradient"):
                 model(torch.ones(2, 2, dtype=torch.int)).sum().backward()
             model(torch.ones(2, 2, dtype=torch.int)).sum().backward()  # and goes on
+            frozen = net().requires_grad_(True)
+            recording = recorder.Recorder(frozen)
+            frozen.requires_grad_(False)(batch_of(0)[0])  # as a discriminator is while its generator learns
+            self.assertEqual(recording.state, recorder.BETWEEN)
+            frozen.requires_grad_(True)(batch_of(0)[0])
+            self.assertEqual(recording.state, recorder.OPEN)
 
         self.launch(run, ranks=1)
 

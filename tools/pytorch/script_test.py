@@ -143,7 +143,7 @@ REFUSED = (
      "call what DistributedDataParallel returned"),
     ("sparse", "model = DDP(nn.EmbeddingBag(99, 4, sparse=True)); optimizer = sgd(model); x = torch.arange(8).view(2, 4)\n" + BACK,
      "weight gets a sparse gradient"),
-    ("one process after another", "if os.environ.pop('RANK') == '1': dist.barrier()\np = mp.get_context('fork').Process(target=sgd)\np.start() #!",
+    ("one process after another", "dist.destroy_process_group(); p = mp.get_context('fork').Process(target=sgd)\np.start() #!",
      "starts processes"),
     ("spawned", "mp.spawn(sgd) #!", "starts processes"),
     ("trains in a child", "if os.fork() == 0:\n    DDP(nn.Linear(1, 1)) #!\nsys.exit(os.waitstatus_to_exitcode(os.wait()[1]))",
@@ -244,6 +244,12 @@ class ScriptTest(unittest.TestCase):
             _, printed = self.record(text)
             self.assertEqual([said in line for line in self.said(printed)], [True] if said else [], printed)
             self.out.unlink()
+
+    def test_each_call_of_a_closure_is_a_step(self):
+        text, = [text for entry, text, _ in RECORDED if entry == "LBFGS"]
+        self.assertEqual(self.record(text, steps=5)[0], 0)  # three calls each
+        self.out.unlink()
+        self.assertIn("took 12 steps, which are too few: 15 are needed", self.record(text, steps=4)[1])
 
     def test_a_script_that_ends_without_a_recording_says_so(self):
         for text, said in ((MODEL + LOOP, "train.py 5 took 5 steps, which are too few: 15 are needed"),

@@ -3,10 +3,9 @@
     torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
 
 runs a script (or, with -m, a module) that uses DDP, as it is, and ends it after enough steps. In one's own loop: make a
-Recorder(model, FILE) of any module or DDP, and loop until it is `done`; record() is such a loop. Needs PyTorch 2.1 and nothing
-else. Without a process group nothing is communicated: what_if then has to be told a link. recorder.py says how it records,
-NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round. Of several models in DDP the first that
-an optimizer steps is recorded.
+Recorder(model, FILE) of any module or DDP, and loop until it is `done`. Needs PyTorch 2.1 and nothing else. Without a process
+group nothing is communicated: what_if then has to be told a link. recorder.py says how it records, NOT_RECORDED below what this
+is not for. A compiled model compiles in the warm-up round. Of several models in DDP the first that an optimizer steps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. recording.py reads the fields:
@@ -28,15 +27,15 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
-from gradsync.recorder import DDP, Recorder, listen, place, record, unusable
+from gradsync.recorder import DDP, Recorder, listen, place, unusable
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 TRIED = (2, 3), (2, 15)  # the first and the last PyTorch that this was tried with
-NOT_RECORDED = """Not for a GradScaler that skips steps (ranks that do not synchronise would skip different ones), join(), sparse
-gradients, parameters of several dtypes or devices, static_graph, hooks of communication but bf16_compress_hook,
+NOT_RECORDED = """Not for a GradScaler that skips steps (ranks that do not synchronise would skip different ones), join(),
+sparse gradients, parameters of several dtypes or devices, static_graph, hooks of communication but bf16_compress_hook,
 ZeroRedundancyOptimizer, several optimizers of one model or one that is not of torch.optim, FSDP, or processes that the script
-starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are recorded that have most of the passes. Each
-call of an optimizer's closure is a step."""
+starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are recorded that have most of
+the passes. Each call of an optimizer's closure is a step."""
 
 
 def say(text):
@@ -77,8 +76,8 @@ class Script:
 
     def started(self, recorder):
         if len(self.recorders) > 1:
-            say(f"{recorder.place}: this one of {len(self.recorders)} models in DistributedDataParallel is recorded; what others "
-                "communicate counts as computation")
+            say(f"{recorder.place}: this one of {len(self.recorders)} models in DistributedDataParallel is recorded; what "
+                "others communicate counts as computation")
         for other in self.recorders:
             if other is not recorder:
                 other.close()
@@ -86,7 +85,8 @@ class Script:
         say(f"records {recorder.rounds * len(recorder.plan)} steps; the first takes minutes if the model has to be compiled")
 
     def warmed_up(self, recorder):
-        say(f"{recorder.taken} steps of warm-up took {time.monotonic() - self.began:.0f} s, {recorder.rounds - 1} times as many follow")
+        took = time.monotonic() - self.began
+        say(f"{recorder.taken} steps of warm-up took {took:.0f} s, {recorder.rounds - 1} times as many follow")
 
     def give_up(self, recorder, why):
         if recorder.taken >= 0 or len(self.recorders) == 1:
@@ -107,11 +107,11 @@ class Script:
     def on_update(self, optimizer, *_):
         if not self.recorders and self.pid == os.getpid() and any(
                 p.grad is not None for group in optimizer.param_groups for p in group["params"]):
-            refuse(f"{place()}: trains without DistributedDataParallel, of which nothing is recorded; was it started by torchrun?")
+            refuse(f"{place()}: trains without DistributedDataParallel, so nothing is recorded; was it started by torchrun?")
 
     def on_process(self, process):
         module = (process._target or process.run).__module__
-        if module == "torch.multiprocessing.spawn" or (module == "__main__" and "RANK" not in os.environ):
+        if module == "torch.multiprocessing.spawn" or (module == "__main__" and not dist.is_initialized()):
             refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
 
     def run(self, argv):

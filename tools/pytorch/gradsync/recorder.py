@@ -17,7 +17,6 @@ reducer: steps that are not `ddp` keep it from that, and change nothing else tha
 import collections
 import datetime
 import functools
-import itertools
 import json
 import os
 import pathlib
@@ -41,8 +40,8 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 MOST_PIECES = 128  # of a probe: with the smallest pieces more say nothing new
 PATIENCE = 100  # steps of other optimizers
 WAIT = datetime.timedelta(seconds=30)  # for other ranks to begin with recording
-LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
-    os.path.dirname(__file__), os.path.dirname(os.path.dirname(torch.__file__)), *map(sysconfig.get_path, ("stdlib", "purelib"))))
+LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (os.path.dirname(__file__), os.path.join(torch.__file__, "../.."),
+                                                               *map(sysconfig.get_path, ("stdlib", "purelib"))))
 
 
 def place():
@@ -167,7 +166,7 @@ class Recorder:
             self.head["link_rate"] = int(os.environ["GRADSYNC_LINK_RATE"])
         self.steps, self.taken, self.done = [], -1, False  # without the first, which shows what there is
         self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
-        self.optimizer, self.owned, self.stepping, self.others = None, None, None, 0  # ours, its parameters, who is within step()
+        self.optimizer, self.owned, self.stepping, self.others = None, None, None, 0  # ours and its parameters; within step()
         self.passed, self.counts, self.unlike = 0, collections.Counter(), 0  # passes of this step, and how many steps had which
         self.arrived, self.sparse = 0, None  # gradients since the last step, and one that cannot be recorded
         self.handles = [p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i))
@@ -279,7 +278,7 @@ class Recorder:
         elif self.state == SYNCED:
             self._refuse("gradients come again after those of this step were synchronised, and no optimizer of torch.optim has "
                          "stepped: use no_sync in all passes but the last, and GradScaler(enabled=False), which skips no step")
-        elif self.seen_in_eval and not self.in_eval:
+        elif self.seen_in_eval:
             self.in_eval, self.state = True, SKIPPED
         else:
             self._refuse("gradients come from no forward of the recorded model: call what DistributedDataParallel returned, not "
@@ -334,10 +333,12 @@ class Recorder:
         if not owned:
             self.others += 1
             if self.others > PATIENCE:
-                self._refuse(f"this model took {max(0, self.taken)} steps, and no more while optimizers of others took {PATIENCE}", self.place)
+                self._refuse(f"this model took {max(0, self.taken)} steps, and no more while other optimizers took {PATIENCE}",
+                             self.place)
             return False
         if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
-            self._refuse("gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if predicts both")
+            self._refuse("gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if "
+                         "predicts both")
         elif self.owned not in (None, owned):
             self._refuse("gradsync records steps that one optimizer ends; this model has several")
         self.optimizer, self.owned = optimizer, owned
@@ -496,15 +497,3 @@ def gathered(value, device):
     parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, own)
     return [json.loads(bytes(part.tolist())) for part in parts]
-
-
-def record(model, optimizer, loss, batches, out="gradsync.jsonl", **options):
-    """Records steps on batches of (input, target), over and over, until there are enough."""
-    recorder, batches = Recorder(model, out, **options), itertools.cycle(batches)
-    model.train()
-    while not recorder.done:
-        optimizer.zero_grad(set_to_none=True)
-        for _ in range(recorder.passes):
-            inputs, targets = next(batches)
-            loss(model(inputs), targets).backward()
-        optimizer.step()
