@@ -170,8 +170,6 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
                           "ddp=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
 }
 
-}
-
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
   SuiteOptions options;
   options.preset = "smoke";
