@@ -5,7 +5,7 @@
     DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit]
 
 Needs PyTorch, and torchvision for the last three models; links need root (tools/dev/hosts.sh), and are tried with the
-first three models. Two ranks of one thread each. In a launch tools/record_torch.py records `none` and probes, and in turn
+first three models. Two ranks of one thread each. In a launch gradsync.record records `none` and probes, and in turn
 with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
 ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
 not repeated, and none begins after so many minutes. Then what_if prints each with its errors, and predictions across:
@@ -23,7 +23,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/pytorch"))
 MODELS = ("lstm", "transformer", "vgg", "resnet50", "densenet121", "efficientnet_b0")
 
 
@@ -70,7 +70,7 @@ def measure(name, out, rounds):
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
     from torch.distributed.optim import ZeroRedundancyOptimizer
-    import record_torch
+    from gradsync import record as recording
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     model, data, loss = make(name, dist.get_rank())
@@ -79,7 +79,7 @@ def measure(name, out, rounds):
         return torch.optim.SGD(params, lr=1e-4, momentum=0.9)
 
     def row(label, cap, optimizer=sgd, hook=None, passes=1, **more):
-        ddp = record_torch.DDP(copy.deepcopy(model), bucket_cap_mb=cap, gradient_as_bucket_view=True)
+        ddp = recording.DDP(copy.deepcopy(model), bucket_cap_mb=cap, gradient_as_bucket_view=True)
         if hook:
             ddp.register_comm_hook(None, hook)
         return label, ddp, optimizer(ddp.parameters()), passes, more
@@ -90,8 +90,8 @@ def measure(name, out, rounds):
     rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
     rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook),
              row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
-    ddp = record_torch.DDP(model, gradient_as_bucket_view=True)
-    optimizer, recorder = sgd(ddp.parameters()), record_torch.Recorder(ddp, out, rounds)
+    ddp = recording.DDP(model, gradient_as_bucket_view=True)
+    optimizer, recorder = sgd(ddp.parameters()), recording.Recorder(ddp, out, rounds)
     last = rounds * len(recorder.plan) - 1
     every = len(recorder.plan) / len(rows) / 3  # what is measured takes three turns for each of what predicts it
     taken = 0
@@ -111,7 +111,7 @@ def measure(name, out, rounds):
                 recorder.steps.append({"mode": "ddp", "row": index + 1, "begin_ns": begin, "step_ns": end - begin})
             taken += 1
         if recorder.taken == last:
-            recorder.head["rows"] = [record_torch.row_of(m, label, passes=p, **more) for label, m, _, p, more in rows]
+            recorder.head["rows"] = [recording.row_of(m, label, passes=p, **more) for label, m, _, p, more in rows]
         optimizer.zero_grad(set_to_none=True)
         loss(ddp(data)).backward()
         optimizer.step()

@@ -9,7 +9,7 @@
 
 namespace gradsync::tools {
 
-// A launch of record_torch.py in round numbers: two ranks, parameters of 1, 2 and 1 MiB that are ready in
+// A launch of record.py in round numbers: two ranks, parameters of 1, 2 and 1 MiB that are ready in
 // reverse order, after 10, 30 and 40 ms of a backward of 40 ms; forward 20 ms, optimizer 6, clipping 1
 // (`none`: 19, 38, 5, 1). An all-reduce takes 10 ms a MiB alone and 8 as one of two, and no processor's time;
 // in bf16 12 ms for each MiB that it computes with, 1 to cast and 1 to cast back. ZeroRedundancyOptimizer's

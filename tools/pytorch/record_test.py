@@ -1,4 +1,4 @@
-"""What record_torch.py records, on two ranks over gloo, of models that are small enough to take milliseconds."""
+"""What gradsync.record records, on two ranks over gloo, of models that are small enough to take milliseconds."""
 import json
 import os
 import pathlib
@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
-sys.path.insert(0, "tools")
-import record_torch
-from record_torch import DDP, MIB
+sys.path.insert(0, "tools/pytorch")
+from gradsync import record as recording
+from gradsync.record import DDP, MIB
 
 # What real scripts do: accumulate with require_backward_grad_sync toggled by hand, evaluate on rank 0 alone, clip, tie weights.
 SCRIPT = """
@@ -102,7 +102,7 @@ def check_on_two_ranks(rank, port, directory):
         backward, model = torch.autograd.backward, DDP(net(), gradient_as_bucket_view=views)
         optimizer = torch.optim.SGD(model.parameters(), lr=0)
         out = os.path.join(directory, f"{views}.jsonl")
-        recorder, (inputs, targets) = record_torch.Recorder(model, out, rounds=2), batch_of(rank)
+        recorder, (inputs, targets) = recording.Recorder(model, out, rounds=2), batch_of(rank)
         called = torch.compile(model, backend="eager") if views else model
         while not recorder.done:
             optimizer.zero_grad()
@@ -118,15 +118,15 @@ def check_on_two_ranks(rank, port, directory):
             assert model.require_backward_grad_sync, "left as the script had it"
             optimizer.step()
         assert torch.autograd.backward is backward
-        assert len(recorder.plan) == 2 + len(record_torch.probes_of(recorder.flat.nbytes)) + 1
-    row = record_torch.row_of(DDP(net(), bucket_cap_mb=2))
+        assert len(recorder.plan) == 2 + len(recording.probes_of(recorder.flat.nbytes)) + 1
+    row = recording.row_of(DDP(net(), bucket_cap_mb=2))
     assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), "a script's own size is that of all buckets"
     # Rank 0 writes alone.
     assert rank == 0 or not recorder.head.get("hosts")
     numels = [p.numel() for p in net().parameters()]
     zero = ZeroRedundancyOptimizer(net().parameters(), torch.optim.SGD, lr=1)
     parts = [[p.numel() for group in groups for p in group["params"]] for groups in zero._partition_parameters()]
-    owner = record_torch.zero1_owners(numels, 2)
+    owner = recording.zero1_owners(numels, 2)
     assert sorted(parts[rank]) == sorted(n for n, o in zip(numels, owner) if o == rank)
     dist.destroy_process_group()
 
@@ -179,7 +179,7 @@ class RecordTest(unittest.TestCase):
                 self.assertEqual(len(sent["ns"]), len(sent["bytes"]) * sent["in_flight"])
                 self.assertLessEqual(sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])), sent["wall_ns"])
 
-    def run_script(self, steps, *flags, start=(os.path.abspath("tools/record_torch.py"),), python=sys.executable, text=SCRIPT,
+    def run_script(self, steps, *flags, start=(os.path.abspath("tools/pytorch/gradsync/record.py"),), python=sys.executable, text=SCRIPT,
                    ranks=2):
         script, out = self.directory / "train.py", self.directory / "out.jsonl"
         script.write_text(text.replace("{steps}", str(steps)).replace("{ended!r}", repr(str(self.directory / "ended"))))
@@ -209,7 +209,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(len(out.read_text().splitlines()), 2)
         for key in "command parameters world_size device backend passes views threads link_rate".split():
             with self.assertRaisesRegex(ValueError, f"differ in {key}:"):
-                record_torch.check_kind(out, lines[0] | {key: "other"})
+                recording.check_kind(out, lines[0] | {key: "other"})
 
     def test_a_script_that_ends_too_early_is_named(self):
         done, _ = self.run_script(3)
@@ -262,17 +262,17 @@ class RecordTest(unittest.TestCase):
                             ([f"--out={other}", script], "other.jsonl holds launches that differ in command"),
                             ([f"--out={notes}", script], "notes.txt holds launches that differ in command"),
                             ([script], "used no DistributedDataParallel; nothing was recorded")):
-            done = subprocess.run([sys.executable, "tools/record_torch.py", *flags], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, "tools/pytorch/gradsync/record.py", *flags], capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(said, done.stderr)
 
-        done = subprocess.run([sys.executable, "tools/record_torch.py", "--help"], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "tools/pytorch/gradsync/record.py", "--help"], capture_output=True, text=True, check=True)
         self.assertIn("Not for a GradScaler", done.stdout)
 
     def test_one_process_has_steps_and_no_collectives(self):
         model, out = net(), self.directory / "alone.jsonl"
         optimizer = torch.optim.Adam(model.parameters())
-        record_torch.record(model, optimizer, torch.nn.functional.cross_entropy, [batch_of(0)], out, rounds=3, passes=2)
+        recording.record(model, optimizer, torch.nn.functional.cross_entropy, [batch_of(0)], out, rounds=3, passes=2)
         launch = json.loads(out.read_text())
         self.assertEqual([s["mode"] for s in launch["ranks"][0]].count("probe"), 2)
         self.assertEqual((launch["world_size"], launch["passes"], launch["optimizer"]), (1, 2, "Adam"))
@@ -302,7 +302,7 @@ class RecordTest(unittest.TestCase):
         model = net()
         model[0].bfloat16()
         with self.assertRaisesRegex(ValueError, "of one dtype.*bfloat16"):
-            record_torch.Recorder(model)
+            recording.Recorder(model)
 
 
 if __name__ == "__main__":

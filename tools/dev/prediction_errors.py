@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""tools/dev/prediction_errors.py DIRECTORY: how far predictions of PyTorch's steps are off.
+
+DIRECTORY has recordings MODEL.LINK.jsonl, or .gz: lstm.loopback.jsonl, and lstm.1gbit.jsonl of the same model. Prints what is
+measured in each beside what is predicted of it, and before that the sizes of all errors."""
+import gzip
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "pytorch"))
+from gradsync import answer
+
+
+def question(*arguments):
+    return answer.Question(answer.parse(list(map(str, arguments))))
+
+
+def rows_of(*arguments):
+    return answer.measured_of(question(*arguments))["measured"]
+
+
+def sizes(text, errors):
+    """A line about errors, which are parts."""
+    sizes = sorted(100 * abs(error) for error in errors if error is not None)
+    n = len(sizes)
+    return [f"{text}: {n}, median {(sizes[(n - 1) // 2] + sizes[n // 2]) / 2:.1f} %, nine in ten within "
+            f"{sizes[(9 * n + 9) // 10 - 1]:.1f} %, the largest {sizes[-1]:.1f} %."] if n else []
+
+
+def single_launches(path):
+    """The rows of each launch by itself."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        lines = file.readlines()
+    for line in lines if len(lines) == 2 else []:
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as one:
+            one.write(line)
+            one.flush()
+            yield rows_of(one.name)
+
+
+def errors_of(paths):
+    """What stands above the table, and it. `paths`: by model and link."""
+    answers = {path: answer.ask(question(path)) for path in paths.values()}
+    rows = [row for one in answers.values() for row in one["measured"]]
+    pairs, right = (sum(one[name] for one in answers.values()) for name in ("pairs", "pairs_right"))
+    by_launch = [list(single_launches(path)) for path in paths.values()]
+    both = [pair for launches in by_launch for pair in zip(*launches)]
+    named, across = [], []
+    for (model, link), path in paths.items():
+        loopback = paths.get((model, "loopback"))
+        if link == "loopback" or not loopback:
+            continue
+        named += rows_of(loopback, f"--link={link.replace('gbit', 'Gbit')},100us", f"--at={path}")
+        models = [other for other, at in paths if at == link]
+        other = paths[models[(models.index(model) + 1) % len(models)], link]
+        across += rows_of(loopback, f"--link={other}", f"--at={path}") if other != path else []
+    outside = sum(not row["predicted_s"][1] <= row["measured_s"][0] <= row["predicted_s"][2] for row in named)
+    above = [*sizes("Errors of predictions", (row["error"] for row in rows)),
+             *sizes("Of second runs", (row["second_run_error"] for row in rows)),
+             f"Of {pairs} pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is "
+             f"predicted: {right}.", "",
+             *sizes("By one launch of two, of its own steps", (row["error"] for pair in both for row in pair)),
+             *sizes("Of the other launch's steps", (a["predicted_s"][0] / b["measured_s"][0] - 1 for one, other in both
+                                                    for a, b in ((one, other), (other, one)))),
+             *sizes("From loopback, over the link of another model's recording", (row["error"] for row in across)),
+             *sizes("From loopback, of steps over a link whose rate and latency alone are given", (row["error"] for row in named)),
+             f"Of these {len(named)} are outside of what is predicted: {outside}.", "", "```"]
+    table = []
+    for path, one in answers.items():
+        table += [re.sub(r"\.jsonl(\.gz)?$", "", path.name)]
+        table += [f"  {line}".rstrip() for line in ("DDP  " + answer.screen(one).partition("\nDDP  ")[2]).splitlines()]
+    return [*above, *table, "```"]
+
+
+def main(directory):
+    paths = sorted(pathlib.Path(directory).glob("*.jsonl*"))
+    print("\n".join(errors_of({tuple(path.name.split(".")[:2]): path for path in paths})))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

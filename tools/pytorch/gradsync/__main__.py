@@ -1,0 +1,25 @@
+"""python -m gradsync record|what_if ..."""
+import sys
+
+USAGE = """\
+torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
+    runs a script that uses DistributedDataParallel, as it is, until enough of its steps are recorded; prints the answer.
+    FILE (gradsync.jsonl) gets a line for each launch: launch it three times. `record --help` says what it does not record.
+gradsync what_if FILE [--help]
+    asks on: other links, other numbers of ranks.
+"""
+
+
+def main():
+    command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if command not in ("record", "what_if"):
+        sys.exit(print(USAGE) if command in ("-h", "--help") else USAGE)
+    from gradsync import answer
+    if command == "what_if":
+        sys.exit(answer.main(arguments))
+    from gradsync import record  # PyTorch takes seconds to import
+    record.main(arguments, finished=lambda out: answer.main([out]))
+
+
+if __name__ == "__main__":
+    main()

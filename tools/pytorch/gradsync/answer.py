@@ -1,0 +1,356 @@
+"""Answers what DistributedDataParallel will take: `gradsync what_if FILE`."""
+import argparse
+import difflib
+import json
+import os
+import re
+import sys
+from functools import lru_cache
+
+from gradsync import Refused
+from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
+from gradsync.link_file import read_link
+from gradsync.recording import NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
+from gradsync.replay import Prediction, Round, Step, predict
+
+MIB = 1 << 20
+# How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of memory alone
+# changes them by 3 %.
+LAUNCH_ERROR = 0.03
+
+
+def largest_zero1_share(numels, world_size):
+    """The largest part of the optimizer's work that ZeroRedundancyOptimizer gives a rank: the largest parameter first, each to
+    the rank that has least."""
+    held = [0] * world_size
+    for numel in sorted(numels, reverse=True):
+        held[held.index(min(held))] += numel
+    return max(held) / sum(numels)
+
+
+class Question:
+    """A recording, and the place where the answer is to hold: flags as parse() has them."""
+
+    def __init__(self, flags):
+        self.recording, self.flags = Recording(flags.recording), flags
+        self.launch = self.recording.launches[0]
+        self.own = self.launch["rows"][0] if self.launch["rows"] else {
+            "name": "DDP", "bucket_bytes": 25 * MIB, "first_bucket_bytes": MIB, "bf16": False, "zero1": False,
+            "passes": self.launch["passes"]}
+        self.world_size = flags.world_size or self.launch["world_size"]
+        # The link of another recording, or measured otherwise.
+        linked = read_link(flags.link, self.world_size) if flags.link and not flags.wire else None
+        self.link_of, self.link = (linked, None) if isinstance(linked, Recording) else (None, linked)
+        self.at = Recording(flags.at) if flags.at else None
+        require(not self.at or self.at.bytes == self.recording.bytes and self.at.launches[0]["passes"] == self.launch["passes"],
+                "--at=", flags.at, ": a recording of other parameters or passes")
+        # How many times as long everything but communication takes there.
+        self.pace = self.at.none_s / self.recording.none_s if self.at else 1
+
+    @lru_cache(maxsize=None)
+    def communication(self, i):
+        return Communication(self.link_of.launches if self.link_of else self.recording.launches[i:i + 1])
+
+    def link_costs(self, recorded):
+        """What collectives take between the ranks of the place. `recorded`: where steps were recorded, if they communicated."""
+        flags, costs = self.flags, self.link or recorded
+        require(flags.wire or costs, "nothing was communicated: name a link, such as --link=25Gbit,5us")
+        require(self.world_size > 1, "one rank communicates with nobody: --world_size takes 2 or more")
+        if flags.wire:
+            network = Network(self.world_size, flags.ranks_per_host, flags.wire, flags.within, flags.algorithm)
+            costs = costs_over(network, recorded)
+        else:
+            costs = in_ring_of(costs, self.world_size)
+        return costs if flags.processor_percent is None else costs.changed(processor=flags.processor_percent / 100)
+
+    @lru_cache(maxsize=None)
+    def ready_times(self, i, buckets):
+        """Of launch i, by rank and by step that did to memory what DDP does: when it began, itself, and when its first
+        gradient and its buckets were ready in backward."""
+        launch, total = self.recording.launches[i], sum(self.recording.bytes)
+        ranks = [[] for _ in launch["ranks"]]
+        for steps in zip(*launch["ranks"]):
+            sent = steps[0]["collectives"]
+            if steps[0]["mode"] != "probe" or sent["kind"] and (sent["kind"] != "all_reduce" or sum(sent["bytes"]) < total):
+                continue
+            begins = [begin_of(launch, step) for step in steps]
+            for own, step, begin in zip(ranks, steps, begins):
+                ready, times, latest = ready_of(step), [], 0
+                for bucket in buckets:
+                    latest = max(latest, max(map(ready.__getitem__, bucket)))
+                    times.append(NS * latest)
+                # Each begins with its first rank, so that ranks of different steps can be put together.
+                own.append((begin - min(begins), step, NS * min(ready), times))
+        return ranks
+
+    @lru_cache(maxsize=None)
+    def predict_launch(self, i, buckets, bf16, zero1, passes, pace_of_link):
+        launch, communication = self.recording.launches[i], self.communication(0 if self.link_of else i)
+        is_named, total = bool(self.flags.wire or self.link), sum(self.recording.bytes)
+        costs = self.link_costs(communication.bf16 if bf16 and not is_named else communication.link).changed(pace_of_link)
+        sent = [sum(self.recording.bytes[p] for p in bucket) for bucket in buckets]
+        backward_s, after_s, share = 0, 0, 1  # seconds more, and the optimizer's part
+        # To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+        if passes != launch["passes"] == 1:
+            backward_s = (communication.cast_in + communication.cast_out) * total
+            if not communication.bf16:
+                probe, none = (trimmed_mean([NS * step["backward_ns"] for steps in launch["ranks"] for step in steps
+                                             if step["mode"] == mode]) for mode in ("probe", "none"))
+                backward_s = max(0, probe - none)
+        if bf16:
+            backward_s += communication.cast_in * total
+            if is_named:  # casts back of earlier buckets are beside what still travels
+                after_s += self.pace * communication.cast_out * sent[-1]
+            sent = [size * communication.bf16_part for size in sent]
+        if zero1:
+            share = largest_zero1_share([p["numel"] for p in launch["parameters"]], self.world_size)
+            # Its broadcasts follow each other, where in an all-gather all ranks send at once. gloo's trees of more than two
+            # ranks take longer.
+            is_known = not is_named and self.world_size == launch["world_size"]
+            after_s += pace_of_link * communication.zero1 * total if is_known else (
+                costs.seconds(total, "all_gather") * self.world_size / (self.world_size - 1))
+        ranks = []
+        for steps, own in zip(launch["ranks"], self.ready_times(i, buckets)):
+            alone = [NS * (s["before_ns"] + s["backward_ns"]) for s in steps if s["mode"] == "none"]
+            require(alone and own, self.recording.path, ", line ", i + 1, ": no steps of mode ", '"probe"' if alone else '"none"')
+            ranks.append([])
+            for number, (begin, step, first, ready) in enumerate(own, 1):
+                longer = self.pace * (1 + backward_s / (NS * step["backward_ns"]))  # spread over backward
+                # Ranks do not meet after passes that do not synchronise, so each may be the last of this round.
+                more = sum(alone[(number + k) % len(alone)] for k in range(1, passes // launch["passes"]))
+                forward = self.pace * (NS * step["before_ns"] + more)
+                after = NS * (share * step["optimizer_ns"] + step["rest_ns"] + step["copy_back_ns"])
+                ranks[-1].append(Round(begin, forward + longer * first, [forward + longer * t for t in ready],
+                                       forward + longer * NS * step["backward_ns"], self.pace * after + after_s))
+        # Where there are more threads than processors, computation was measured slowed down: it must not be slowed down again.
+        threads, on_host = launch["threads"], launch["hosts"].count(launch["hosts"][0])
+        return predict(Step(ranks, sent, self.world_size, costs, max(threads, launch["cores"] / on_host), threads,
+                            max(LAUNCH_ERROR, ASSUMED_ERROR) if self.flags.wire else LAUNCH_ERROR))
+
+    def predict(self, row, pace_of_link=1):
+        """What a step with these settings should take, of row["passes"] passes. No step of DDP enters."""
+        settings = (self.recording.buckets(row), row["bf16"], row["zero1"], row["passes"], pace_of_link)
+        steps, *others = zip(*(self.predict_launch(i, *settings) for i in range(len(self.recording.launches))))
+        values, lows, highs = zip(*steps)  # another launch may be as any of these
+        return Prediction((mean(values), min(lows), max(highs)), *map(mean, others))
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def overlap(a, b):
+    return a[1] <= b[2] and b[1] <= a[2]
+
+
+def ask(question):
+    """The answer, as --format=json prints it: times in seconds, with (value, low, high) of 95 % where they are predicted."""
+    recording, launch, own, prediction = question.recording, question.launch, question.own, question.predict(question.own)
+    none_s = question.pace * recording.none_s
+    answer = {"recording": recording.path, "parameters": len(launch["parameters"]), "gradient_bytes": sum(recording.bytes),
+              "recorded_world_size": launch["world_size"], "world_size": question.world_size, "launches": len(recording.launches),
+              **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")}, "notes": notes_of(question),
+              "none_s": none_s, "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
+              "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"],
+                      **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
+              "sizes": [], "options": [], "measured": []}
+    last = None
+    for mib in (1, 2, 5, 10, 25, 50, 100):
+        row = {**own, "bucket_bytes": mib * MIB, "first_bucket_bytes": mib * MIB}
+        held = recording.bucket_bytes(row)
+        if held == last:
+            continue
+        last, one = held, question.predict(row)
+        answer["sizes"].append({"bucket_cap_mb": mib, "buckets": len(held), "step_s": one.step, "exposed_s": one.exposed,
+                                "cost_s": one.step[0] - none_s * own["passes"] / launch["passes"]})
+    best = min((size["step_s"] for size in answer["sizes"]), key=lambda step: step[0])
+    answer["best_bucket_cap_mb"] = [size["bucket_cap_mb"] for size in answer["sizes"] if overlap(size["step_s"], best)]
+    for name, changes, pace in (("no_sync: 4 times the passes, a fourth of it", {"passes": 4 * own["passes"]}, 1),
+                                ("bf16_compress_hook", {"bf16": True}, 1), ("ZeroRedundancyOptimizer", {"zero1": True}, 1),
+                                ("a link that takes twice as long", {}, 2), ("a link that takes half as long", {}, 0.5)):
+        row = {**own, **changes}
+        step = [s * own["passes"] / row["passes"] for s in question.predict(row, pace).step]
+        answer["options"].append({"name": name, "step_s": step, "change": step[0] / prediction.step[0] - 1,
+                                  "is_told": not overlap(step, prediction.step)})
+    if question.at or not (question.flags.world_size or question.flags.link):
+        answer.update(measured_of(question))
+    return answer
+
+
+def notes_of(question):
+    """What was asked for, and what the answer assumes."""
+    flags, launch, wire, link, notes = question.flags, question.launch, question.flags.wire, question.link, []
+    if flags.world_size or wire:
+        notes.append(f"Asked for {ranks_text(question.world_size)}" + (
+            " (%d on a host), %.4g Gbit/s and %.4g us between hosts." % (
+                flags.ranks_per_host, 8e-9 * wire.bytes_per_second, 1e6 * wire.latency_s) if wire else "."))
+    if wire:
+        within = "; ranks of a host exchange %.4g Gbit/s (--within)" % (8e-9 * flags.within.bytes_per_second)
+        notes.append("Assumed: the link is within %g %% of its data sheet%s." % (
+            100 * ASSUMED_ERROR, within if flags.ranks_per_host > 1 else ""))
+    if link:
+        measured, sent = link.costs.sizes(), question.recording.bucket_bytes(question.own)
+        notes.append(f"The link: {flags.link}, measured by {ranks_text(link.world_size)}, {sizes_text(measured)}.")
+        notes += [f"Beware of it: {line}." for line in link.says]
+        if min(sent) < min(measured) or max(sent) > max(measured):
+            notes.append(f"Beware of it: not all sizes of buckets, {sizes_text(sent)}, were measured.")
+    linked = (question.link_of or question.recording).launches[0]["world_size"]
+    if not wire and question.world_size != (link.world_size if link else linked):
+        notes.append("Assumed: collectives go around a ring.")
+    is_gpu = launch["device"] != "cpu"
+    is_known = link.has_processor if link else launch["backend"] != "none" or question.link_of
+    if flags.processor_percent is None and (is_gpu or not is_known):
+        notes.append(f"Assumed: communication takes nothing from computation{' on the GPU' if is_gpu else ''}.")
+    return notes
+
+
+def measured_of(question):
+    """DDP's own steps beside their predictions. `pairs`: of settings that differ in sizes of buckets alone, and whose
+    measured steps differ by more than their intervals; of how many the faster one is predicted."""
+    measured, sizes, there = [], [], question.at or question.recording
+    for row in there.launches[0]["rows"]:
+        values, launches = there.steps("ddp", row["name"])
+        if not values:
+            continue
+        step, prediction, rebuilt = estimate(values, launches), question.predict(row).step, sorted(row["rebuilt_bucket_bytes"])
+        measured.append({"name": row["name"], "predicted_s": prediction, "measured_s": step, "error": prediction[0] / step[0] - 1,
+                         "second_run_error": there.second_run_error(row["name"]),
+                         "is_as_planned": rebuilt in ([], sorted(question.recording.bucket_bytes(row)))})
+        if not row["bf16"] and not row["zero1"] and row["passes"] == question.own["passes"] and None not in step:
+            sizes.append((prediction[0], step))
+    pairs = [fast < slow for fast, a in sizes for slow, b in sizes if a[2] < b[1] and fast != slow]
+    return {"measured": measured, "pairs": len(pairs), "pairs_right": sum(pairs)}
+
+
+def sizes_text(sizes):
+    return " to ".join("%.4g %s" % ((size / MIB, "MiB") if size >= MIB else (size / 1024, "KiB"))
+                       for size in sorted({min(sizes), max(sizes)}))
+
+
+def ms(seconds):
+    return "%.4g ms" % (1e3 * seconds)
+
+
+def range_text(step):
+    return "%.4g to %s" % (1e3 * step[1], ms(step[2]))
+
+
+def percent(part):
+    return "" if part is None else "%+.1f %%" % (100 * part)
+
+
+def screen(answer):
+    """The answer on one screen."""
+    ddp, first = answer["ddp"], answer["ddp"]["first_bucket_bytes"]
+    cap = "%.4g MiB" % (ddp["bucket_bytes"] / MIB) + (", the first %.4g" % (first / MIB)) * (first != ddp["bucket_bytes"])
+    slowest = "" if answer["slowest_s"] is None else "; that of the slowest of %d ranks %s, if all vary as here" % (
+        answer["world_size"], ms(answer["slowest_s"]))
+    lines = ["%d parameters, %.4g MB of gradients, %s; %s over %s on %s, threads each: %d; launches: %d" % (
+        answer["parameters"], answer["gradient_bytes"] / 1e6, answer["optimizer"], ranks_text(answer["recorded_world_size"]),
+        answer["backend"], answer["device"], answer["threads"], answer["launches"])]
+    lines += [*answer["notes"], "", f"Your step takes {ms(answer['none_s'])} without synchronisation{slowest}.",
+              f"DistributedDataParallel with buckets of {cap} will take {range_text(ddp['step_s'])},",
+              f"of which {ms(ddp['exposed_s'])} are exposed. No schedule of these bytes takes less than {ms(ddp['floor_s'])} at "
+              "the link's typical pace.", "",
+              "%-16s %8s  %-20s %10s %10s" % ("bucket_cap_mb", "buckets", "step", "cost", "exposed")]
+    for size in answer["sizes"]:
+        lines.append("%-16g %8d  %-20s %10s %10s" % (size["bucket_cap_mb"], size["buckets"], range_text(size["step_s"]),
+                                                     ms(size["cost_s"]), ms(size["exposed_s"])))
+    *some, last = map(str, answer["best_bucket_cap_mb"])
+    untold = "differ by less than can be told."
+    lines += [f"Which size of a bucket is best: they {untold}" if len(some) + 1 == len(answer["sizes"]) else
+              f"The best bucket sizes are {', '.join(some)} and {last} MiB, which {untold}" if some else
+              f"The best bucket size is {last} MiB.", ""]
+    for option in answer["options"]:
+        change = f"{'gains' if option['change'] < 0 else 'loses'} ({percent(option['change'])})"
+        lines.append("%-46s %-20s %s" % (option["name"], range_text(option["step_s"]), change if option["is_told"] else
+                                         "makes no difference that can be told"))
+    if answer["measured"]:
+        lines += ["", "%-31s %-20s %-22s %-8s %s" % ("DDP", "predicted", "measured", "error", "second run")]
+    for row in answer["measured"]:
+        value, low, high = row["measured_s"]
+        half = "" if low is None else " +- %.1f %%" % (100 * (high - low) / 2 / value)
+        again = percent(row["second_run_error"]) + "  DDP made other buckets" * (not row["is_as_planned"])
+        lines.append("%-31s %-20s %-22s %-8s %s" % (
+            row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]), again))
+    if answer.get("pairs"):
+        lines.append("Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d" % (
+            answer["pairs"], answer["pairs_right"]))
+    return "\n".join(lines)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"what_if: {message}\n")
+
+
+def whole(least, most):
+    def convert(text):
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text}: expected {least} to {most}")
+        return int(text)
+    return convert
+
+
+def wire(text):
+    if not parse_wire(text):
+        raise argparse.ArgumentTypeError(f"{text}: expected a rate and a latency such as 25Gbit,5us")
+    return parse_wire(text)
+
+
+def meant_by(link):
+    """What --link would take for a rate that is written otherwise, such as 25Gbps or 3GB/s, or for a file's name; or ""."""
+    match = re.fullmatch(r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?", link, re.IGNORECASE)
+    try:
+        gbit = float(match[1]) * {"m": 1e-3, "g": 1, "t": 1e3}[match[2].lower()] * (8 if match[3] and match[3][0] == "B" else 1)
+        meant = f"{gbit:g}Gbit,{match[4] or 5}{(match[5] or 'us').lower()}"
+        return meant if parse_wire(meant) else ""
+    except (TypeError, ValueError):
+        folder, slash, name = link.rpartition("/")
+        names = os.listdir(folder + slash or ".") if os.path.isdir(folder + slash or ".") else []
+        return "".join(folder + slash + close for close in difflib.get_close_matches(name, names, 1))
+
+
+def parse(argv):
+    parser = Parser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel would take with "
+                    "other buckets, links and numbers of ranks.")
+    parser.add_argument("recording", help="A file that gradsync record wrote.")
+    parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="How many ranks, 2 or more. 0: as recorded.")
+    parser.add_argument("--link", help="The link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
+                        "Or a file: another recording, what nccl-tests or osu_allreduce printed, what nccl-tests wrote with -J, or "
+                        "records of //bench:all_reduce. Default: as recorded.")
+    parser.add_argument("--ranks_per_host", type=whole(1, 16384), help="How many ranks share a host's link. Default: 1.")
+    parser.add_argument("--within", type=wire, help="The link between the ranks of one host. PCIe 4 moves about 200Gbit, NVLink "
+                        "of an H100 3600Gbit. Default: 200Gbit,3us.")
+    parser.add_argument("--algorithm", choices=("best", "ring", "tree", "hierarchical"),
+                        help="How ranks exchange data in a collective. Default: best.")
+    parser.add_argument("--processor_percent", type=whole(0, 1000), help="How much of a rank's processors communication uses. "
+                        "Default: as measured, or assumed.")
+    parser.add_argument("--at", help="A recording of the model where the answer is to hold. Computation is scaled to its step "
+                        "without synchronisation; what else it measured is only compared.")
+    parser.add_argument("--format", choices=("screen", "json"), default="screen", help="Default: screen.")
+    flags = parser.parse_args(argv)
+    flags.wire = parse_wire(flags.link or "")
+    if flags.link and not flags.wire and not os.path.exists(flags.link):
+        parser.error(f"--link={flags.link}: neither a rate and a latency such as 25Gbit,5us nor a file" +
+                     (meant_by(flags.link) and f"; did you mean {meant_by(flags.link)}?"))
+    for name in ("ranks_per_host", "within", "algorithm"):
+        if getattr(flags, name) is not None and not flags.wire:
+            parser.error(f"--{name} is for a --link that is a rate and a latency, such as 100Gbit,5us (any, if all ranks share "
+                         "a host)")
+    flags.ranks_per_host = flags.ranks_per_host or 1
+    if flags.within and flags.ranks_per_host == 1:
+        parser.error("--within is for ranks that share a host: --ranks_per_host is 1")
+    flags.within = flags.within or parse_wire("200Gbit,3us")
+    return flags
+
+
+def main(argv):
+    flags = parse(argv)
+    try:
+        answer = ask(Question(flags))
+    except Refused as error:
+        print(f"what_if: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(answer) if flags.format == "json" else screen(answer))
+    return 0

@@ -1,0 +1,161 @@
+"""What a step of DistributedDataParallel should take: replays of steps that do not synchronise, with collectives beside them."""
+import math
+from collections import namedtuple
+from functools import lru_cache
+
+from gradsync.recording import percentile, trimmed_mean
+
+# What is predicted, in seconds. `ranks`: by rank its Rounds, of which those of one index were taken at the same time.
+# `bucket_bytes`: as sent, in the order of issue. `link`: a LinkCosts between world_size ranks. Of a rank's `available`
+# processors its `computing` threads use so many. `log_error`: how far collectives may be from the next launch's, a standard
+# deviation of the logarithm.
+Step = namedtuple("Step", "ranks bucket_bytes world_size link available computing log_error")
+# One rank's step without synchronisation, in seconds. `ready`: of each bucket, from the begin of the step; with those before.
+# `backward`: its end. `after`: from there on. `first`: when the first gradient is ready.
+Round = namedtuple("Round", "begin first ready backward after")
+# `step`: (trimmed mean over rounds, low, high of 95 %). `slowest`: the slowest rank's, without synchronisation. `exposed`: from
+# the end of the last rank's backward until all is received. `floor`: no schedule of these bytes takes less.
+Prediction = namedtuple("Prediction", "step slowest exposed floor")
+
+MOST_RANK_ACTIONS, FEWEST_DRAWS = 20_000_000, 12  # thousands of ranks would take seconds with more
+REPLICATES = 1000
+INSTANT = 1e-12  # seconds: what rounding may leave of a collective
+
+
+class Random:
+    """std::mt19937_64, seeded by 1, and std::normal_distribution as libstdc++ has it: the same numbers in every answer, and
+    those that published ones were made with."""
+    numbers, state = [], [1]  # drawn once for all
+    for i in range(1, 312):
+        state.append((6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i) & 0xFFFFFFFFFFFFFFFF)
+
+    def __init__(self, taken=0):
+        self.taken, self.saved = taken, None
+
+    def draw(self):
+        while self.taken >= len(self.numbers):
+            self.twist()
+        self.taken += 1
+        return self.numbers[self.taken - 1]
+
+    @classmethod
+    def twist(cls):
+        s = cls.state
+        for i in range(312):
+            x = s[i] & 0xFFFFFFFF80000000 | s[(i + 1) % 312] & 0x7FFFFFFF
+            s[i] = s[(i + 156) % 312] ^ x >> 1 ^ (0xB5026F5AA96619E9 if x & 1 else 0)
+        for x in s:
+            x ^= x >> 29 & 0x5555555555555555
+            x ^= x << 17 & 0x71D67FFFEDA60000
+            x ^= x << 37 & 0xFFF7EEE000000000
+            cls.numbers.append(x ^ x >> 43)
+
+    def normal(self):
+        if self.saved is not None:
+            value, self.saved = self.saved, None
+            return value
+        square = 0
+        while not 0 < square <= 1:
+            x, y = (2 * (float(self.draw()) / 2**64) - 1 for _ in range(2))
+            square = x * x + y * y
+        factor = math.sqrt(-2 * math.log(square) / square)
+        self.saved = x * factor
+        return y * factor
+
+
+@lru_cache(maxsize=None)
+def resamples(taken, count):
+    """For the bootstrap of so many values: paces of the link, and which values are drawn."""
+    random = Random(taken)
+    return [(random.normal(), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)]
+
+
+def draw_rounds(step, random):
+    """Rounds of all ranks: those that were measured, or, in a larger world, some whose other ranks are drawn from them."""
+    measured, count, world = len(step.ranks), len(step.ranks[0]), step.world_size
+    if world <= measured:
+        return [[rank[k] for rank in step.ranks[:world]] for k in range(count)]
+    affordable = MOST_RANK_ACTIONS // (world * (4 * len(step.bucket_bytes) + 4))
+    draws = []
+    for k in range(min(max(affordable, FEWEST_DRAWS), count)):
+        drawn = {(r, k) for r in range(measured)}
+        for _ in range(world - measured):
+            drawn.add((random.draw() % measured, random.draw() % count))
+        draws.append([step.ranks[r][i] for r, i in sorted(drawn)])  # ranks of one round do the same
+    return draws
+
+
+def transmit(issued, backward, seconds, gains, used, available, computing):
+    """Sends collectives in this order, each from the moment `issued`, as many at a time as there are channels. While k are in
+    flight each goes at gains[k - 1] of its pace alone, where it takes `seconds`, and uses used[k - 1] of a rank's processors.
+    Until `backward` the ranks compute. Where threads and communication want more processors than there are, both are slowed
+    down in proportion. Two clocks: time, and that of computation, which `issued` and `backward` are moments of.
+
+    Returns when `backward` is, in time, and when all are done, on both clocks."""
+    work = time = issued[0]
+    backward_time, following, channels, flight = None, 0, len(gains), []
+    while flight or following < len(issued):
+        if backward_time is None and work >= backward:
+            backward_time = time
+        while following < len(issued) and len(flight) < channels and issued[following] <= work:
+            flight.append((following, seconds[following]))
+            following += 1
+        if not flight:
+            time += issued[following] - work
+            work = issued[following]
+            continue
+        gain, use = gains[len(flight) - 1], used[len(flight) - 1]
+        wanted = 0
+        for i, _ in flight:
+            wanted += use[i]
+        slow, slow_link = max(1, (computing + wanted) / available), max(1, wanted / available)
+        step, next_work = math.inf, None
+        if work < backward:
+            slow_link = slow
+            step, next_work = (backward - work) * slow, backward
+        if following < len(issued) and len(flight) < channels and (issued[following] - work) * slow < step:
+            step, next_work = (issued[following] - work) * slow, issued[following]
+        for i, left in flight:
+            if left * slow_link / gain[i] < step:
+                step, next_work = left * slow_link / gain[i], None
+        time += step
+        work = work + step / slow if next_work is None else next_work
+        flight = [(i, left - step * gain[i] / slow_link) for i, left in flight]
+        flight = [(i, left) for i, left in flight if left > INSTANT]
+    return time + max(0, backward - work) if backward_time is None else backward_time, time, work
+
+
+def predict(step):
+    random = Random()
+    draws, sizes, link = draw_rounds(step, random), step.bucket_bytes, step.link
+    gains = [[link.gain(b, k) / k for b in sizes] for k in range(1, link.channels + 1)]
+    used = [[link.processor(b, k) / k for b in sizes] for k in range(1, link.channels + 1)]
+    paces = [math.exp(-step.log_error), 1, math.exp(step.log_error)]
+    seconds = [[pace * link.seconds(b) for b in sizes] for pace in paces]
+    steps, nones, exposed, first = [], [], [], []
+    for draw in draws:
+        begin = min(r.begin for r in draw)
+        late = max(r.begin for r in draw) - begin
+        issued = list(map(max, *([r.begin - begin + t for t in r.ready] for r in draw))) if len(draw) > 1 else draw[0].ready
+        backward = max(r.begin - begin + r.backward for r in draw)
+        at_paces = []
+        for pace in range(3):
+            backward_time, time, work = transmit(issued, backward, seconds[pace], gains, used, step.available, step.computing)
+            end = max(max(r.begin - begin + r.backward, work) + r.after for r in draw)
+            at_paces.append(time + end - work - late)
+            if pace == 1:
+                exposed.append(max(0, time - backward_time))
+        steps.append((at_paces[1], at_paces[1] - at_paces[0], at_paces[2] - at_paces[1]))
+        nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
+        first.append(max(r.first for r in draw))
+    slowest = trimmed_mean(nones)
+    means = []
+    for z, picks in resamples(random.taken, len(draws)):
+        at = [step + z * (faster if z < 0 else slower) for step, faster, slower in steps]
+        means.append(trimmed_mean([at[i] for i in picks]))
+    total = sum(sizes)
+    link_s = link.seconds(total)  # at the pace of one large collective
+    processor_s = link_s * link.processor(total, 1)
+    floor = max(slowest, trimmed_mean(first) + link_s, (slowest * step.computing + processor_s) / step.available)
+    return Prediction((trimmed_mean([s for s, _, _ in steps]), percentile(means, 0.025), percentile(means, 0.975)), slowest,
+                      trimmed_mean(exposed), floor)

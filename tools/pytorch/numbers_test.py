@@ -1,0 +1,45 @@
+"""Answers about the kept recordings are those of the C++ program that this package was before, of which numbers.jsonl has 12 digits:
+arguments and numbers of each."""
+import json
+import pathlib
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+RECORDINGS = HERE.parents[1] / "docs/recordings"
+sys.path.insert(0, str(HERE))
+from gradsync import answer
+
+
+def numbers_of(value):
+    """All of them, in order; None is one."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [number for one in value for number in numbers_of(one)]
+    return [] if isinstance(value, str) else [value]
+
+
+def answered(arguments):
+    flags = answer.parse([argument.replace("@", f"{RECORDINGS}/") for argument in arguments])
+    whole = answer.ask(answer.Question(flags))
+    parts = ("none_s", "slowest_s", "ddp", "sizes", "best_bucket_cap_mb", "options", "measured", "pairs", "pairs_right")
+    return numbers_of([whole.get(part, 0) for part in parts])
+
+
+class NumbersTest(unittest.TestCase):
+    def test_numbers_are_those_of_the_program_before(self):
+        lines = (HERE / "numbers.jsonl").read_text().splitlines()
+        self.assertGreater(len(lines), 40)
+        for arguments, expected in map(json.loads, lines):
+            found = answered(arguments)
+            self.assertEqual(len(found), len(expected), arguments)
+            for i, (a, b) in enumerate(zip(found, expected)):
+                if a is None or b is None:
+                    self.assertIs(a, b, (arguments, i))
+                else:
+                    self.assertAlmostEqual(a, b, delta=1e-9 * max(abs(b), 1e-3), msg=(arguments, i))
+
+
+if __name__ == "__main__":
+    unittest.main()

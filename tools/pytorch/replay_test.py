@@ -1,0 +1,207 @@
+"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand; and what others published."""
+import math
+import unittest
+
+import test_launches
+from gradsync import Refused, link, replay
+from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Network, Wire
+
+
+def two_hosts(algorithm, **changes):
+    return Network(8, 4, Wire(100, 0.5), Wire(1000, 0.01), algorithm)._replace(**changes)
+
+
+def costs():
+    return LinkCosts([Cost(100, 10, 0.4), Cost(200, 20, 0.6), Cost(100, 16, 0.8, in_flight=2), Cost(100, 50, 1.0, in_flight=4),
+                      Cost(100, 4, 0.1, "all_gather")])
+
+
+def replayed(issued, backward, sizes, used=0, available=1, computing=1, together=None):
+    """A link that takes a second for each byte, and this much of the processor."""
+    all_costs = [Cost(1, 1, used), Cost(100, 100, used)]
+    all_costs += [Cost(10, together, used, in_flight=2)] * bool(together)
+    one = LinkCosts(all_costs, 2 if together else 1)
+    ks = range(1, one.channels + 1)
+    return replay.transmit(issued, backward, [one.seconds(b) for b in sizes], [[one.gain(b, k) / k for b in sizes] for k in ks],
+                           [[one.processor(b, k) / k for b in sizes] for k in ks], available, computing)
+
+
+class CurveTest(unittest.TestCase):
+    def test_is_linear_between_measured_sizes(self):
+        curve = Curve([(400, 8), (100, 2), (200, 3)])
+        self.assertEqual([curve.time_at(size) for size in (100, 150, 200, 300, 400)], [2, 2.5, 3, 5.5, 8])
+        self.assertEqual([curve.ratio_at(size) for size in (10, 300, 1000)], [2, 5.5, 8])
+        self.assertEqual(Curve([(100, 2), (100, 6)]).time_at(100), 4)
+
+    def test_extrapolates_times_by_latency_below_and_rate_above(self):
+        curve = Curve([(100, 2), (200, 3)])  # 1 + bytes / 100
+        self.assertEqual([curve.time_at(size) for size in (0, 50, 400)], [1, 1.5, 6])
+        self.assertEqual(Curve([(100, 1), (200, 3)]).time_at(10), 0.1)  # a line that would be negative is not followed
+        self.assertEqual(Curve([(100, 1)]).time_at(10), 0.1)
+
+
+class LinkCostsTest(unittest.TestCase):
+    def test_uses_the_most_that_were_measured_together(self):
+        self.assertEqual([costs().processor(100, k) for k in (1, 2, 3, 9)], [0.4, 0.8, 0.8, 1.0])
+        self.assertEqual(costs().processor(150, 1), 0.5)
+
+    def test_gain_is_what_many_together_save(self):
+        self.assertEqual([costs().gain(100, k) for k in (1, 2, 4)], [1, 1.25, 0.8])
+
+    def test_an_unknown_kind_takes_half_an_all_reduce(self):
+        self.assertEqual(costs().seconds(100, "all_gather"), 4)
+        self.assertEqual(LinkCosts([Cost(100, 10)]).seconds(100, "all_gather"), 5)
+
+    def test_changes_times_or_processors(self):
+        slower = costs().changed(pace=3)
+        self.assertEqual((slower.seconds(100), slower.gain(100, 2), slower.processor(100, 1)), (30, 1.25, 0.4))
+        free = costs().changed(processor=0.25)
+        self.assertEqual((free.seconds(100), free.processor(1e6, 4)), (10, 0.25))
+
+    def test_refuses_what_takes_no_time_and_costs_without_an_all_reduce(self):
+        for bad in ([Cost(100, 0)], [Cost(100, -1)], [Cost(100, math.inf)], [Cost(100, math.nan)], [Cost(0, 1)],
+                    [Cost(100, 4, 0.1, "all_gather")], [Cost(100, 4, in_flight=2)]):
+            with self.assertRaises(Refused, msg=bad):
+                LinkCosts(bad)
+
+
+class NetworkTest(unittest.TestCase):
+    def test_reads_a_rate_and_a_latency(self):
+        self.assertEqual(link.parse_wire("100Gbit,5us"), Wire(12.5e9, 5 * 1e-6))
+        self.assertEqual(link.parse_wire("200Mbit,1ms"), Wire(25e6, 1e-3))
+        self.assertEqual(link.parse_wire("1Gbit"), Wire(125e6, 5 * 1e-6))
+        for text in ("", "100", "100Gbit,", "100Gbit,5", "100Gbit,5us,6us", "-1Gbit", "5us", "0Gbit,5us", "1Gbit,0us", "infGbit"):
+            self.assertIsNone(link.parse_wire(text), text)
+
+    def test_takes_what_algorithms_take(self):
+        def seconds(algorithm, kind="all_reduce", **changes):
+            return link.collective_seconds(two_hosts(algorithm, **changes), kind, 800)
+
+        # 7 hops of 1/8 of 800 bytes over the slower wire, to reduce and to gather.
+        self.assertAlmostEqual(seconds("ring"), 2 * 7 * (0.5 + 1))
+        self.assertAlmostEqual(seconds("ring", "all_gather"), 7 * (0.5 + 1))
+        self.assertAlmostEqual(seconds("ring", world_size=4), 2 * 3 * (0.01 + 0.2))  # one host's own wires
+        self.assertAlmostEqual(seconds("tree"), 2 * (0.5 + 2 * 0.01 + 8))
+        self.assertAlmostEqual(seconds("tree", "all_gather"), 7 * (0.5 + 1))
+        # 3 hops of 200 bytes within, one of 400 between, each way.
+        self.assertAlmostEqual(seconds("hierarchical"), 2 * (3 * (0.01 + 0.2) + 0.5 + 4))
+        self.assertAlmostEqual(seconds("hierarchical", "all_gather"), 3 * (0.01 + 0.2) + 0.5 + 4)
+        self.assertAlmostEqual(seconds("best"), min(seconds("ring"), seconds("tree"), seconds("hierarchical")))
+        # 9 ranks on hosts of 8 are on two hosts, as 16 are: all bytes pass between them.
+        for ranks in (9, 12, 16):
+            more = {"world_size": ranks, "ranks_per_host": 8, "within": Wire(1e12, 1e-9)}
+            self.assertAlmostEqual(seconds("hierarchical", **more), 2 * (0.5 + 4), 6)
+
+    def test_processors_are_used_by_the_byte_that_a_rank_sends(self):
+        # 1e-3 CPU-seconds for each byte of an all-reduce: between 2 ranks as many are sent, between 8 1.75 times.
+        two = MeasuredLink(LinkCosts([Cost(1024, 2.048, 0.5)]), 2)
+
+        def used(recorded, ranks, kind="all_reduce"):
+            over = link.costs_over(Network(ranks, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
+            return over.processor(4096, 1, kind) * over.seconds(4096, kind) / 4096
+
+        self.assertAlmostEqual(used(two, 2), 1e-3)
+        self.assertAlmostEqual(used(two, 8), 1.75e-3)
+        self.assertAlmostEqual(used(two._replace(world_size=8), 2), 1e-3 / 1.75)
+        self.assertAlmostEqual(used(two, 8, "all_gather"), 0.875e-3)  # half of an all-reduce, unless it is known
+        known = MeasuredLink(LinkCosts([Cost(1024, 2.048, 0.5), Cost(1024, 1.024, 0.7, "all_gather")]), 2)
+        self.assertAlmostEqual(used(known, 2, "all_gather"), 0.7e-3)
+        # 2048 bytes are sent, each of which takes 1.4e-3 CPU-seconds beside its time on the wire.
+        over = link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), known)
+        self.assertAlmostEqual(over.seconds(4096, "all_gather"), 2048 * (1514 / 1448 * 1e-3 + 1.4e-3), 5)
+
+    def test_a_ring_of_more_ranks_has_more_hops_of_fewer_bytes(self):
+        two, eight = (two_hosts("ring", world_size=ranks, ranks_per_host=1) for ranks in (2, 8))
+        scaled = link.in_ring_of(MeasuredLink(link.costs_over(two, None), 2), 8)
+        for size in (1024, 1e6):
+            for kind in ("all_reduce", "all_gather"):
+                self.assertAlmostEqual(scaled.seconds(size, kind) / link.collective_seconds(eight, kind, size), 1)
+
+
+class ReplayTest(unittest.TestCase):
+    """(backward's end in time, all done in time, and by the clock of computation)."""
+
+    def test_a_collective_follows_backward(self):
+        self.assertEqual(replayed([5], 5, [10], used=0.5), (5, 15, 5 + 10 / 1.5))
+        self.assertEqual(replayed([2, 5], 5, [1, 10])[:2], (5, 15))
+
+    def test_computation_and_communication_slow_each_other_down(self):
+        # From 2 on, 12 s of computation and 10 s of communication, both 1.5 times as long: the collective ends at 17, when 2 s
+        # of computation are left.
+        self.assertEqual(replayed([2], 14, [10], used=0.5), (19, 17, 12))
+        # Both at 1 / 1.5 until 2 + 6 = 8, when 4 s of the collective are done; then it goes on at its own pace.
+        backward, done, work = replayed([2], 6, [10], used=0.5)
+        self.assertAlmostEqual(backward, 8)
+        self.assertAlmostEqual(done, 14)
+        self.assertAlmostEqual(work, 6 + 6 / 1.5)
+
+    def test_without_use_of_processors_nothing_is_slower(self):
+        self.assertEqual(replayed([2], 14, [10]), (14, 12, 12))
+
+    def test_processors_to_spare_are_used_first(self):
+        self.assertEqual(replayed([0], 12, [100], used=0.5, available=2)[0], 12)
+        self.assertEqual(replayed([0], 12, [100], used=0.5, available=2, computing=2)[0], 15)
+
+    def test_collectives_queue_in_the_order_of_issue(self):
+        self.assertEqual(replayed([0, 1, 2], 2, [10, 3, 5])[1], 18)
+        self.assertEqual(replayed([0, 20], 30, [10, 3])[1], 23)
+
+    def test_two_in_flight_share_the_link_and_gain_together(self):
+        # Two of 10 take 16 together: each at 10 / 16 of its pace.
+        self.assertEqual(replayed([0, 0], 0, [10, 10], together=16)[1], 16)
+        # The second begins at 5: 5 are left of the first, which take 8; then 5 of the second, alone. A third waits its turn.
+        self.assertEqual(replayed([0, 5], 5, [10, 10], together=16)[1], 18)
+        self.assertEqual(replayed([0, 0, 0], 0, [10, 10, 10], together=16)[1], 26)
+
+    def test_random_numbers_are_the_standard_librarys(self):
+        random, later = replay.Random(), replay.Random(400)
+        self.assertEqual([random.draw() for _ in range(3)], [2469588189546311528, 2516265689700432462, 8323445853463659930])
+        self.assertEqual(later.draw(), 235245676965715888)
+        for normal in (1.4670713222683283, -1.0658406524106401, -0.030048122978485012, 0.53660442260823538):
+            self.assertAlmostEqual(later.normal(), normal, 14)
+
+
+class PublishedCurvesTest(unittest.TestCase):
+    """What others have published of many GPUs, predicted as far as their figures allow. docs/prediction.md prints these
+    errors, in per cent."""
+
+    def test_fully_sharded_training_hides_its_communication(self):
+        # llm-foundry, scripts/train/benchmarking: H100 of 8 on a host, bf16, FULL_SHARD, sequences of 2048. Its figures tell
+        # parameters and batch, and not the link; 8 x 400 Gbit/s are assumed. Tokens a second of a GPU by ranks, and errors.
+        for parameters, tokens, points in (
+                (1_315_950_592, 20 * 2048, ((16, 46037, -0.06), (32, 45130, 1.93), (64, 44402, 3.59))),
+                (12_853_954_560, 2 * 2048, ((8, 4792, -0.37), (16, 4767, 0.07), (32, 4811, -0.88), (64, 4800, -0.70))),
+                (760_470_528, 24 * 2048, ((16, 68551, -0.05), (32, 67971, 0.79)))):
+            for ranks, rate, error in points:
+                compute_s, units = tokens / points[0][1], 32  # of the first; two thirds of it are backward
+                # A reduce-scatter when a unit's gradients are ready, and the gather for backward, which takes as long; forward
+                # hides its own.
+                over = link.costs_over(Network(ranks, 8, Wire(400e9, 5e-6), Wire(450e9, 3e-6), "best"), None)
+                gathers = LinkCosts([Cost(size, over.seconds(size, "all_gather")) for size in link.SIZES])
+                ready = [compute_s * (1 + 2 * (unit + 1) / units) / 3 for unit in range(units) for _ in range(2)]
+                rounds = [replay.Round(0, ready[0], ready, compute_s, 0)] * 12
+                step = replay.Step([rounds], [2 * parameters / units] * len(ready), ranks, gathers, 1, 1, 0)
+                self.assertAlmostEqual(100 * (tokens / replay.predict(step).step[0] / rate - 1), error, delta=0.02)
+
+    def test_pure_data_parallel_grows_by_the_hops_of_a_ring(self):
+        # The Ultra-Scale Playbook's curve, which tells neither model nor batch nor link: what nothing hides of a ring's
+        # bandwidth and latency comes from its second and third point.
+        points = ((8, 40150, 0), (16, 37610, 0), (32, 35368, 0), (64, 31112, 1.59), (128, 26446, -1.45), (256, 15700, 22.90))
+
+        def ring(ranks, seconds_per_byte, latency_s):
+            # One byte, so that the rate is that of the whole vector.
+            return link.collective_seconds(Network(ranks, 8, Wire(1 / seconds_per_byte, latency_s), Wire(1, 1), "ring"),
+                                           "all_reduce", 1) if ranks > 8 else 0
+
+        # Two equations: bandwidth x ring of bytes + latency x ring of hops is what a token takes more.
+        a, b, c, d = ring(16, 1, 0), ring(16, 1e-30, 1), ring(32, 1, 0), ring(32, 1e-30, 1)
+        more16, more32 = (1 / points[i][1] - 1 / points[0][1] for i in (1, 2))
+        bandwidth, latency = (more16 * d - more32 * b) / (a * d - b * c), (a * more32 - c * more16) / (a * d - b * c)
+        self.assertGreater(min(bandwidth, latency), 0)
+        for ranks, rate, error in points:
+            predicted = 1 / (1 / points[0][1] + ring(ranks, bandwidth, latency))
+            self.assertAlmostEqual(100 * (predicted / rate - 1), error, delta=0.02)
+
+
+if __name__ == "__main__":
+    unittest.main()

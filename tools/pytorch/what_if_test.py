@@ -1,0 +1,478 @@
+"""What is read from recordings, and what is predicted and said of them, in launches whose numbers can be computed by hand."""
+import contextlib
+import io
+import json
+import math
+import random
+import unittest
+
+from test_launches import (MIB, MS, alone, ask, changed, launch, predict, question, screen, sent_by, steps_of, written)
+from gradsync import Refused, answer
+from gradsync.recording import Recording, estimate
+
+A_SCRIPTS_OWN = {"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB}
+
+
+def wire(seconds_of_all, latency="0.000001us"):
+    """A --link over which the 4 MiB of all parameters take so long."""
+    return "%.12fGbit,%s" % (8e-9 * 4 * MIB / seconds_of_all, latency)
+
+
+class PredictionTest(unittest.TestCase):
+    def assert_step(self, expected_ms, *launches, delta=1e-6, **more):
+        self.assertAlmostEqual(1e3 * predict(*launches, **more).step[0], expected_ms, delta=delta)
+
+    def test_an_all_reduce_follows_backward(self):
+        one = predict()
+        self.assertAlmostEqual(one.step[0], (20 + 40 + 40 + 1 + 6) * 1e-3)
+        self.assertAlmostEqual(one.exposed, 40e-3)
+        self.assertAlmostEqual(one.floor, 20e-3 + 10e-3 + 40e-3)
+        # 40 ms of collectives, which another launch's memory changes by 3 %.
+        for end, sign in zip(one.step[1:], (-1, 1)):
+            self.assertAlmostEqual(end, one.step[0] + sign * 40e-3 * 1.96 * 0.03, delta=0.3e-3)
+
+    def test_buckets_overlap_backward_and_each_other(self):
+        # The first goes from 10 to 20 ms, the second from 40 to 70.
+        self.assert_step(20 + 70 + 7, **A_SCRIPTS_OWN)
+        # All three at once: the first is done before the others are ready; these go as two, of 10 and 20 ms of their own: both
+        # at 10 / 8 of half the pace until one is done after 16, then 4 / 5 of the other's rest at its own pace.
+        late = launch()
+        for step in steps_of(late, "probe"):
+            step["ready_ns"] = [40 * MS, 40 * MS, 10 * MS]
+        self.assert_step(20 + 40 + 16 + 10 + 7, late, bucket_bytes=1, first_bucket_bytes=1, delta=0.1)
+        late["backend"] = "nccl"  # sends one after the other
+        self.assert_step(20 + 40 + 30 + 7, late, bucket_bytes=1, first_bucket_bytes=1)
+
+    def test_communication_takes_the_processor(self):
+        def step(expected_ms, **fields):
+            busy = changed(**fields)
+            for sent in sent_by(busy):
+                sent["cpu_ns"] = sent["wall_ns"]
+            self.assert_step(expected_ms, busy, **A_SCRIPTS_OWN)
+
+        step(20 + 50 + 30 + 7)  # while 10 ms of communication run, computation takes as long again
+        step(97, cores=4)  # each rank has a core to spare
+        step(97, hosts=["a", "b"])  # a host has as many for one rank as for two
+        # More threads than cores have been as slow where they were recorded: three things want two cores.
+        step(20 + 45 + 30 + 7, threads=2)
+        step(97, device="NVIDIA H100")  # the host's processors are not the GPU's
+
+    def test_the_rank_that_came_last_tells_what_collectives_take(self):
+        late = launch()
+        for step in late["ranks"][0]:
+            sent = step.get("collectives", {})
+            sent.update(wall_ns=sent.get("wall_ns", 0) + 5 * MS, ns=[ns + 5 * MS for ns in sent.get("ns", [])])
+        for step in late["ranks"][0]:
+            if not step.get("collectives", {}).get("kind"):
+                step.pop("collectives", None)
+        self.assert_step(97, late, **A_SCRIPTS_OWN)
+
+    def test_rare_long_collectives_are_not_lost(self):
+        rare = launch()
+        for sent in sent_by(rare):
+            if len(sent["ns"]) == 4:
+                sent["ns"][2] += 40 * MS
+        # A MiB takes (3 * 10 + 50) / 4 ms, 4 MiB 40, and 3 MiB lie between: the first goes from 10 to 30 ms.
+        self.assert_step(20 + 40 + 20 + 20 * 2 / 3 + 7, rare, **A_SCRIPTS_OWN)
+
+    def test_copies_back_follow_communication(self):
+        copied = launch()
+        for step in steps_of(copied, "probe"):
+            step["copy_back_ns"] = 3 * MS
+        self.assert_step(110, copied)
+
+    def test_bf16_sends_half_and_casts(self):
+        self.assert_step(20 + 40 + 4 + 4 * 13 + 7, bf16=True)  # 4 ms to cast before, 12 + 1 ms a MiB
+
+    def test_bf16_over_a_link_sends_two_bytes_of_each_element_and_casts_back(self):
+        flags = {"link": wire(0.1)}
+        # Half the bytes, 4 ms to cast and 4 to cast back; the first of two buckets is cast back beside the other.
+        self.assert_step(67 + 4 + 50 + 4, flags=flags, bf16=True, delta=1e-3)
+        self.assert_step(67 + 4 + 37.5 + 3, flags=flags, bf16=True, first_bucket_bytes=MIB, delta=1e-3)
+        # A model in bf16 is not cast and sends what it has sent, one in f64 a quarter.
+        for elements_of_byte, sent_ms in ((0.5, 100), (0.125, 25)):
+            other = launch()
+            for parameter in other["parameters"]:
+                parameter["numel"] = elements_of_byte * parameter["bytes"]
+            for sent in sent_by(other, "bf16"):
+                sent["in_ns"] = sent["out_ns"] = [0] * 4
+            self.assert_step(67 + sent_ms, other, flags=flags, bf16=True, delta=1e-3)
+            # Where it was recorded a MiB takes 12 ms, whatever its bytes were before.
+            self.assert_step(67 + 4 * 12, other, bf16=True)
+
+    def test_bf16_gains_as_much_by_being_two_at_once(self):
+        late = launch()
+        for step in steps_of(late, "probe"):
+            step["ready_ns"] = [40 * MS, 40 * MS, 10 * MS]
+        # Two of 13 ms take 2 * 13 / 1.25, and then 13 are left of the larger one.
+        self.assert_step(20 + 44 + 20.8 + 13 + 7, late, bf16=True, bucket_bytes=1, first_bucket_bytes=1, delta=0.1)
+
+    def test_zero1_updates_parts_and_broadcasts_them(self):
+        self.assert_step(20 + 40 + 40 + 1 + 3 + 30, zero1=True)
+        self.assert_step(20 + 40 + 80 + 1 + 3 + 60, zero1=True, pace=2)
+        for numels, ranks, share in (((1, 2, 3, 4), 2, 0.5), ((6, 1, 1), 2, 0.75), ((3, 3, 2, 2, 2), 2, 7 / 12), ((1, 2), 1, 1),
+                                     ((1, 1), 4, 0.5)):
+            self.assertAlmostEqual(answer.largest_zero1_share(numels, ranks), share)
+
+    def test_more_passes_add_what_does_not_synchronise_and_their_additions(self):
+        # Two passes of 19 + 38 ms; to add 4 MiB to gradients takes as long as two casts.
+        more = launch()
+        for sent in sent_by(more, "bf16"):
+            sent["out_ns"] = [1, 1, 1, 8 * MS - 3]
+        self.assert_step(2 * 57 + 20 + 40 + 4 + 8 + 40 + 7, more, passes=3)
+        for step in steps_of(more, "probe"):  # without casts as long as a probe's copy: 40 - 38
+            if step["collectives"]["kind"] == "bf16":
+                del step["collectives"]
+        self.assert_step(2 * 57 + 20 + 42 + 40 + 7, more, passes=3)
+        # A script that accumulates has its additions in its own steps.
+        self.assert_step(107, changed(passes=3), passes=3)
+        self.assert_step(57 + 107, changed(passes=3), passes=6)
+        # In each round one of the ranks takes 10 ms longer; in two passes both do.
+        uneven = launch()
+        for r, steps in enumerate(uneven["ranks"]):
+            for i, step in enumerate(step for step in steps if step["mode"] == "none"):
+                step["before_ns"] += 10 * MS * (i % 2 == r)
+        self.assert_step(67 + 20 + 40 + 8 + 40 + 7, uneven, passes=2)
+        self.assert_step(2 * 57 + 10 + 20 + 40 + 8 + 40 + 7, uneven, passes=3)
+
+    def test_what_is_left_behind_pieces_of_one_size_is_not_of_their_size(self):
+        rest = launch()
+        for sent in sent_by(rest, "all_reduce"):
+            if sent["in_flight"]:
+                sent["bytes"] += [100, 100]
+                sent["ns"] += [1000 * MS, 1000 * MS]
+        self.assert_step(107, rest)
+
+    def test_nothing_of_ddps_own_steps_enters(self):
+        other = launch()
+        for step in steps_of(other, "ddp"):
+            step.update(before_ns=7, backward_ns=7, rest_ns=7, optimizer_ns=7, step_ns=7, ready_ns=[1, 2, 3])
+        other["rows"][0]["rebuilt_bucket_bytes"] = [4 * MIB]
+        self.assertEqual(predict(other), predict())
+
+    def test_only_probes_that_do_what_ddp_does_leave_memory_as_it_does(self):
+        part = launch()
+        for step in steps_of(part, "probe"):
+            sent = step["collectives"]
+            if sent["in_flight"] and len(sent["bytes"]) == 4 and sent["kind"] == "all_reduce":
+                del sent["bytes"][3], sent["ns"][3]
+            elif sent["kind"] == "all_reduce":
+                continue
+            step["optimizer_ns"] = 1000 * MS
+        self.assert_step(107, part)
+
+    def test_launches_are_averaged_and_span_the_interval(self):
+        slow = launch()
+        for step in steps_of(slow, "probe"):
+            step["optimizer_ns"] = 26 * MS
+        both = predict(launch(), slow)
+        self.assertAlmostEqual(both.step[0], 117e-3)
+        self.assertAlmostEqual(both.exposed, 40e-3)
+        self.assertLess(both.step[1], 107e-3)
+        self.assertGreater(both.step[2], 127e-3)
+
+    def test_computation_is_scaled_to_where_the_answer_holds_and_the_link_is_not(self):
+        slow = launch()
+        for step in steps_of(slow, "none"):
+            step["step_ns"] *= 2
+        self.assert_step(2 * 67 + 40, flags={"at": written(slow)})
+        self.assertAlmostEqual(ask(at=written(slow))["none_s"], 126e-3)
+
+    def test_takes_the_link_of_another_recording(self):
+        other = launch()
+        for sent in sent_by(other):
+            sent["ns"] = [3 * ns for ns in sent["ns"]]
+        self.assert_step(67 + 120, flags={"link": written(other)})
+
+    def test_a_link_is_a_ring(self):
+        # Between 2 ranks the bytes of an all-reduce travel once: 100 ms, and two latencies. A data sheet tells it to 10 %.
+        flags = {"link": wire(0.1, "1ms")}
+        over = predict(flags=flags).step
+        self.assertAlmostEqual(over[0], 0.169)
+        self.assertAlmostEqual(over[1], over[0] - 0.102 * 1.96 * 0.095, delta=2e-3)
+        self.assertAlmostEqual(over[2], over[0] + 0.102 * 1.96 * 0.105, delta=2e-3)
+        self.assert_step(67 + 14 * (1 + 12.5), flags={**flags, "world_size": 8, "algorithm": "ring"})
+        # Weights are broadcast by one rank after the other: all bytes travel once.
+        self.assert_step(64 + 102 + 102, flags=flags, zero1=True)
+        equal = launch()  # four ranks share three equal parameters
+        equal["parameters"][1]["numel"] = equal["parameters"][0]["numel"]
+        self.assert_step(61 + 2 + 6 * (1 + 25) + 4 * (1 + 25), equal, zero1=True,
+                         flags={**flags, "world_size": 4, "algorithm": "ring"})
+        self.assert_step(20 + 40 + 77 + 7, flags=flags, **A_SCRIPTS_OWN)
+        # Where bytes take the processor, 10 ms a MiB, they take it over a wire too, beside the wire's time for frames: so much
+        # of the first bucket's time slows down the 30 ms of backward that are left.
+        busy, mib = launch(), 25 * 1514 / 1448 + 10
+        for sent in sent_by(busy):
+            sent["cpu_ns"] = sent["wall_ns"]
+        self.assert_step(20 + 10 + mib + 2 + 30 * 10 / (mib + 2) + 3 * mib + 2 + 7, busy, flags=flags, **A_SCRIPTS_OWN)
+        self.assert_step(20 + 10 + mib + 2 + 3 * mib + 2 + 7 + 30 * (1 - 1 / (1 + 0.2)), busy,
+                         flags={**flags, "processor_percent": 20}, delta=8, **A_SCRIPTS_OWN)
+
+    def test_without_processes_only_a_link_that_is_named_tells(self):
+        with self.assertRaisesRegex(Refused, "nothing was communicated: name a link"):
+            predict(alone())
+        with self.assertRaisesRegex(Refused, "one rank communicates with nobody"):
+            predict(alone(), flags={"link": wire(0.1)})
+        self.assert_step(167, alone(), flags={"link": wire(0.1), "world_size": 2}, delta=1e-3)
+
+    def test_more_ranks_take_the_recorded_link_around_a_ring(self):
+        # Each hop as long for half of the bytes, and three times as many.
+        self.assert_step(67 + 60, flags={"world_size": 4})
+
+
+class RecordingTest(unittest.TestCase):
+    def test_adds_a_tensor_and_closes_the_bucket_that_reached_its_size(self):
+        one = launch()
+        one["parameters"] = [{"name": "", "numel": size, "bytes": size} for size in (40, 60, 10, 100, 30)]
+        for step in steps_of(one, "probe") + steps_of(one, "none"):
+            step["ready_ns"] = [3, 4, 2, 5, 1]
+        one["ranks"][0][1]["ready_ns"] = [1, 2, 3, 4, 5]  # one step that was disturbed
+        for step in one["ranks"][1]:  # rank 0's order counts
+            step["ready_ns"] = [1, 2, 3, 4, 5]
+        recording = Recording(written(one))
+        for first, size, expected in ((40, 100, ((4, 2), (0, 1), (3,))), (41, 101, ((4, 2, 0), (1, 3))),
+                                      (1, 1, ((4,), (2,), (0,), (1,), (3,))), (1000, 1, ((4, 2, 0, 1, 3),))):
+            self.assertEqual(recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected)
+
+    def test_what_got_no_gradient_is_ready_after_backward(self):
+        one = launch()
+        for step in steps_of(one, "probe"):
+            step["ready_ns"][2] = -1
+        self.assertEqual(Recording(written(one)).buckets(A_SCRIPTS_OWN)[0], (1,))
+
+    def test_a_step_lasts_from_the_last_ranks_begin_to_the_last_ranks_end(self):
+        one = launch()
+        for step in one["ranks"][0]:
+            step["begin_ns"] = 5 * MS
+        for more, seconds in ((1, 63e-3), (5, 65e-3)):
+            for step in one["ranks"][1]:
+                step["step_ns"] += more * MS
+            self.assertAlmostEqual(Recording(written(one)).none_s, seconds if more == 1 else 64e-3)
+        one["hosts"] = ["a", "b"]  # whose clocks have nothing in common
+        self.assertAlmostEqual(Recording(written(one)).none_s, 69e-3)
+
+    def test_a_second_run_is_ddps_in_the_other_launches(self):
+        slow = launch()
+        for step in steps_of(slow, "ddp"):
+            step["step_ns"] = 99 * MS
+        self.assertAlmostEqual(Recording(written(launch(), slow, slow)).second_run_error("as the script has it"), 0.1)
+        self.assertIsNone(Recording(written(slow)).second_run_error("as the script has it"))
+
+    def test_an_interval_holds_the_mean_as_often_as_it_says(self):
+        source = random.Random(7)
+        missed = [0, 0]
+        for _ in range(400):
+            values = [source.gauss(10, 1) for _ in range(40)]
+            moved = [v + source.gauss(0, 2) * 0 for v in values]
+            offsets = [source.gauss(0, 2) for _ in range(4)]
+            for kind, sample in enumerate((moved, [v + offsets[i // 10] for i, v in enumerate(values)])):
+                _, low, high = estimate(sample, [10] * 4)
+                missed[kind] += not low <= 10 <= high
+        self.assertLess(missed[0], 40)
+        self.assertLess(missed[1], 60)  # launches that differ are the samples
+        self.assertEqual(estimate([3, 3], [2]), (3, 3, 3))
+        self.assertEqual(estimate([3], [1]), (3, None, None))
+
+    def test_refuses_what_is_no_launch(self):
+        def said_of(*launches):
+            with self.assertRaises(Refused) as refused:
+                Recording(written(*launches))
+            self.assertNotIn("\n", str(refused.exception))
+            return str(refused.exception)
+
+        def broken(change):
+            one = launch()
+            change(one)
+            return said_of(one)
+
+        self.assertIn("gradsync_torch is 2, expected 1 to 1", broken(lambda one: one.update(gradsync_torch=2)))
+        self.assertIn("line 1: no gradsync_torch", said_of("{}"))
+        self.assertIn("no parameters", broken(lambda one: one.update(parameters=[])))
+        self.assertIn("2 ranks on 2 hosts, expected 3", broken(lambda one: one.update(world_size=3)))
+        self.assertIn("2 ranks on 1 hosts, expected 2", broken(lambda one: one.update(hosts=["a"])))
+        self.assertIn("different numbers of steps", broken(lambda one: one["ranks"].__setitem__(1, [])))
+        self.assertIn("lacks its row or ready times", broken(lambda one: one.update(rows=[])))
+        self.assertIn('parameters[0].bytes is "many", expected 1 to 1e+18',
+                      broken(lambda one: one["parameters"][0].update(bytes="many")))
+        for i, change, said in (
+                (0, {"mode": "ddp"}, "step 0 differs between ranks"), (0, {"ready_ns": [1]}, "step 0 lacks its row or ready"),
+                (0, {"step_ns": 0}, "step 0 takes no time"), (1, {"backward_ns": 0}, "step 1 takes no time"),
+                (0, {"ready_ns": [1, 2, -2]}, "ranks[0][0].ready_ns[2] is -2, expected -1 to 1e+18"),
+                (0, {"mode": 3}, "ranks[0][0].mode is 3, expected a text")):
+            self.assertIn(said, broken(lambda one: one["ranks"][0][i].update(change)))
+        for i, name, value in ((1, "ns", [1]), (1, "ns", [1, 1, 1, 0]), (1, "wall_ns", 0), (4, "out_ns", []), (4, "in_ns", [])):
+            self.assertIn(f"step {i} lacks times", broken(lambda one: one["ranks"][0][i]["collectives"].update({name: value})))
+        for text, said in (('{"gradsync_torch": 1, ', "cut off, error at byte 23"), ("{1}", "not JSON, error at byte 2"),
+                           ("notes", "not JSON, error at byte 1"), ("{\n", "a launch is one line"), ("", "no launch"),
+                           ("[" * 100000, ""), ("9" * 5000, ""), ("[1]", "expected an object"), ("NaN", "")):
+            self.assertIn(said, said_of(text))
+        for name, value in (("threads", 2), ("command", ["train.py", "8"])):
+            self.assertIn("line 2: another script, model, world or machine", said_of(launch(), changed(**{name: value})))
+
+
+class AnswerTest(unittest.TestCase):
+    def many_parameters(self):
+        """The same in 64 parameters."""
+        one = launch()
+        one["parameters"] = [{"name": "p", "numel": 1 << 14, "bytes": 1 << 16}] * 64
+        for step in steps_of(one, "none") + steps_of(one, "probe"):
+            step["ready_ns"] = [(64 - i) * 40 * MS // 64 for i in range(64)]
+        return one
+
+    def test_is_one_screen(self):
+        text = screen(self.many_parameters()).splitlines()
+        self.assertLessEqual(len(text), 30)
+        self.assertLessEqual(max(map(len, text)), 118)
+
+    def test_tells_the_step_with_and_without_synchronisation(self):
+        text = screen()
+        for said in ("3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu, threads each: 1; launches: 1\n",
+                     "Your step takes 63 ms without synchronisation.", "with buckets of 25 MiB, the first 1 will take ",
+                     "of which 30 ms are exposed", "no_sync"):
+            self.assertIn(said, text)
+        self.assertNotIn("Assumed", text)
+        self.assertEqual(ask()["sizes"][0]["cost_s"], ask()["sizes"][0]["step_s"][0] - ask()["none_s"])
+
+    def test_shows_sizes_that_make_other_buckets_of_as_many(self):
+        # 1.5, 0.5 and 2 MiB are ready in this order: 1 makes 1.5 and 2.5 of them, 2 makes 2 and 2.
+        one = launch()
+        for parameter, size in zip(one["parameters"], (4, 1, 3)):
+            parameter["bytes"] = size << 19
+        self.assertEqual([(s["bucket_cap_mb"], s["buckets"]) for s in ask(one)["sizes"]], [(1, 2), (2, 2), (5, 1)])
+
+    def test_compares_what_was_measured(self):
+        self.assertIn("90 ms +- 0.0 %         +7.8 %   \n", screen() + "\n")
+        self.assertIn("90 ms +- 0.0 %         +7.8 %   +0.0 %\n", screen(launch(), launch()) + "\n")
+        there = launch()  # 97 ms beside 45 that were measured elsewhere
+        for step in steps_of(there, "ddp"):
+            step["step_ns"] = 45 * MS
+        self.assertIn("+115.6 %", screen(at=written(there)))
+        self.assertEqual(ask(world_size=4)["measured"], [])
+        for name, value in (("passes", 8), ("parameters", [{**p, "bytes": 8} for p in there["parameters"]])):
+            with self.assertRaisesRegex(Refused, "--at=.*: a recording of other parameters or passes"):
+                ask(at=written({**there, name: value}))
+
+    def test_says_where_ddp_made_other_buckets(self):
+        for rebuilt, is_other in (([4 * MIB], True), ([3 * MIB, MIB], False), ([], False)):
+            one = launch()
+            one["rows"][0]["rebuilt_bucket_bytes"] = rebuilt
+            self.assertEqual("+7.8 %     DDP made other buckets" in screen(one), is_other)
+
+    def test_counts_whether_the_faster_size_is_predicted_faster(self):
+        # One bucket of all is predicted to take 107 ms, and the script's own two 97.
+        one = launch()
+        one["rows"] += [{**one["rows"][0], "name": name, "first_bucket_bytes": 25 * MIB, "rebuilt_bucket_bytes": []}
+                        for name in ("one", "the same buckets")]
+        for steps in one["ranks"]:
+            steps += [{"mode": "ddp", "row": row, "begin_ns": 0, "step_ns": (95 + row) * MS} for row in (1, 2) for _ in range(12)]
+        counts = "Sizes of buckets that differ by more than intervals: 2 pairs, the faster one predicted: "
+        self.assertIn(counts + "2", screen(one))
+        for step in steps_of(one, "ddp"):
+            if step["row"] == 1:
+                step["step_ns"] = 89 * MS
+        self.assertIn(counts + "1", screen(one))
+        for name, value in (("bf16", True), ("zero1", True), ("passes", 2)):  # only sizes may differ
+            other = json.loads(json.dumps(one))
+            other["rows"][1][name] = value
+            self.assertEqual((ask(other)["pairs"], ask(other)["pairs_right"]), (1, 1))
+        for step in steps_of(one, "ddp"):
+            step["step_ns"] = 90 * MS
+        self.assertNotIn("Sizes of buckets that", screen(one))
+
+    def test_names_the_best_size_only_if_it_can_be_told(self):
+        late = self.many_parameters()  # the whole model in one bucket waits for backward
+        for sent in sent_by(late):
+            sent.update(wall_ns=sent["wall_ns"] // 20, ns=[ns // 20 for ns in sent["ns"]])
+        self.assertIn("The best bucket size", screen(late))
+        # A launch much slower than another hides what sizes differ by.
+        slow = json.loads(json.dumps(late))
+        for step in steps_of(slow, "probe"):
+            step["optimizer_ns"] = 600 * MS
+        self.assertIn("they differ by less than can be told", screen(late, slow))
+
+    def test_says_what_options_gain(self):
+        text = screen()
+        self.assertRegex(text, r"no_sync.*gains \(-28.9 %\)")
+        self.assertRegex(text, r"twice as long.*loses \(\+")
+        self.assertRegex(text, r"half as long.*gains \(-")
+
+    def test_many_ranks_wait_for_the_slowest(self):
+        one = launch()
+        for i, step in enumerate(steps_of(one, "probe")):
+            step["before_ns"] = 60 * MS if i % 4 == 0 else step["before_ns"]
+        self.assertNotIn("slowest", screen(one))
+        self.assertIn("without synchronisation; that of the slowest of 64 ranks 107 ms, if all vary as here.\n",
+                      screen(one, world_size=64))
+        self.assertIn("107 ms", screen(one, world_size=16384, link="400Gbit"))
+
+    def test_says_what_it_assumes(self):
+        self.assertIn("Assumed: communication takes nothing from computation on the GPU.", screen(changed(device="NVIDIA H100")))
+        named = {"world_size": 64, "link": "8Gbit,1us"}
+        self.assertIn("Asked for 64 ranks (1 on a host), 8 Gbit/s and 1 us between hosts.\n"
+                      "Assumed: the link is within 10 % of its data sheet.\n", screen(**named))
+        self.assertIn("of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n", screen(**named, ranks_per_host=8))
+        # Nobody knows what communication takes of processors where nothing was communicated, or tells it.
+        assumed, silent = "Assumed: communication takes nothing from computation.", changed(backend="none")
+        self.assertNotIn(assumed, screen(**named))
+        self.assertIn(assumed, screen(silent, **named))
+        self.assertNotIn(assumed, screen(silent, **named, processor_percent=10))
+        self.assertNotIn("Assumed", screen(silent, link=written(launch())))
+        self.assertIn("Assumed: collectives go around a ring.", screen(world_size=4))
+        self.assertNotIn("Assumed", screen(world_size=2))
+
+
+class FlagsTest(unittest.TestCase):
+    def run_main(self, *arguments):
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            try:
+                status = answer.main(list(arguments))
+            except SystemExit as exit:
+                status = exit.code
+        return status, out.getvalue(), errors.getvalue()
+
+    def test_refuses_flags_that_it_would_not_use(self):
+        path = written(launch())
+        wire_only = "--{} is for a --link that is a rate and a latency"
+        for arguments, said in (
+                (["--within=100Gbit,1us"], wire_only.format("within")), (["--algorithm=ring"], wire_only.format("algorithm")),
+                (["--ranks_per_host=2"], wire_only.format("ranks_per_host")),
+                (["--link=25Gbit", "--within=400Gbit"], "--within is for ranks that share a host"),
+                (["--link=25gbit,5us"], "--link=25gbit,5us: neither a rate and a latency such as 25Gbit,5us nor a file; did you "
+                 "mean 25Gbit,5us?"),
+                (["--link=25Gbps"], "did you mean 25Gbit,5us?"), (["--link=3GB/s,2"], "did you mean 24Gbit,2us?"),
+                (["--link=25Gbit,0us"], "--link=25Gbit,0us: neither"), ([f"--link={path[:-1]}"], f"did you mean {path}?"),
+                (["--wrld_size=2"], "unrecognized arguments: --wrld_size=2"), (["--world_size=many"], "expected 0 to 16384"),
+                (["--world_size=1"], "one rank communicates with nobody"), ([path], "unrecognized arguments")):
+            status, out, errors = self.run_main(path, *arguments)
+            self.assertEqual((status, out, errors.count("\n")), (2, "", 1), arguments)
+            self.assertTrue(errors.startswith("what_if: ") and said in errors, errors)
+        self.assertIn("cannot be read", self.run_main("/nonexistent")[2])
+
+    def test_prints_json(self):
+        status, out, _ = self.run_main(written(launch()), "--format=json")
+        self.assertEqual((status, json.loads(out)["none_s"]), (0, ask()["none_s"]))
+
+    def test_recordings_that_are_cut_or_changed_are_answered_or_refused_in_one_line(self):
+        source = random.Random(1)
+        text = json.dumps(launch())
+        for _ in range(300):
+            changed_text = list(text)
+            for _ in range(source.randrange(1, 4)):
+                at = source.randrange(len(changed_text) or 1)
+                kind = source.randrange(4)
+                if kind == 0:
+                    changed_text[at:at + 1] = chr(source.randrange(32, 127))
+                elif kind == 1:
+                    del changed_text[at:]
+                elif kind == 2:
+                    del changed_text[at:at + source.randrange(30)]
+                else:
+                    changed_text[at:at] = source.choice(("-", "0", "e9", "null", "[]", "1e999", "9" * 30, "{}"))
+            status, out, errors = self.run_main(written("".join(changed_text)), "--link=25Gbit")
+            self.assertTrue(status == 0 and "nan" not in out and "inf" not in out or
+                            status == 2 and not out and errors.count("\n") == 1, out + errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
