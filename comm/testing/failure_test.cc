@@ -142,7 +142,7 @@ TEST_P(FailureTest, AnInnocentRankIsNeverBlamed) {
                           .host = ranks_per_host() == 0 ? "" : Join("host", rank / ranks_per_host())};
         auto group = MakeProcessGroup({.backend = GetParam(),
                                        .world = JoinJob(world, {}, std::chrono::seconds(30)),
-                                       .timeout = kShort,
+                                       .timeout = leaves ? std::chrono::minutes(1) : kShort,
                                        .interface_or_address = {}},
                                       Cpu());
         group->AllReduce(Zeros(3 << 20), ReduceOp::kSum).Wait();
