@@ -204,8 +204,8 @@ class ScriptTest(unittest.TestCase):
         for name, text, expected in RECORDED:
             with self.subTest(name):
                 status, printed = self.record(text)
-                if name == "complex and empty" and "_sync_module_states" in printed:
-                    continue  # DDP itself cannot send these with an old PyTorch
+                if status and re.search(r"in _sync_module_states\n(.*\n)*.*Invalid scalar|'persistent_id' is read-only", printed):
+                    continue  # DDP cannot send complex numbers in PyTorch 2.5, nor can that be saved with Python 3.13
                 self.assertEqual(status, 0, printed)
                 self.assertEqual((self.directory / "ended").exists(), name == "trained in a thread")
                 head = json.loads(self.out.read_text())
@@ -313,7 +313,9 @@ class ScriptTest(unittest.TestCase):
         self.assertIn("out.jsonl was left as it was: File too large", self.said(printed)[0])
         self.assertEqual(self.out.read_text(), first)
         self.assertEqual(sorted(p.name for p in self.directory.iterdir()), ["out.jsonl", "printed", "train.py"])
-        self.assertEqual(self.record(MODEL + LOOP)[0], 0)
+        with open(self.out) as before:
+            self.assertEqual(self.record(MODEL + LOOP)[0], 0)
+            self.assertEqual(before.read(), first)  # who reads meanwhile sees no part of a launch
         self.assertEqual(self.out.read_text()[:len(first)], first)
         self.assertEqual(len(self.out.read_text().splitlines()), 2)
 
