@@ -62,7 +62,7 @@ TrainingOptions Parsed(const Experiment& experiment) {
 // A row over another would have nothing to be compared with.
 TEST(SuiteOptionsTest, NoExperimentHasAnotherBackend) {
   using Backends = std::vector<std::string>;
-  for (const char* const preset : {"smoke", "quick", "resolution", "reference"}) {
+  for (const char* const preset : {"smoke", "quick", "reference"}) {
     for (const Backends& backends : {Backends{"gloo"}, {"shm"}, {"hierarchical"}, {"shm", "gloo_own"}}) {
       std::vector<std::string> notes;
       SuiteOptions options;
@@ -168,25 +168,6 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
   EXPECT_THAT(backends_of(options),
               ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "ddp=hierarchical",
                           "ddp=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
-}
-
-TEST(SuiteOptionsTest, ResolutionDelaysCore) {
-  SuiteOptions options;
-  options.preset = "resolution";
-  options.model = "small";
-  options.delays_us = {500};
-  std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
-  ASSERT_EQ(experiments.size(), 1u);
-  EXPECT_THAT(
-      experiments[0].arguments,
-      IsSupersetOf({"--model=small", "--time=4m",
-                    "--variants=core,core:forward_delay_us=1,core:hook_delay_us=1,core:wait_delay_us=1,"
-                    "core:forward_delay_us=500,core:hook_delay_us=500,core:wait_delay_us=500"}));
-  // Its blocks are as short as can be, because the table counts samples of whole blocks.
-  SuiteOptions by_default;
-  by_default.preset = "resolution";
-  EXPECT_EQ(Parsed(MakeExperiments(by_default, &notes)[0]).variants.size(), 10u);
 }
 
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
