@@ -172,7 +172,7 @@ def timelines(paths):
             traffic = (f"exposed {max(end for _, end in waits) - max(begin for begin, _ in waits):.3g} ms, "
                        f"{sum(flight[4] for flight in flights) / 2**20:.3g} MiB in {len(flights)} collectives")
             found.setdefault(title, []).append({
-                "kind": "timeline", "title": joined(strategy, f"step {length:.3g} ms", flights and traffic),
+                "kind": "timeline", "title": joined(strategy, f"step {length:.4g} ms", flights and traffic),
                 "length": length, "x": "ms since the step began on its first rank",
                 "zero": min(rank["step"][0] for rank in ranks.values()), "ranks": dict(sorted(ranks.items()))})
     return found
