@@ -7,6 +7,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
+#include "bench/training/memory.h"
 
 namespace gradsync::bench {
 
@@ -33,7 +34,8 @@ struct Experiment {
 // The experiments of the preset, in order; --help says what each preset is for. Where this host has not the
 // memory for a published model, the largest that fits takes its place. `notes` gets a line for everything
 // that was left out or replaced. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes);
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
+                                        const MemoryLimits& memory = MemoryOfThisHost());
 
 }  // namespace gradsync::bench
 

@@ -36,7 +36,7 @@ def child(rank, ranks, port, run, printed):
     os._exit(status)
 
 
-def launch(run, ranks, printed, seconds=60):
+def launch(run, ranks, printed, seconds=120):
     """Runs run(rank) as torchrun does: if one fails, all are ended. The worst status, None if it took too long, and what was
     printed into the file `printed`."""
     printed = pathlib.Path(printed)

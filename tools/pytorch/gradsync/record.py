@@ -46,7 +46,7 @@ def say(text):
 def refuse(text):
     """Ends this rank whatever the script does with exceptions. Rank 0 says why, unless it has no reason to end."""
     if os.environ.get("RANK", "0") != "0":
-        time.sleep(3)  # torchrun ends this rank when rank 0 has ended
+        time.sleep(10)  # torchrun ends this rank when rank 0 has ended
     print(f"gradsync: {text}", file=sys.stderr)
     sys.stdout.flush()
     os._exit(1)
