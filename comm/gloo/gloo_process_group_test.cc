@@ -312,7 +312,7 @@ std::string ErrorWithProof(bool is_true) {
     std::vector<std::string> proofs;  // until the device's thread has ended, which reads and writes them
     const auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
     std::vector<std::shared_ptr<gloo::transport::Context>> contexts;
-    std::string note(32, '0');
+    std::string note = std::string(32, '0') + "0000000000002000";  // a nonce, milliseconds
     size_t address_bytes = 0;
     for (int i = 0; i < 2; ++i) {
       contexts.push_back(device->createContext(1, 2));
@@ -366,7 +366,6 @@ std::string ErrorWithPeerAt(uint16_t port) {
     }
     Rendezvous rendezvous(options.world, std::chrono::seconds(30));
     rendezvous.Exchange({note});
-    rendezvous.Exchange({"2000"});
     ErrorOf<CollectiveError>([&] { rendezvous.Exchange({""}); });  // until rank 0 has gone
   })[0];
 }
