@@ -6,9 +6,7 @@ namespace gradsync::ddp {
 
 double Strategy::SquaredNorm(std::span<model::Parameter* const> params) {
   double sum = 0;
-  for (model::Parameter* const param : params) {
-    if (!param->frozen()) sum += model::SquaredNorm(param->grad());
-  }
+  for (model::Parameter* const param : params) sum += model::SquaredNorm(param->grad());
   return sum;
 }
 

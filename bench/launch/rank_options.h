@@ -20,7 +20,6 @@ struct RankOptions {
   int64_t world_size = 2;
   int64_t threads_per_rank = 1;
   int64_t comm_threads = 2;
-  std::string placement = "none";
   std::string interface_or_address;
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;

@@ -194,7 +194,6 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
   try {
     if (program.complete) program.complete(known);
-    if (!world) CheckPlacement(options);
     // Ranks that this program started have been checked by the process that started them.
     if (known.launcher != "self") {
       if (program.answer && program.answer(known)) return kDone;

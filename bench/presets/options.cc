@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/collectives/options.h"
-#include "bench/training/memory.h"
 #include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
@@ -61,8 +60,8 @@ std::vector<Choice> OfModels(const Arguments& models, const std::string& title, 
 
 class Builder {
  public:
-  Builder(const SuiteOptions& options, std::vector<std::string>* notes)
-      : options_(options), shared_(ArgumentsOf(options.ranks)), notes_(notes) {
+  Builder(const SuiteOptions& options, const MemoryLimits& memory, std::vector<std::string>* notes)
+      : options_(options), memory_(memory), shared_(ArgumentsOf(options.ranks)), notes_(notes) {
     shared_.push_back("--backend=" + absl::StrJoin(options.backends, ","));
     world_.size = world_.local_size = static_cast<int>(options.ranks.world_size);
   }
@@ -106,10 +105,11 @@ class Builder {
     FlagTable flags(program, "");
     Parse(arguments, flags, parsed);
     parsed.Complete(flags, world_);
-    return TooLargeForThisHost(parsed, world_);
+    return TooLargeFor(memory_, parsed, world_);
   }
 
   const SuiteOptions& options_;
+  const MemoryLimits memory_;
   Arguments shared_;
   comm::World world_;
   std::vector<std::string>* const notes_;
@@ -196,20 +196,17 @@ void SuiteOptions::AddTo(FlagTable& flags) {
             "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
             "A text to train on, whose bytes are the tokens, instead of random tokens.");
-  flags.Add(
-      "resume", &resume, Path("the directory of a suite that was stopped"),
-      "Goes on with that suite: keeps the experiments that are finished, and runs the others from their "
-      "beginning. Takes no other flag.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }
 
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes) {
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
+                                        const MemoryLimits& memory) {
   if (options.backends.empty()) {
     options.backends = {"gloo"};
     if (options.preset == "quick" && options.ranks.device == "cpu") options.backends.emplace_back("shm");
   }
-  Builder builder(options, notes);
+  Builder builder(options, memory, notes);
   if (options.preset == "smoke") Smoke(builder);
   if (options.preset == "quick") Quick(options, builder);
   if (options.preset == "reference") Reference(builder);

@@ -7,6 +7,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
+#include "bench/training/memory.h"
 
 namespace gradsync::bench {
 
@@ -16,27 +17,25 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  std::string resume;  // a directory; empty: a new suite
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);
 };
 
-// One run of a benchmark, and what has become of it.
+// One run of a benchmark.
 struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
   // Where its records go, below the suite's directory; empty: into it.
   std::string subdirectory;
-  bool done = false;
-  std::vector<std::string> files = {};  // that it wrote, below the suite's directory
 };
 
 // The experiments of the preset, in order; --help says what each preset is for. Where this host has not the
 // memory for a published model, the largest that fits takes its place. `notes` gets a line for everything
 // that was left out or replaced. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes);
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
+                                        const MemoryLimits& memory = MemoryOfThisHost());
 
 }  // namespace gradsync::bench
 

@@ -14,7 +14,7 @@ namespace gradsync::bench {
 //
 //   kCell   what the variants of a run share: model, batch, dtype, device, threads
 //   kTrial  which of the trials of one variant
-//   kRun    how the launch measured: how many steps, which seed, on which CPUs
+//   kRun    how the launch measured: how many steps, which seed
 enum class Scope { kCell, kTrial, kRun };
 
 // An object in a record.
@@ -47,7 +47,6 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "dtype", kText, kBenchmarks, "of activations, or elements"},
     {kConfig, "threads_per_rank", kInt, kBenchmarks, "that compute"},
     {kConfig, "comm_threads", kInt, kBenchmarks, "that communicate"},
-    {kConfig, "placement", kText, kBenchmarks, "none or pin; may differ between ranks, as no other", kRun},
     {kConfig, "seed", kInt, kBenchmarks, "of this launch", kRun},
     {kConfig, "link_rate", kInt, kSome, "bits per second to which the link was limited, in each direction"},
     {kConfig, "collective", kText, kAllReduce, "all_reduce, reduce_scatter, all_gather or broadcast"},
@@ -119,8 +118,6 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "backward.*_ns", kInt, kSome, "profile: operations"},
     {kSamples, "sync.*_ns", kInt, kSome, "profile: the wait"},
     {kSamples, "optimizer.*_ns", kInt, kSome, "profile: its step"},
-    {kSamples, "own_ns", kInt, kLearning,
-     "the strategy's work in BeginStep, hooks and Finish, without waits"},
     {kSamples, "training_loss_nano", kInt, kLearning, "1e-9 nats for each byte, mean over ranks"},
     {kSamples, "held_out_loss_nano", kInt, kLearning, "of the held-out text after the step; -1: none"},
 
@@ -146,9 +143,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "launch", kInt, kBenchmarks, "of its set, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
     {kFacts, "boot", kText, kSome, "of the rank's machine: its ranks share CPUs and a clock"},
-    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use; of the launcher, before it is pinned"},
-    {kFacts, "compute_cpus", kText, kSome, "pinned: which"},
-    {kFacts, "communication_cpus", kText, kSome, "pinned: which, or any"},
+    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use"},
     {kFacts, "gpu_uuid", kText, kSome, "of a GPU"},
     {kFacts, "ranks_per_gpu", kInt, kSome, "of a GPU"},
     {kFacts, "nccl_log_prefix", kText, kSome, "in NCCL's own logs"},
@@ -187,9 +182,6 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "state_bytes", kInt, kSome, "likewise, of the optimizer's and the strategy's state"},
     {kFacts, "theory_bytes", kNumber, kSome, "these three as published, without padding"},
     {kFacts, "theory_sent_bytes", kNumber, kSome, "by each rank in a step, likewise"},
-    {kFacts, "order0_bits", kNumber, kLearning, "entropy of the held-out text's bytes, each for itself"},
-    {kFacts, "xz_bits", kNumber, kLearning, "of xz, for each byte of the same behind the training text"},
-    {kFacts, "first_step", kInt, kLearning, "steps that a checkpoint had taken before; 0: none"},
     {kFacts, "sent_bytes_per_step", kNumber, kSome,
      "of each rank, by the fastest algorithms; missing of peers"},
     {kFacts, "bucket_sizes", kText, kSome, "a peer's: the bytes of its buckets, in order"},

@@ -149,7 +149,8 @@ TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
 // It says so, and trains nothing.
 TEST(DdpMemoryTest, MaxMemoryShowsWhatFits) {
   const std::string out = FreshDirectory();
-  const ProgramResult result = RunProgram(kDdp, Micro(out, {"--variants=naive,zero3", "--max_memory=1GiB"}));
+  const ProgramResult result =
+      RunProgram(kDdp, {"--variants=naive,zero3", "--max_memory=1GiB", "--out=" + out});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out,
               StartsWith("Memory of each of 2 ranks by estimate, in brackets if more than 1.00 GiB"));

@@ -77,13 +77,13 @@ class TrainingJob : public RankJob {
                   .restarts = options.restarts()},
                  device_, group_, CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_, rank),
-        disturbance_(group_, device_, rank.placement().all_cpus()),
+        disturbance_(group_, device_, AllowedCpus()),
         recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
     if (options.peers.wanted()) {
       peers_.emplace(FindPeerProgram(options.peers.python(), program), options.ranks,
-                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), rank.placement(), trainer_);
+                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), trainer_);
     }
     if (options.trace) trace_.emplace(NewTrace());
   }

@@ -250,7 +250,6 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   const auto waited_ns = [&] { return turn.group.waited_ns(); };
   const auto gathers_ns = [&] { return turn.group.waited_ns(comm::Collective::kAllGather); };
   int64_t hooks_ns = 0, hooks_waited_ns = 0;
-  const int64_t waited_before_ns = waited_ns();
   Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
@@ -299,8 +298,6 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   Enter("end", Mark::kStepEnd);
   result.after_update_bytes = bytes();
   StepMarks marks = timer_->Read();
-  const int64_t all_ns = waited_ns() - waited_before_ns - broadcast_ns;
-  result.waited_ns += all_ns;
   // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
     // What the update waited is not the optimizer's time.

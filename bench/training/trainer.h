@@ -42,8 +42,6 @@ struct StepResult {
   // communicate before the last backward pass.
   int64_t forward_gathers_ns = 0;
   std::optional<int64_t> backward_gathers_ns = {};
-  // How long this rank has waited for the strategy's collectives, by the host's clock.
-  int64_t waited_ns = 0;
   // How long at least one collective of the step was in flight. Counts from the end of forward, or from the
   // step's begin if the strategy may communicate before the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
