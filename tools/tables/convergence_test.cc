@@ -250,7 +250,7 @@ TEST(ConvergenceTest, TriedSettingsAreNotJudged) {
   EXPECT_EQ(Text(learnt.table(), 3, "settings"), "tuned");
   EXPECT_NEAR(Number(learnt.table(), 3, "bits_per_byte"), 2, 1e-9);
   EXPECT_EQ(Text(learnt.table(), 0, "settings"), "");
-  const Table& tried = learnt.tables[1];
+  const Table& tried = learnt.tables[2];
   EXPECT_EQ(tried.name(), "tuning");
   ASSERT_EQ(tried.num_rows(), 2u);
   EXPECT_EQ(Text(tried, 0, "variant"), "powersgd:learning_rate=0.1@gloo");
