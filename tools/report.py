@@ -236,7 +236,7 @@ def draw_map(panel, axes, _):
 
 def draw_seeds(panel, axes, _):
     axes.axis("off")
-    axes.set_title(panel["title"], pad=34)
+    axes.set_title(panel["title"], pad=46)
     own, grid = None, axes.get_subplotspec().subgridspec(-(-len(panel["lines"]) // 3), 3)
     for i, (name, trials) in enumerate(panel["lines"].items()):
         own = axes.figure.add_subplot(grid[i], sharey=own)
