@@ -1,15 +1,17 @@
 #include "ddp/strategy.h"
 
+#include <vector>
+
 #include "model/tensor_ops.h"
 
 namespace gradsync::ddp {
 
 double Strategy::SquaredNorm(std::span<model::Parameter* const> params) {
-  double sum = 0;
+  std::vector<model::Tensor> grads;
   for (model::Parameter* const param : params) {
-    if (!param->frozen()) sum += model::SquaredNorm(param->grad());
+    if (!param->frozen()) grads.push_back(param->grad());
   }
-  return sum;
+  return model::SquaredNorm(grads);
 }
 
 }  // namespace gradsync::ddp
