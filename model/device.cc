@@ -1,5 +1,7 @@
 #include "model/device.h"
 
+#include <xmmintrin.h>
+
 #include <cstring>
 #include <utility>
 
@@ -32,5 +34,12 @@ DevicePtr CpuDevice(int num_threads) {
   Require(num_threads >= 1, "CPU device: ", num_threads, " threads, expected at least 1");
   return std::make_shared<CpuDeviceImpl>(num_threads);
 }
+
+// "Flush to zero" of results and "denormals are zeros" of operands.
+constexpr unsigned kFlush = 0x8040;
+
+void FlushDenormals() { _mm_setcsr(_mm_getcsr() | kFlush); }
+
+bool DenormalsAreFlushed() { return (_mm_getcsr() & kFlush) == kFlush; }
 
 }  // namespace gradsync::model
