@@ -112,6 +112,7 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
   Require(!lr_schedule.is_cosine || lr_schedule.warmup_steps < training.steps, "--lr_schedule: found ",
           lr_schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps,
           " of --steps");
+  Require(!tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
   Require(!evaluate || !resume.empty(), "--eval: needs --resume, a directory of checkpoints");
   Require(last_step() <= training.steps, "--stop_after=", last_step(), ": expected at most the ",
           training.steps, " of --steps");

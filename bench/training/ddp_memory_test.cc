@@ -109,7 +109,7 @@ class ResidentMemoryTest : public ::testing::Test {
 // than of 1, which is far more than what of code and libraries happens to be resident.
 TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheCell) {
   const std::string out = FreshDirectory();
-  Arguments arguments = Micro(out, {"--variants=naive", "--verify=false"});
+  Arguments arguments = Micro(out, {"--strategies=naive", "--verify=false"});
   for (const auto& [flag, value] :
        {std::pair{"--batch_size", "256,1"}, {"--seq_len", "128"}, {"--d_model", "64"}, {"--d_ff", "256"}})
     arguments = With(arguments, flag, value);
@@ -129,9 +129,10 @@ TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
   if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
   const auto bytes_of = [](bool two_hosts) {
     const std::string out = FreshDirectory();
-    const Arguments arguments =
+    Arguments arguments =
         With(Micro(out, {"--backend=hierarchical", "--variants=zero3:within=host", "--verify=false"}),
              "--vocab_size", "262144");
+    std::erase(arguments, "--bucket_bytes=4KiB");  // It has none.
     if (two_hosts) {
       RunOnTwoHosts(arguments);
     } else {
@@ -152,7 +153,7 @@ TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
 TEST_F(ResidentMemoryTest, FitsIntoMaxMemory) {
   const std::string out = FreshDirectory();
   const ProgramResult result =
-      RunProgram(kDdp, With(Micro(out, {"--variants=naive,zero3", "--max_memory=1GiB"}), "--steps", "4"));
+      RunProgram(kDdp, With(Micro(out, {"--strategies=naive,zero3", "--max_memory=1GiB"}), "--steps", "4"));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out,
               HasSubstr("Memory of each of 2 ranks by estimate, in brackets if more than 1.00 GiB"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -56,6 +57,24 @@ void CheckPixels(const TrainingOptions& options) {
   Require(smallest * side * side >= 2, "--batch_size=", smallest,
           ": the last layers see one pixel of images of ", options.image_size, " x ", options.image_size,
           ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
+}
+
+// Flags for variants that do not say so themselves.
+void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
+  bool uses_backend = false, communicates = false, uses_bytes = false;
+  for (const std::string& text : texts) {
+    const Variant given = Variant::Parse(text);
+    const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
+    communicates = communicates || traits.communicates;
+    uses_backend = uses_backend || (traits.communicates && given.backend == kNoBackend);
+    uses_bytes = uses_bytes || (traits.has_buckets && !given.options.contains("bucket_bytes") &&
+                                !given.options.contains("bucket_elements"));
+  }
+  // A run that communicates nothing still has barriers.
+  Require(uses_backend || !communicates || !flags.given("backend"),
+          "--backend: every one of --variants names its own, expected one without @backend");
+  Require(uses_bytes || !flags.given("bucket_bytes"),
+          "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its own");
 }
 
 }  // namespace
@@ -302,6 +321,7 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
   variants = MakeVariants(
       from_text ? "variants" : "strategies", texts,
       {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
+  if (from_text) RefuseUnused(flags, texts);
   for (const TrainingVariant& variant : variants) {
     Require(!variant.traits->needs_f32 || gradient_type() == model::DType::kF32, "--dtype=", dtype, ": ",
             variant.name(), " takes f32 or bf16");
