@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "bench/launch/over_ranks.h"
 #include "bench/launch/runfile.h"
 #include "bench/peers/options.h"
@@ -52,6 +53,24 @@ std::string RankZeroHost(const comm::World& world) {
   return comm::HostName();
 }
 
+// As these are, a step of PyTorch's gives no memory back that the next one needs again: by default glibc maps
+// and clears large tensors anew in each, which takes several percent of it. What the user has set stays.
+std::map<std::string, std::string> MallocVariables() {
+  std::map<std::string, std::string> variables = {
+      {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "17179869184"}, {"MALLOC_TOP_PAD_", "67108864"}};
+  for (auto& [name, value] : variables) {
+    if (const char* const own = std::getenv(name.c_str())) value = own;
+  }
+  return variables;
+}
+
+std::map<std::string, std::optional<std::string>> EnvironmentOf(const std::string& threads) {
+  std::map<std::string, std::optional<std::string>> environment = {{"OMP_NUM_THREADS", threads},
+                                                                   {"MKL_NUM_THREADS", threads}};
+  for (const auto& [name, value] : MallocVariables()) environment[name] = value;
+  return environment;
+}
+
 // PyTorch takes a name from GLOO_SOCKET_IFNAME, and no address.
 std::string InterfaceName(const RankOptions& options, const comm::World& world) {
   const std::string& given = options.interface_or_address;
@@ -74,12 +93,11 @@ class PyTorchPeer::Process {
     }
     socket_ = comm::FileDescriptor(sockets[0]);
     const comm::FileDescriptor its_end(sockets[1]);
-    child_.emplace(
-        std::vector<std::string>{program.python, program.script, "--serve"},
-        comm::ChildOptions{.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}},
-                           .stdin_fd = its_end.get(),
-                           .stdout_fd = its_end.get(),
-                           .stderr_fd = messages_.fd()});
+    child_.emplace(std::vector<std::string>{program.python, program.script, "--serve"},
+                   comm::ChildOptions{.environment = EnvironmentOf(threads),
+                                      .stdin_fd = its_end.get(),
+                                      .stdout_fd = its_end.get(),
+                                      .stderr_fd = messages_.fd()});
   }
 
   // Sends the command, and behind it the bytes of `payload`. Throws std::runtime_error if the program ends
@@ -162,7 +180,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                          comm::ProcessGroup& group, const model::DevicePtr& device)
     : options_(options) {
   placement.StartCommunication(
-      [&] { process_ = std::make_unique<Process>(program, std::to_string(options.threads_per_rank)); });
+      [&] { process_ = std::make_unique<Process>(program, std::to_string(options.compute_threads())); });
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =
       process_->Ask({{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
@@ -178,7 +196,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                      {"backend", backend == "nccl" ? "nccl" : "gloo"},  // it has no other
                      {"device", options.device},
                      {"interface", InterfaceName(options, world)},
-                     {"threads", options.threads_per_rank},
+                     {"threads", options.compute_threads()},
                      {"compute_cpus", placement.placement().compute_cpus},
                      {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
                     patience);
@@ -205,6 +223,8 @@ void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, 
       process_->Ask(command, std::max<std::chrono::milliseconds>(
                                  kStartPatience + num_compiled * kCompilePatience, options_.timeout));
   facts_.clear();
+  for (const auto& [strategy, bytes] : bucket_bytes)
+    facts_[strategy].Set("malloc", absl::StrJoin(MallocVariables(), " ", absl::PairFormatter("=")));
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
     for (const auto& [name, value] : of_strategy.items()) {
