@@ -52,8 +52,7 @@ Sharers SharersOf(std::span<const AllowedOfRank> ranks, int rank) {
 
 void CheckPlacement(const RankOptions& options) {
   if (options.placement == "pin")
-    PlanPlacement(AllowedCpus(), 0, static_cast<int>(options.world_size),
-                  static_cast<int>(options.threads_per_rank));
+    PlanPlacement(AllowedCpus(), 0, static_cast<int>(options.world_size), options.compute_threads());
 }
 
 namespace {
@@ -75,7 +74,7 @@ Placement PlacementOf(const RankOptions& options, const comm::World& world) {
     }
     sharers = SharersOf(ranks, world.rank);
   }
-  return PlanPlacement(cpus, sharers.place, sharers.count, static_cast<int>(options.threads_per_rank));
+  return PlanPlacement(cpus, sharers.place, sharers.count, options.compute_threads());
 }
 
 }  // namespace

@@ -34,12 +34,16 @@ void SetLaunch(const std::string& set, int64_t index) {
   setenv(kLaunchVariable, Launch{.set = set, .index = index}.text().c_str(), 1);
 }
 
-Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv)
+Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
+           ControlGroups control_groups)
     : options_(options),
       world_(world),
       provenance_(CollectProvenance(argc, argv)),
       placement_(options, world),
-      device_(MakeDevice(options, world)) {}
+      device_(MakeDevice(options, world)),
+      control_groups_(std::move(control_groups)) {
+  model::FlushDenormals();
+}
 
 comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends) {
   own_ = backends.front();
@@ -69,6 +73,7 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
 }
 
 void Rank::SetRecords(Record record, bool with_file) {
+  periods_before_ = control_groups_.CpuPeriods();
   launch_ = ThisLaunch();
   // Under a launcher a set has a name of the user's, and its first launch may be tried again.
   const bool is_of_set = launch_.index == 0 && !launch_.set.empty() && world_.launcher == "self";
@@ -85,6 +90,13 @@ void Rank::SetRecords(Record record, bool with_file) {
     group->Clear();
   }
   if (with_file) writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
+}
+
+void Rank::DescribeThrottling(FactFields& facts) const {
+  const ControlGroups::Periods now = control_groups_.CpuPeriods();
+  if (now.all == periods_before_.all) return;
+  facts.Set("cpu_periods", now.all - periods_before_.all);
+  facts.Set("throttled_periods", now.throttled - periods_before_.throttled);
 }
 
 void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
@@ -109,6 +121,14 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
     for (const auto& [name, version] : comm::BackendLibraries())
       record.provenance.libraries.Set(name, version);
   }
+  facts.Set("denormals", model::DenormalsAreFlushed() ? "flushed" : "kept");
+  const auto set_if_known = [&](FactName name, const std::string& value) {
+    if (!value.empty()) facts.Set(name, value);
+  };
+  set_if_known("numa_node", NumaNode());
+  set_if_known("huge_pages", HugePages());
+  set_if_known("governor", Governor());
+  if (const std::optional<double> quota = control_groups_.CpuQuota()) facts.Set("cpu_quota", Value(*quota));
   facts.Set("allowed_cpus", absl::StrJoin(placement_.all_cpus(), ","));
   if (!placement_.pinned()) return;
   const Placement& cpus = placement_.placement();

@@ -1,12 +1,20 @@
 #include "bench/launch/rank_options.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
+#include <set>
 
+#include "absl/strings/str_join.h"
+#include "bench/records/host.h"
 #include "bench/records/units.h"
 #include "comm/factory.h"
+#include "comm/processes/host.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 
@@ -19,8 +27,10 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("device", &device, OneOf({"cpu", "cuda"}), "Where tensors live and are computed.");
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
             "How many ranks to start. Under a launcher it may be left out, or must agree.");
-  flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
-            "Compute threads of each rank, on the CPU.");
+  flags.Add(
+      "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+      "Compute threads of each rank, on the CPU. Default: as many as the ranks of a machine have CPUs each, "
+      "of those that they may use and that a quota allows.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Communication threads of each rank: how many collectives progress at the same time.");
   flags.Add("placement", &placement, OneOf({"none", "pin"}),
@@ -39,7 +49,7 @@ void RankOptions::AddTo(FlagTable& flags) {
 
 void RankOptions::Describe(ConfigFields& config) const {
   config.Set("device", device);
-  config.Set("threads_per_rank", threads_per_rank);
+  config.Set("threads_per_rank", compute_threads());
   config.Set("comm_threads", comm_threads);
   config.Set("placement", placement);
   config.Set("seed", seed);
@@ -54,8 +64,41 @@ std::string RankOptions::OutputDirectory(std::string_view name) const {
   return (base / "results" / name).string();
 }
 
+std::string CpusOfRank::text() const { return Join(machine, ",", of_quota, ",", absl::StrJoin(cpus, ",")); }
+
+CpusOfRank CpusOfRank::Parse(std::string_view text) {
+  const std::vector<std::string> parts = SplitCommas(text);
+  CpusOfRank rank{.machine = parts.at(0), .of_quota = ParseInteger(parts.at(1)).value_or(0)};
+  for (size_t i = 2; i < parts.size(); ++i)
+    rank.cpus.push_back(static_cast<int>(ParseInteger(parts[i]).value_or(0)));
+  return rank;
+}
+
+CpusOfRank ThisRanksCpus(int local_size) {
+  const double quota = ControlGroups().CpuQuota().value_or(CPU_SETSIZE * local_size);
+  return {comm::BootIdentity(), static_cast<int64_t>(quota / local_size), AllowedCpus()};
+}
+
+int64_t ThreadsPerRank(std::span<const CpusOfRank> ranks) {
+  struct Machine {
+    std::set<int> cpus;
+    size_t num_ranks = 0;
+  };
+  std::map<std::string, Machine> machines;
+  int64_t least = CPU_SETSIZE;
+  for (const CpusOfRank& rank : ranks) {
+    Machine& machine = machines[rank.machine];
+    machine.cpus.insert(rank.cpus.begin(), rank.cpus.end());
+    ++machine.num_ranks;
+    least = std::min(least, rank.of_quota);
+  }
+  for (const auto& [name, machine] : machines)
+    least = std::min(least, static_cast<int64_t>(machine.cpus.size() / machine.num_ranks));
+  return std::max<int64_t>(1, least);
+}
+
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {
-  if (options.device == "cpu") return model::CpuDevice(static_cast<int>(options.threads_per_rank));
+  if (options.device == "cpu") return model::CpuDevice(options.compute_threads());
   const int num_gpus = model::CudaDeviceCount();
   try {
     return std::make_shared<model::CudaDevice>(num_gpus == 0 ? 0 : world.local_rank % num_gpus);

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/launch/flags.h"
 #include "bench/records/record.h"
@@ -18,7 +20,7 @@ namespace gradsync::bench {
 struct RankOptions {
   std::string device = "cpu";
   int64_t world_size = 2;
-  int64_t threads_per_rank = 1;
+  std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram shares the CPUs
   int64_t comm_threads = 2;
   std::string placement = "none";
   std::string interface_or_address;
@@ -29,12 +31,28 @@ struct RankOptions {
   bool with_mpirun = false;  // starts the ranks: see CheckDevice
 
   void AddTo(FlagTable& flags);
+  int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
   // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
   // directory.
   std::string OutputDirectory(std::string_view name) const;
 };
+
+// What a rank may use of its machine.
+struct CpusOfRank {
+  std::string machine;
+  int64_t of_quota = 0;  // its part of its host's quota of CPU time, in whole CPUs
+  std::vector<int> cpus = {};
+
+  std::string text() const;
+  static CpusOfRank Parse(std::string_view text);
+};
+// Of the calling process, which shares a quota with all `local_size` ranks of its host.
+CpusOfRank ThisRanksCpus(int local_size);
+// How many threads each rank may compute with so that they have CPUs of their own, at least 1: the same for
+// all, although they may have different machines.
+int64_t ThreadsPerRank(std::span<const CpusOfRank> ranks);
 
 // The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
 // ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not

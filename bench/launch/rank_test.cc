@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -92,6 +93,9 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
       EXPECT_EQ(begun.rank, number);
       EXPECT_EQ(begun.facts.IntOr("num_tensors", 0), 3);
       EXPECT_EQ(begun.facts.StringOr("boot", ""), comm::BootIdentity());
+      EXPECT_EQ(begun.facts.StringOr("denormals", ""), "flushed");
+      EXPECT_EQ(begun.facts.StringOr("numa_node", ""), NumaNode());
+      EXPECT_EQ(begun.facts.StringOr("huge_pages", ""), HugePages());
       EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
       EXPECT_EQ(begun.link.StringOr("kind", ""), backend.ends_with("gloo") ? "loopback" : "memory");
       EXPECT_EQ(begun.provenance.command_line, "program");
@@ -116,6 +120,31 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
     }
     EXPECT_EQ(fault, number == 0 ? "the first" : "");
   });
+}
+
+TEST(RankTest, TellsHowOftenAQuotaHasStoppedIt) {
+  const comm::TemporaryDirectory groups, out;
+  const auto write = [&](const char* name, const char* text) { std::ofstream(groups.path() + name) << text; };
+  write("/own", "0::/\n");
+  write("/cpu.max", "150000 100000\n");
+  write("/cpu.stat", "nr_periods 10\nnr_throttled 4\n");
+  RankOptions options;
+  options.out = out.path();
+  const char* const program[] = {"program"};
+  Rank rank(options, {.size = 1, .local_size = 1}, 1, program,
+            ControlGroups(groups.path(), groups.path() + "/own"));
+  rank.Join({"shm"});
+  Record record;
+  record.experiment = "ddp";
+  rank.SetRecords(record);
+  EXPECT_EQ(rank.RecordOf("shm").facts.DoubleOr("cpu_quota", 0), 1.5);
+  FactFields facts;
+  rank.DescribeThrottling(facts);
+  EXPECT_EQ(facts.Find("cpu_periods"), nullptr);
+  write("/cpu.stat", "nr_periods 50\nnr_throttled 42\n");
+  rank.DescribeThrottling(facts);
+  EXPECT_EQ(facts.IntOr("cpu_periods", 0), 40);
+  EXPECT_EQ(facts.IntOr("throttled_periods", 0), 38);
 }
 
 // Of the threads that Join starts, none computes.
@@ -151,6 +180,26 @@ TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
                               model::CpuDevice()),
               (std::vector<int64_t>{0, 7, 1, 8}));
   });
+}
+
+TEST(ThreadsPerRankTest, SharesWhatRanksMayUse) {
+  const auto threads = [](const std::vector<CpusOfRank>& ranks) {
+    std::vector<CpusOfRank> read;  // as another rank reads it
+    for (const CpusOfRank& rank : ranks) read.push_back(CpusOfRank::Parse(rank.text()));
+    return ThreadsPerRank(read);
+  };
+  const CpusOfRank four{.machine = "a", .of_quota = 1024, .cpus = {0, 1, 2, 3}};
+  EXPECT_EQ(threads({four}), 4);
+  EXPECT_EQ(threads({four, four}), 2);
+  EXPECT_EQ(threads({four, four, four}), 1);
+  EXPECT_EQ(threads({four, four, four, four, four}), 1);
+  // Bound by their launcher, each to CPUs of its own.
+  EXPECT_EQ(threads({{"a", 1024, {0, 1}}, {"a", 1024, {2, 3}}}), 2);
+  // On another machine, with fewer: all ranks compute alike.
+  EXPECT_EQ(threads({four, {"b", 1024, {0, 1, 2}}}), 3);
+  EXPECT_EQ(threads({{"a", 3, {0, 1, 2, 3}}}), 3);
+  EXPECT_EQ(threads({{"a", 0, {0, 1, 2, 3}}}), 1);
+  EXPECT_EQ(ThisRanksCpus(1).cpus, AllowedCpus());
 }
 
 TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {

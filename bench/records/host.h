@@ -10,7 +10,30 @@
 // The machine under a benchmark: its memory and its processors.
 namespace gradsync::bench {
 
-// How much memory can be used without swapping: MemAvailable of /proc/meminfo, or what the control group has
+// What control groups, of version 1 or 2, allow this process: its own group and all above it.
+class ControlGroups {
+ public:
+  // Periods of a quota of CPU time so far, and those in which it was used up, so that threads had to wait.
+  struct Periods {
+    int64_t all = 0, throttled = 0;
+  };
+
+  // `root`: where they are mounted. `own`: the file that names a process's own.
+  explicit ControlGroups(const std::string& root = "/sys/fs/cgroup",
+                         const std::string& own = "/proc/self/cgroup");
+
+  // The least that is left in one of them beside what is no file's cache. Nullopt where none has a limit.
+  std::optional<int64_t> MemoryLeftBytes() const;
+  // How many CPUs' time they allow. Nullopt likewise.
+  std::optional<double> CpuQuota() const;
+  // Of all groups that have a quota.
+  Periods CpuPeriods() const;
+
+ private:
+  std::vector<std::string> cpu_, memory_;  // directories; some may be missing
+};
+
+// How much memory can be used without swapping: MemAvailable of /proc/meminfo, or what control groups have
 // left if that is less. Nullopt where neither can be read.
 std::optional<int64_t> AvailableMemoryBytes();
 
@@ -25,6 +48,12 @@ std::optional<int64_t> PeakResidentBytes();
 // The first line of a file that starts with `key`, without it and without any of `separators` at either end;
 // empty if there is none. "MemAvailable:  23456 kB" has the entry "23456" between separators ": kB".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
+
+// How the system gives programs huge pages ("always", "madvise", "never"), how it sets the clock of the CPU
+// that the calling thread is on ("performance"), and that CPU's NUMA node. Empty where it does not say.
+std::string HugePages();
+std::string Governor();
+std::string NumaNode();
 
 // The logical CPUs that the calling thread may run on, ascending.
 std::vector<int> AllowedCpus();
