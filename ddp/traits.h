@@ -86,8 +86,7 @@ struct Traits {
   bool can_clip = true;  // Update takes another scale than 1
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
-  bool scales_gradients = false;  // by a pass of its own over each, before it is sent
-  double gradient_copies = 0;     // memory of its buffers, in copies of all gradients, at most
+  double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
   // Extra copies that depend on its options, the world, or which part of all elements the largest unit of the
   // model has; null: none.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;

@@ -189,7 +189,6 @@ tools::Measurement Measure(const std::string& name, const DelaysOfRanks& delays)
       last_op = clock.num_backward_ops - 1;
     }
     bench::Record& record = records[r] = bench::SamplesOf(result, 0);
-    record.moments.clear();  // on another clock
     record.experiment = "ddp";
     record.rank = rank;
     record.world_size = kRanks;

@@ -39,7 +39,6 @@ struct CommandLine {
   bool details = false;
   std::string table;
   std::string baseline;
-  std::vector<std::string> calibrations;
   std::optional<double> precision;
 };
 
@@ -67,10 +66,6 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) are not compared.");
-  flags->Add(
-      "calibration", &line->calibrations, bench::Path("directories or files of //bench:calibrate"),
-      "Predicts each row's step from these, its plan and the floor's steps. --details shows how far off each "
-      "prediction is.");
   flags->Add(
       "precision", &line->precision, bench::Percent(),
       "Exits with 3 unless every interval of the latest run is within +- this part of the baseline's step. "
@@ -107,9 +102,9 @@ void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
 
 // The second would have no effect beside the first.
 constexpr std::pair<const char*, const char*> kAlone[] = {
-    {"baseline", "baseline_row"}, {"baseline", "run"},         {"baseline", "table"},
-    {"baseline", "precision"},    {"baseline", "calibration"}, {"precision", "table"},
-    {"precision", "details"},     {"precision", "format"},     {"precision", "out"}};
+    {"baseline", "baseline_row"}, {"baseline", "run"},    {"baseline", "table"},
+    {"baseline", "precision"},    {"precision", "table"}, {"precision", "details"},
+    {"precision", "format"},      {"precision", "out"}};
 
 void RefuseTogether(const CommandLine& line, const bench::FlagTable& flags) {
   for (const auto& [name, other] : kAlone)
@@ -215,7 +210,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     line.format = FormatOf(line, flags.given("format"));
     RefuseTogether(line, flags);
     if (!line.baseline.empty()) return Compare(line, out, err);
-    Summary summary = Summarize(line.inputs, line.baseline_row, line.run, line.calibrations);
+    Summary summary = Summarize(line.inputs, line.baseline_row, line.run);
     PrintProblems(summary, err);
     if (summary.num_records == 0) return Fail(kFailed, WhyNoRecords(line.inputs), err);
     if (line.precision) return CheckPrecision(summary, *line.precision, err);

@@ -243,7 +243,6 @@ TEST(SummarizeTest, NoRecordsAreAFailure) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith(dir + "/a.jsonl:1: not JSON"));
   EXPECT_THAT(outcome.err, HasSubstr("summarize: " + dir + ": no record in it that could be used\n"));
-  EXPECT_EQ(RunWith({SampleDir("calibrated"), "--calibration", dir + "/r.jsonl.gz"}).status, 2);
 }
 
 TEST(SummarizeTest, BadArgumentsAreOneLine) {
@@ -275,8 +274,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   refuses({dir, "--run=20261121T101500-4f2a", "--table=dpd"},
           "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
   // What would have no effect.
-  for (const char* const flag :
-       {"--baseline_row=naive", "--run=x", "--table=ddp", "--precision=1%", "--calibration=x"}) {
+  for (const char* const flag : {"--baseline_row=naive", "--run=x", "--table=ddp", "--precision=1%"}) {
     const std::string name(flag, std::string_view(flag).find('='));
     refuses({dir, "--baseline=" + dir, flag}, name + ": has no effect with --baseline");
   }

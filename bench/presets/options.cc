@@ -200,31 +200,14 @@ void Resolution(const SuiteOptions& options, Builder& builder) {
                                  "--warmup_steps=2", "--time=" + time}));
 }
 
-// Steps that do to memory what strategies do, and overlap nothing: each gradient alone, copies in buckets of
-// three sizes, and one bucket that gradients are written into. The last one overlaps, and shows what both
-// sides lose where they share processors.
-void Calibrate(const SuiteOptions& options, Builder& builder) {
-  builder.AllReduce({"--collectives=all_reduce,reduce_scatter,all_gather", "--in_flight=1,2",
-                     "--sizes=1KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB", "--iterations=12",
-                     "--warmup_iterations=2"});
-  builder.Train(
-      "ddp", OfModels({options.model}, "steps that overlap nothing, and one that does",
-                      {"--variants=none,naive,flat,bucketed_sync:bucket_bytes=1Mi,"
-                       "bucketed_sync:bucket_bytes=4Mi,"
-                       "core:bucket_bytes=4Gi,small_first=0,small_last=0,core:bucket_bytes=4Mi",
-                       "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--steps=22", "--repeats=3"}));
-}
-
 }  // namespace
 
 void SuiteOptions::AddTo(FlagTable& flags) {
-  flags.Add(
-      "preset", &preset, OneOf({"smoke", "quick", "resolution", "calibrate", "reference"}),
-      "Which experiments: smoke, quick, resolution, calibrate or reference. "
-      "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
-      "resolution: how small a difference can be shown, by known delays. "
-      "calibrate: what predictions need of this machine and its link, within two minutes for each backend. "
-      "reference: the published experiments, for hours on a CPU.");
+  flags.Add("preset", &preset, OneOf({"smoke", "quick", "resolution", "reference"}),
+            "Which experiments: smoke, quick, resolution or reference. "
+            "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
+            "resolution: how small a difference can be shown, by known delays. "
+            "reference: the published experiments, for hours on a CPU.");
   flags.Add("backend", &backends, OneOf(comm::BackendNames()),
             "What moves the gradients; every experiment compares them. Default: gloo, but for quick on a CPU "
             "gloo,shm.");
@@ -234,8 +217,7 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "resume", &resume, Path("the directory of a suite that was stopped"),
       "Goes on with that suite: keeps the experiments that are finished, and runs the others from their "
       "beginning. Takes no other flag.");
-  flags.Add("model", &model, Text("a model of //bench:ddp"),
-            "The model of --preset=resolution and calibrate.");
+  flags.Add("model", &model, Text("a model of //bench:ddp"), "The model of --preset=resolution.");
   flags.Add("time", &time, Duration(), "How long --preset=resolution measures.");
   flags.Add(
       "delay_us", &delays_us, Integer(1),
@@ -254,7 +236,6 @@ std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::s
   if (options.preset == "smoke") Smoke(builder);
   if (options.preset == "quick") Quick(options, builder);
   if (options.preset == "resolution") Resolution(options, builder);
-  if (options.preset == "calibrate") Calibrate(options, builder);
   if (options.preset == "reference") Reference(builder);
   return builder.Take();
 }

@@ -18,9 +18,9 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  std::string resume;          // a directory; empty: a new suite
-  std::string model = "tiny";  // for --preset=resolution and calibrate
+  std::string resume;  // a directory; empty: a new suite
   // For --preset=resolution.
+  std::string model = "tiny";
   std::chrono::milliseconds time = std::chrono::minutes(4);
   std::vector<int64_t> delays_us = {1000,
                                     5000};  // an even number makes an even one of rows, and short blocks

@@ -62,7 +62,7 @@ TrainingOptions Parsed(const Experiment& experiment) {
 // A row over another would have nothing to be compared with.
 TEST(SuiteOptionsTest, NoExperimentHasAnotherBackend) {
   using Backends = std::vector<std::string>;
-  for (const char* const preset : {"smoke", "quick", "resolution", "calibrate", "reference"}) {
+  for (const char* const preset : {"smoke", "quick", "resolution", "reference"}) {
     for (const Backends& backends : {Backends{"gloo"}, {"shm"}, {"hierarchical"}, {"shm", "gloo_own"}}) {
       std::vector<std::string> notes;
       SuiteOptions options;
@@ -187,34 +187,6 @@ TEST(SuiteOptionsTest, ResolutionDelaysCore) {
   SuiteOptions by_default;
   by_default.preset = "resolution";
   EXPECT_EQ(Parsed(MakeExperiments(by_default, &notes)[0]).variants.size(), 10u);
-}
-
-TEST(SuiteOptionsTest, CalibrationHasOneRowThatOverlaps) {
-  SuiteOptions options;
-  options.preset = "calibrate";
-  std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
-  ASSERT_EQ(experiments.size(), 2u);
-  EXPECT_EQ(experiments[0].program, "all_reduce");
-  EXPECT_THAT(experiments[0].arguments,
-              IsSupersetOf({"--collectives=all_reduce,reduce_scatter,all_gather", "--in_flight=1,2"}));
-  const TrainingOptions parsed = Parsed(experiments[1]);
-  EXPECT_GE(parsed.ranks.repeats, 3);  // where memory happens to lie differs between launches
-  bool has_floor = false, copies = false, places = false;
-  int num_overlapping = 0;
-  for (const TrainingVariant& variant : parsed.variants) {
-    has_floor |= !variant.traits->communicates;
-    copies |= variant.traits->communicates && !variant.traits->places_gradients;
-    places |= variant.traits->places_gradients;
-    // One bucket is ready when backward has ended.
-    const bool one_bucket = variant.bucket_bytes > int64_t{1} << 30;
-    num_overlapping += variant.traits->overlaps && !one_bucket;
-    if (one_bucket && variant.traits->overlaps) {
-      EXPECT_EQ(variant.values.at("small_first") + variant.values.at("small_last"), 0);
-    }
-  }
-  EXPECT_TRUE(has_floor && copies && places);
-  EXPECT_EQ(num_overlapping, 1);
 }
 
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {

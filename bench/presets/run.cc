@@ -167,9 +167,8 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
     return {options.resume, LoadState(options.resume)};
   }
   for (const char* const flag : {"model", "time", "delay_us"}) {
-    const bool takes_it = options.preset == "resolution" ||
-                          (options.preset == "calibrate" && flag == std::string_view("model"));
-    Require(!flags.given(flag) || takes_it, "--", flag, ": --preset=", options.preset, " does not take it");
+    Require(!flags.given(flag) || options.preset == "resolution", "--", flag, ": --preset=", options.preset,
+            " does not take it");
   }
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
@@ -184,9 +183,7 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
   std::string name = "suite";
-  for (const char* const preset : {"resolution", "calibrate"}) {
-    if (std::string_view(argv[0]).ends_with(Join("/", preset))) options.preset = name = preset;
-  }
+  if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = name = "resolution";
   FlagTable flags(
       name, Join("Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
                  "  ./bazelw run //bench:",

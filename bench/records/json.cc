@@ -43,7 +43,7 @@ static void from_json(const Json& json, Fields& fields) {
     NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM_WITH_DEFAULT, __VA_ARGS__)) \
   }
 
-GRADSYNC_JSON(BucketRecord, bytes, tensors, collective, parameters)
+GRADSYNC_JSON(BucketRecord, bytes, tensors, collective)
 GRADSYNC_JSON(Provenance, gradsync_commit, dirty, host, os, kernel, cpu_model, cpu_count, memory_bytes, gpu,
               compiler, build, libraries, command_line, clock)
 GRADSYNC_JSON(Variant, framework, strategy, options, backend, backend_options, compiled, tuned)
@@ -51,7 +51,7 @@ GRADSYNC_JSON(Variant, framework, strategy, options, backend, backend_options, c
 
 namespace {
 
-using Series = SeriesOf<Part::kSamples>::Map;
+using Series = SampleSeries::Map;
 
 // Thrown inside this file only: the reason why a line is no record.
 struct Malformed {
@@ -62,9 +62,7 @@ struct Malformed {
 template <class ARecord, class Field>
 void ForEachGrowingField(ARecord& record, const Field& field) {
   field("samples", record.samples.by_name());
-  field("moments", record.moments.by_name());
   field("buckets", record.buckets);
-  field("parameter_bytes", record.parameter_bytes);
   field("checks", record.checks);
   field("facts", record.facts);
 }
@@ -103,11 +101,10 @@ const Json& Shape() {
     Json like = ToJson(Record());
     const Json fields{{"*", nullptr}}, series{{"*", Json::array({0})}};
     for (const char* const name : {"run", "cell", "checks", "facts", "link"}) like[name] = fields;
-    like["samples"] = like["moments"] = series;
+    like["samples"] = series;
     like["published"]["*"] = like["provenance"]["libraries"] = fields;
     like["variant"]["options"] = like["variant"]["backend_options"] = Json{{"*", ""}};
-    like["buckets"] = Json::array({BucketRecord{.parameters = {0}}});
-    like["parameter_bytes"] = Json::array({0});
+    like["buckets"] = Json::array({BucketRecord()});
     like["of"] = 0;
     return like;
   }();
@@ -188,7 +185,7 @@ Line FromJson(const Json& json) {
 std::string ToLine(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // Why `more` cannot be put behind `begun`; empty if it can.
-std::string LengthFault(const char* what, const Series& begun, const Series& more) {
+std::string LengthFault(const Series& begun, const Series& more) {
   std::map<std::string_view, size_t> lengths;
   for (const Series* const part : {&begun, &more}) {
     for (const auto& [name, values] : *part) lengths[name] += values.size();
@@ -196,23 +193,9 @@ std::string LengthFault(const char* what, const Series& begun, const Series& mor
   for (const auto& [name, length] : lengths) {
     const size_t others = lengths.begin()->second;
     if (length != others)
-      return Join(what, " \"", name, "\" has ", length, " entries, the others have ", others);
+      return Join("samples \"", name, "\" has ", length, " entries, the others have ", others);
   }
   return "";
-}
-
-// The moments that are of one length.
-Series OfBuckets(const SeriesOf<Part::kMoments>& moments) {
-  Series of_buckets = moments.by_name();
-  of_buckets.erase(std::string(kPeriodSteps.text()));
-  return of_buckets;
-}
-
-void AppendTo(Series* begun, const Series& more) {
-  for (const auto& [name, values] : more) {
-    std::vector<int64_t>& all = (*begun)[name];
-    all.insert(all.end(), values.begin(), values.end());
-  }
 }
 
 }  // namespace
@@ -220,7 +203,7 @@ void AppendTo(Series* begun, const Series& more) {
 std::string ToJsonLine(const Record& record) {
   Json json = ToJson(record);
   if (record.number < 0) json.erase("record");
-  for (const char* const name : {"moments", "parameter_bytes", "link", "published"}) {
+  for (const char* const name : {"link", "published"}) {
     if (json[name].empty()) json.erase(name);
   }
   return ToLine(json);
@@ -235,13 +218,13 @@ std::string ToContinuationLine(int64_t of, const Record& more) {
 }
 
 std::string Append(const Record& more, Record* record) {
-  std::string fault = LengthFault("samples", record->samples.by_name(), more.samples.by_name());
-  if (fault.empty()) fault = LengthFault("moments", OfBuckets(record->moments), OfBuckets(more.moments));
+  std::string fault = LengthFault(record->samples.by_name(), more.samples.by_name());
   if (!fault.empty()) return fault;
-  AppendTo(&record->samples.by_name(), more.samples.by_name());
-  AppendTo(&record->moments.by_name(), more.moments.by_name());
+  for (const auto& [name, values] : more.samples) {
+    std::vector<int64_t>& all = record->samples.by_name()[name];
+    all.insert(all.end(), values.begin(), values.end());
+  }
   if (!more.buckets.empty()) record->buckets = more.buckets;
-  if (!more.parameter_bytes.empty()) record->parameter_bytes = more.parameter_bytes;
   record->checks.SetAll(more.checks);
   record->facts.SetAll(more.facts);
   return "";

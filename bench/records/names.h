@@ -18,14 +18,14 @@ namespace gradsync::bench {
 enum class Scope { kCell, kTrial, kRun };
 
 // An object in a record.
-enum class Part { kConfig, kSamples, kMoments, kChecks, kFacts, kLink, kPublished };
+enum class Part { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
 
 namespace schema {
 
 using enum Part;
 using enum Scope;
 
-// The type of a value; in samples and moments, the type of each entry. kNumber: whole or not, or null (NaN).
+// The type of a value; in samples, the type of each entry. kNumber: whole or not, or null (NaN).
 // kKnown: a whole number, or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four in the order of Value's alternatives
 
@@ -124,16 +124,6 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "training_loss_nano", kInt, kLearning, "1e-9 nats for each byte, mean over ranks"},
     {kSamples, "held_out_loss_nano", kInt, kLearning, "of the held-out text after the step; -1: none"},
 
-    {kMoments, "ready_ns", kInt, kSome,
-     "from the step's begin to the bucket's last gradient; -1, here and below: not known"},
-    {kMoments, "issued_ns", kInt, kSome, "from there until its collective was issued"},
-    {kMoments, "started_ns", kInt, kSome, "from there until a communication thread took it up"},
-    {kMoments, "ended_ns", kInt, kSome, "from there until it was done"},
-
-    {kMoments, "gradient_ready_ns", kInt, kSome,
-     "of the floor, which has no buckets: from the step's begin to each parameter's gradient"},
-    {kMoments, "period_step_ns", kInt, kSome, "of each step of a period, whose mean step_ns is"},
-
     {kChecks, "reference", kText, kTraining, "single_process, equation (if not exact) or none"},
     {kChecks, "grad_rel_error", kNumber, kTraining, "relative distance of gradients from the reference's"},
     {kChecks, "param_rel_error", kNumber, kTraining, "of parameters from what these gradients make"},
@@ -184,13 +174,6 @@ inline constexpr SchemaName kSchema[] = {
      "of rows=1: how much less each rank sends in a step, because rows that no token touched are left out"},
     {kFacts, "tuning", kBool, kSome, "a trial that only chose settings, and is not judged"},
     {kFacts, "overlaps", kBool, kSome, "whether it communicates during backward"},
-    {kFacts, "copies_gradients", kBool, kSome, "whether they are copied to what is sent, and back"},
-    {kFacts, "scales_gradients", kBool, kSome,
-     "whether the mean takes a pass over them before they are sent"},
-    {kFacts, "places_gradients", kBool, kSome, "whether kernels write them into buckets"},
-    {kFacts, "updates", kText, kSome,
-     "whole: by the optimizer, all at once; by_bucket; parts: of each bucket, one on each rank, or "
-     "parts_within_hosts: one on each rank of a host"},
     {kFacts, "period", kInt, kSome,
      "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
      "strategy that leaves weights to the next forward"},
@@ -274,9 +257,6 @@ using ConfigName = NameIn<Part::kConfig>;
 using SampleName = NameIn<Part::kSamples>;
 using CheckName = NameIn<Part::kChecks>;
 using FactName = NameIn<Part::kFacts>;
-
-// The moment that has not one entry for each bucket.
-inline constexpr NameIn<Part::kMoments> kPeriodSteps = "period_step_ns";
 
 }  // namespace gradsync::bench
 

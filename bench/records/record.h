@@ -87,11 +87,10 @@ using CheckFields = FieldsOf<Part::kChecks>;
 using FactFields = FieldsOf<Part::kFacts>;
 using LinkFields = FieldsOf<Part::kLink>;
 
-// Integers by name, where only the names of this part compile.
-template <Part kPart>
-class SeriesOf {
+// Integers by name, where only the names of samples compile.
+class SampleSeries {
  public:
-  using Name = NameIn<kPart>;
+  using Name = SampleName;
   using Values = std::vector<int64_t>;
   using Map = std::map<std::string, Values, std::less<>>;
   struct Entry {
@@ -99,8 +98,8 @@ class SeriesOf {
     Values values;
   };
 
-  SeriesOf() = default;
-  SeriesOf(std::initializer_list<Entry> entries) {
+  SampleSeries() = default;
+  SampleSeries(std::initializer_list<Entry> entries) {
     for (const Entry& entry : entries) (*this)[entry.name] = entry.values;
   }
 
@@ -132,7 +131,6 @@ struct BucketRecord {
   int64_t bytes = 0;
   int64_t tensors = 0;
   std::string collective = "all_reduce";
-  std::vector<int64_t> parameters = {};  // indices in the model's order; empty in older records
 };
 
 // Where, on what and from what the samples came.
@@ -165,16 +163,12 @@ struct Record {
   Variant variant;
   ConfigFields config;
   // One entry per measured step, all of one length.
-  SeriesOf<Part::kSamples> samples;
-  // Moments of the collectives of each step: steps x buckets, row by row, all of one length. The floor has
-  // steps x parameters. kPeriodSteps has a length of its own.
-  SeriesOf<Part::kMoments> moments;
+  SampleSeries samples;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
   // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
   std::map<std::string, FieldsOf<Part::kPublished>> published;
   std::vector<BucketRecord> buckets;
-  std::vector<int64_t> parameter_bytes;  // of each gradient, in the model's order; of the floor
   CheckFields checks;
   FactFields facts;
   Provenance provenance;
@@ -187,10 +181,10 @@ std::string MachineOf(const Record& record);
 
 // A record's own line, without the newline at its end. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
-// A line with more of record `of`: the samples, moments, buckets, checks and facts of `more`.
+// A line with more of record `of`: the samples, buckets, checks and facts of `more`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
-// Appends the samples and moments of `more`, and sets its checks, facts and, if it has any, buckets. Returns
+// Appends the samples of `more`, and sets its checks, facts and, if it has any, buckets. Returns
 // why that cannot be, in one line, and then has done nothing; empty if it could.
 std::string Append(const Record& more, Record* record);
 

@@ -283,28 +283,25 @@ TEST(ContinuationTest, RecordsGrow) {
   first.number = 3;
   second.number = 4;
   first.samples = {{"position", {0}}, {"step_ns", {10}}};
-  first.moments = {{"ready_ns", {1, 2}}};
   EXPECT_EQ(AddLine(ToJsonLine(first), &records), "");
   EXPECT_EQ(AddLine(ToJsonLine(second), &records), "");
   Record more;
   more.samples = {{"position", {2, 4}}, {"step_ns", {30, 50}}};
-  more.moments = {{"ready_ns", {3, 4, 5, 6}}};
   EXPECT_EQ(AddLine(ToContinuationLine(3, more), &records), "");
   Record end;
   end.samples["forward_ns"] = {7, 8, 9};  // of all steps at once
   end.checks.Set("grad_rel_error", 0.5);
   end.facts.Set("num_tensors", 2);
-  end.buckets = {{4, 1, "all_reduce", {0}}};
+  end.buckets = {{4, 1}};
   const std::string line = ToContinuationLine(3, end);
   EXPECT_EQ(
       line,
       R"({"schema":"gradsync.record/4","of":3,"samples":{"forward_ns":[7,8,9]},)"
-      R"("buckets":[{"bytes":4,"tensors":1,"collective":"all_reduce","parameters":[0]}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
+      R"("buckets":[{"bytes":4,"tensors":1,"collective":"all_reduce"}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
   EXPECT_EQ(AddLine(line, &records), "");
   ASSERT_EQ(records.size(), 2u);
   EXPECT_THAT(records[0].samples.at("step_ns"), ElementsAre(10, 30, 50));
   EXPECT_THAT(records[0].samples.at("forward_ns"), ElementsAre(7, 8, 9));
-  EXPECT_THAT(records[0].moments.at("ready_ns"), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_EQ(records[0].checks.DoubleOr("grad_rel_error", 0), 0.5);
   EXPECT_EQ(records[0].facts.IntOr("num_tensors", 0), 2);
   EXPECT_EQ(records[0].facts.IntOr("num_parameters", 0), 1998235200);
@@ -322,13 +319,6 @@ TEST(ContinuationTest, SaysWhyOneCannotBeUsed) {
             "samples \"step_ns\" has 4 entries, the others have 3");
   more.samples["position"] = {1};
   EXPECT_EQ(AddLine(ToContinuationLine(1, more), &records), "more of record 1, which is not there");
-  more.moments = {{"ready_ns", {1, 2}}, {"issued_ns", {1}}};
-  EXPECT_EQ(AddLine(ToContinuationLine(0, more), &records),
-            "moments \"ready_ns\" has 2 entries, the others have 1");
-  // Steps of a period have a length of their own.
-  more.moments = {{"ready_ns", {1, 2}}, {kPeriodSteps, {1}}};
-  Record fresh;
-  EXPECT_EQ(Append(more, &fresh), "");
   const std::string line = ToContinuationLine(0, more);
   EXPECT_EQ(AddLine(line.substr(0, 60), &records), "cut off after 60 bytes");
   EXPECT_EQ(ReasonFor(ToContinuationLine(0, {})), "more of record 0, which is not there");

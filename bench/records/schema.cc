@@ -27,7 +27,6 @@ void ForEachName(const Record& record, const Take& take) {
   take_all(kLink, record.link);
   for (const auto& [name, statistics] : record.published) take_all(kPublished, statistics);
   for (const auto& [name, series] : record.samples) take(kSamples, name, nullptr);
-  for (const auto& [name, series] : record.moments) take(kMoments, name, nullptr);
 }
 
 // Null without such a name.

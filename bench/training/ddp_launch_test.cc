@@ -82,9 +82,6 @@ TEST_P(StopTest, AStoppedRunLeavesAllRoundsSoFar) {
       EXPECT_LE(other.samples.at("step_ns").size(), steps + 1);
     }
     EXPECT_EQ(record.samples.at("position").back() / 3, static_cast<int64_t>(steps) - 1);
-    // The floor has moments of gradients, the others have moments of buckets.
-    for (const auto& [name, series] : record.moments)
-      EXPECT_EQ(series.size(), steps * (record.buckets.size() + record.parameter_bytes.size())) << name;
     EXPECT_TRUE(record.checks.empty());
   }
 }

@@ -425,19 +425,5 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   }
 }
 
-TEST(DdpTest, MomentsOfTheStepInWhichBucketsMoveAreUnknown) {
-  const std::string out = FreshDirectory();
-  ASSERT_EQ(RunProgram(kDdp, With(Micro(out, {"--strategies=core"}), "--warmup_steps", "0")).status, 0);
-  for (const Record& record : RecordsIn(out)) {
-    for (const auto& [name, series] : record.moments) {
-      ASSERT_EQ(series.size(), 3 * record.buckets.size());
-      for (size_t i = 0; i < series.size(); ++i) {
-        EXPECT_EQ(series[i] < 0, i < record.buckets.size()) << name << " " << i;
-      }
-    }
-    EXPECT_EQ(record.moments.size(), 4u);
-  }
-}
-
 }  // namespace
 }  // namespace gradsync::bench

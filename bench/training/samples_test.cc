@@ -25,7 +25,6 @@ TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   step.begin_ns = 100;
   step.begin_step_ns = 2;
   step.hooks_ns = 3;
-  step.moments = {{3, 4}, {5, 6}, {7, 8}, {9, 10}};
   const Record record = SamplesOf(step, 9);
   const auto sample = [&](SampleName name) { return record.samples.at(name); };
   EXPECT_THAT(sample("step_ns"), ElementsAre(82));
@@ -42,19 +41,6 @@ TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   EXPECT_THAT(sample("communication_cpu_ns"), ElementsAre(4));
   EXPECT_THAT(sample("position"), ElementsAre(9));
   EXPECT_EQ(record.samples.size(), 13u);
-  EXPECT_THAT(record.moments.at("ready_ns"), ElementsAre(3, 4));
-  EXPECT_THAT(record.moments.at("issued_ns"), ElementsAre(5, 6));
-  EXPECT_THAT(record.moments.at("started_ns"), ElementsAre(7, 8));
-  EXPECT_THAT(record.moments.at("ended_ns"), ElementsAre(9, 10));
-}
-
-TEST(TrainingRecordTest, GradientsOfTheFloorAndStepsOfAPeriodAreMoments) {
-  StepResult step = StepOf(30, 40);
-  step.gradients_ready_ns = {70, 60};
-  step.period_steps_ns = {80, 81, 85};
-  const Record record = SamplesOf(step, 0);
-  EXPECT_THAT(record.moments.at("gradient_ready_ns"), ElementsAre(70, 60));
-  EXPECT_THAT(record.moments.at(kPeriodSteps), ElementsAre(80, 81, 85));
 }
 
 // Waits in forward and in hooks are no computation: they move to synchronisation, and the step stays as it
@@ -89,7 +75,6 @@ TEST(TrainingRecordTest, WhatIsNotKnownIsNotThere) {
   for (const auto& [name, values] : record.samples) names.push_back(name);
   EXPECT_THAT(names,
               ElementsAre("backward_and_sync_ns", "forward_ns", "optimizer_ns", "position", "step_ns"));
-  EXPECT_TRUE(record.moments.empty());
 }
 
 }  // namespace

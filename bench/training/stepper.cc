@@ -74,17 +74,9 @@ class OwnStepper : public Stepper {
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
     DescribeMemory(trainer_, *strategy_, variant(), group_.size(), cell().accumulation_steps, record.facts);
-    const auto params = trainer_.params();
-    for (const ddp::Bucket& bucket : plan.buckets) {
-      BucketRecord& sent = record.buckets.emplace_back();
-      sent = {static_cast<int64_t>(bucket.sent_bytes()), std::ssize(bucket.params)};
-      sent.collective = Name(bucket.collective);
-      for (const Parameter* const param : bucket.params)
-        sent.parameters.push_back(std::ranges::find(params, param) - params.begin());
-    }
-    if (!plan.buckets.empty()) return;
-    for (const Parameter* const param : params)
-      record.parameter_bytes.push_back(param->numel() * static_cast<int64_t>(SizeOf(param->dtype())));
+    for (const ddp::Bucket& bucket : plan.buckets)
+      record.buckets.push_back({static_cast<int64_t>(bucket.sent_bytes()), std::ssize(bucket.params),
+                                std::string(Name(bucket.collective))});
   }
 
   void Describe(FactFields& facts) const override {
@@ -106,8 +98,7 @@ class OwnStepper : public Stepper {
             cell().accumulation_steps,
             variant().clip_norm(),
             variant().delays(),
-            variant().learning_rate(),
-            variant().records()};
+            variant().learning_rate()};
   }
 
   // One turn: what it leaves in memory is the strategy's.

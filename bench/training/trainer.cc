@@ -43,12 +43,6 @@ model::Batch PartOf(const model::Batch& batch, int64_t i, int64_t n) {
 
 Var Scaled(const Var& loss, double factor) { return factor == 1 ? loss : model::Scale(loss, factor); }
 
-bool Same(const ddp::BucketPlan& a, const ddp::BucketPlan& b) {
-  return std::ranges::equal(a.buckets, b.buckets, [](const ddp::Bucket& x, const ddp::Bucket& y) {
-    return x.params == y.params && x.sent_bytes() == y.sent_bytes();
-  });
-}
-
 // Whether it may communicate before its last backward pass begins.
 bool CommunicatesEarly(const Turn& turn) {
   return turn.strategy.hears_uses() || (turn.strategy.hears_every_pass() && turn.accumulation_steps > 1);
@@ -101,14 +95,6 @@ Record SamplesOf(const StepResult& step, int64_t position) {
     add("compute_cpu_ns", step.cpu->compute_ns);
     add("communication_cpu_ns", step.cpu->communication_ns);
   }
-  if (!step.moments.ready_ns.empty()) {
-    record.moments = {{"ready_ns", step.moments.ready_ns},
-                      {"issued_ns", step.moments.issued_ns},
-                      {"started_ns", step.moments.started_ns},
-                      {"ended_ns", step.moments.ended_ns}};
-  }
-  if (!step.gradients_ready_ns.empty()) record.moments["gradient_ready_ns"] = step.gradients_ready_ns;
-  if (!step.period_steps_ns.empty()) record.moments[kPeriodSteps] = step.period_steps_ns;
   return record;
 }
 
@@ -135,7 +121,6 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& opti
     for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
-  ready_.reserve(params().size());
 }
 
 void Trainer::AllocateGradients() {
@@ -268,7 +253,6 @@ double Trainer::loss() const {
 StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Batch& batch,
                             model::Tracer* tracer, StepResult& result, std::vector<Tensor>* keep) {
   ddp::Strategy& strategy = turn.strategy;
-  ready_.clear();
   const auto waited_ns = [&] { return turn.group.waited_ns(); };
   const auto gathers_ns = [&] { return turn.group.waited_ns(comm::Collective::kAllGather); };
   int64_t hooks_ns = 0, hooks_waited_ns = 0;
@@ -295,28 +279,23 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     forward_gathers_ns += gathers_ns();
     backward_gathers_ns = -gathers_ns();
     // What a hook waits is not the strategy's work.
-    const auto hook = [&](int64_t begin_ns, const auto& action) {
-      const int64_t before_ns = waited_ns();
+    const auto hook = [&](const auto& action) {
+      const int64_t begin_ns = now_(), before_ns = waited_ns();
       action();
       const int64_t wait_ns = waited_ns() - before_ns;
       hooks_waited_ns += wait_ns;
       hooks_ns += now_() - begin_ns - wait_ns;
     };
     model::UseHook on_use;
-    if (strategy.hears_uses())
-      on_use = [&](const Parameter& param) { hook(now_(), [&] { strategy.OnUse(param); }); };
+    if (strategy.hears_uses()) on_use = [&](const Parameter& param) { hook([&] { strategy.OnUse(param); }); };
     bool is_first = true;
     Backward(
         loss, params(),
         [&](Parameter& param) {
-          const auto act = [&] {
+          hook([&] {
             if (std::exchange(is_first, false)) Spin(turn.delays.hook_ns);
             strategy.OnGradReady(param);
-          };
-          if (!turn.records) return act();
-          const int64_t ready_ns = now_();
-          ready_.push_back({&param, ready_ns});
-          hook(ready_ns, act);
+          });
         },
         on_use);
   }
@@ -339,7 +318,7 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   const int64_t all_ns = waited_ns() - waited_before_ns - broadcast_ns;
   result.waited_ns += all_ns;
   // The host's clock says nothing of a GPU's work.
-  if (device_->is_cpu() && turn.records) {
+  if (device_->is_cpu()) {
     // What the update waited is not the optimizer's time.
     marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += waited_ns() - before_update_ns;
     result.forward_waited_ns += forward_waited_ns;
@@ -354,11 +333,9 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
 }
 
 StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer) {
-  ddp::Strategy& strategy = turn.strategy;
   comm::RecordingProcessGroup& log = turn.group;
   const int64_t num_steps = turn.num_steps;
   const int64_t allocations = device_->allocator().stats().source_allocations;
-  ddp::BucketPlan plan = strategy.plan();
   phase_ = "start";
   ResetGradients();
   device_->Synchronize();
@@ -375,10 +352,7 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
   const CpuTimes cpu_before = cpu_clock_.Read();
   std::vector<StepMarks> marks;
   for (int64_t step = 0; step < num_steps; ++step) {
-    if (step > 0) {
-      plan = strategy.plan();
-      ResetGradients();
-    }
+    if (step > 0) ResetGradients();
     const bool communicates = step + 1 == num_steps || turn.lead_in_steps > 0;
     marks.push_back(TakeStep(turn, communicates, batch, tracer, result, nullptr));
   }
@@ -398,14 +372,6 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
     result.forward_gathers_ns /= num_steps;
     result.hooks_waited_ns /= num_steps;
     if (result.backward_gathers_ns) *result.backward_gathers_ns /= num_steps;
-    result.moments = MomentsOf(plan, marks.back()[Mark::kStepBegin], ready_, log.entries());
-    const ddp::BucketPlan next = strategy.plan();
-    if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
-    if (plan.buckets.empty())
-      result.gradients_ready_ns = ReadyTimes(params(), marks.back()[Mark::kStepBegin], ready_);
-  }
-  if (num_steps > 1) {
-    for (const StepMarks& step : marks) result.period_steps_ns.push_back(step.step_ns());
   }
   return result;
 }

@@ -16,7 +16,6 @@
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/range_sink.h"
-#include "bench/training/moments.h"
 #include "bench/training/variant.h"
 #include "comm/queue/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
@@ -50,16 +49,11 @@ struct StepResult {
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // that the device's memory source was asked for
-  BucketMoments moments = {};               // of its buckets, if all are known; on the CPU only
-  // From the step's begin until each parameter's gradient was complete, in the model's order. Only on the
-  // CPU, for a strategy without buckets.
-  std::vector<int64_t> gradients_ready_ns = {};
-  std::vector<int64_t> period_steps_ns = {};  // each of its steps, if there are several
   // On the device, when the last step's forward and its update begin, and when that is done.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Its samples and moments. `position`: in the launch's own order.
+// Its samples. `position`: in the launch's own order.
 Record SamplesOf(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -91,7 +85,6 @@ struct Turn {
   double clip_norm = std::numeric_limits<double>::infinity();
   Delays delays = {};
   double learning_rate = 0;  // of these steps; 0: that of TrainerOptions
-  bool records = true;       // when gradients are ready and buckets sent, and what hooks and waits take
 };
 
 // The value of a tensor of one element.
@@ -131,11 +124,11 @@ class Trainer {
   void Restart();
 
   // One training step, timed after a barrier of all ranks; or the steps of a period, without a barrier
-  // between them: then the result's times are means of them, and its moments those of the last one. The
-  // forward pass of the last one, in which the strategy communicates, begins with giving all ranks rank 0's
-  // buffers, if the model has any. Afterwards the parameters hold the step's gradients, as far as the
-  // strategy leaves them; the log of the turn's group holds its collectives; and `tracer`, if there is one,
-  // has heard of its operations, and of the broadcast of buffers.
+  // between them: then the result's times are means of them. The forward pass of the last one, in which the
+  // strategy communicates, begins with giving all ranks rank 0's buffers, if the model has any. Afterwards
+  // the parameters hold the step's gradients, as far as the strategy leaves them; the log of the turn's group
+  // holds its collectives; and `tracer`, if there is one, has heard of its operations, and of the broadcast
+  // of buffers.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // The same for a check: afterwards the parameters hold the whole gradients of the last step, in memory that
   // is not the strategy's.
@@ -187,7 +180,6 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // of the last batch's parts
-  std::vector<ReadyGradient> ready_;   // of a step
   // What strategies get in the place of a group, if there are ranges.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";

@@ -35,30 +35,6 @@ TEST(TrainerPhasesTest, DelaysAreWhereTheyWereAskedFor) {
   });
 }
 
-TEST(TrainerPhasesTest, AStepMayRecordLess) {
-  static constexpr int64_t kDelayNs = 5'000'000;
-  OnTwoRanks([](Rank& rank) {
-    const Batch batch = BatchOf(rank.device, rank.group.rank());
-    for (const char* const name : {"none", "core"}) {
-      const auto strategy = rank.Make(name);
-      const auto step = [&](bool records) {
-        rank.trainer.Restart();
-        return rank.trainer.Step(
-            {.strategy = *strategy, .group = rank.group, .delays = {.hook_ns = kDelayNs}, .records = records},
-            batch);
-      };
-      const StepResult all = step(true);
-      const std::vector<std::vector<double>> grads = rank.Grads();
-      const StepResult less = step(false);
-      EXPECT_EQ(rank.Grads(), grads);
-      EXPECT_TRUE(all.hooks_ns && (!all.gradients_ready_ns.empty() || !all.moments.ready_ns.empty()));
-      EXPECT_FALSE(less.hooks_ns || less.begin_step_ns || less.backward_gathers_ns);
-      EXPECT_TRUE(less.gradients_ready_ns.empty() && less.moments.ready_ns.empty());
-      EXPECT_GE(less.marks.backward_ns(), kDelayNs);
-    }
-  });
-}
-
 // Writes down the phases, and how many operations were in each.
 class PhaseSink : public RangeSink {
  public:
@@ -240,7 +216,6 @@ TEST(TrainerPhasesTest, ALeadInIsTakenAndNotTimed) {
     const StepResult result = rank.trainer.Step(
         {.strategy = *strategy, .group = slow, .num_steps = 2, .lead_in_steps = 1}, BatchOf(rank.device, 0));
     EXPECT_EQ(rank.trainer.optimizer().num_steps(), 3);
-    EXPECT_EQ(result.period_steps_ns.size(), 2u);
     EXPECT_GE(result.forward_waited_ns, 1'500'000);
     EXPECT_LT(result.forward_waited_ns, result.marks.forward_ns());
     EXPECT_EQ(result.backward_gathers_ns, 0);
@@ -284,41 +259,6 @@ TEST(TrainerPhasesTest, APeriodsTimesAreMeansOfAllItsSteps) {
     EXPECT_EQ(result.marks.backward_ns(), 5000);
     EXPECT_EQ(result.marks.sync_exposed_ns(), 7500);
     EXPECT_EQ(result.marks.optimizer_ns(), 10000);
-  });
-}
-
-TEST(TrainerPhasesTest, AStepKnowsTheMomentsOfItsBuckets) {
-  OnTwoRanks([](Rank& rank) {
-    const Batch batch = BatchOf(rank.device, rank.group.rank());
-    for (const std::string& name : Strategies()) {
-      const auto strategy = rank.Make(name);
-      const auto order = [&] {
-        std::vector<model::Parameter*> params;
-        for (const ddp::Bucket& bucket : strategy->plan().buckets) params.push_back(bucket.params.front());
-        return params;
-      };
-      for (int step = 0; step < 3; ++step) {
-        const auto order_before = order();
-        const StepResult result = rank.Step(*strategy, batch);
-        const BucketMoments& moments = result.moments;
-        ASSERT_EQ(moments.ready_ns.size(), strategy->plan().buckets.size()) << name;
-        // It has just moved them, or it sends something else than what is ready.
-        if (order() != order_before || strategy->hears_uses()) {
-          EXPECT_EQ(moments, UnknownMoments(moments.ready_ns.size()));
-          continue;
-        }
-        for (size_t i = 0; i < moments.ready_ns.size(); ++i) {
-          EXPECT_GE(moments.ready_ns[i], result.marks.forward_ns()) << name;
-          EXPECT_LE(moments.ready_ns[i], result.marks.forward_ns() + result.marks.backward_ns()) << name;
-          for (const auto* const later : {&moments.issued_ns, &moments.started_ns, &moments.ended_ns}) {
-            EXPECT_GE((*later)[i], 0) << name;
-          }
-          EXPECT_LE(moments.ready_ns[i] + moments.issued_ns[i] + moments.started_ns[i] + moments.ended_ns[i],
-                    result.marks.step_ns())
-              << name;
-        }
-      }
-    }
   });
 }
 

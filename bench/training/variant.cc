@@ -17,7 +17,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate", kRecord[] = "record";
+constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
 // All of a strategy but those of the capacity of buckets.
@@ -102,13 +102,6 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   return variant;
 }
 
-bool CopiesGradients(const TrainingVariant& variant) {
-  const ddp::Traits& traits = *variant.traits;
-  const bool without_views =
-      traits.FindOption("views") != nullptr && ddp::ValueOf(traits, "views", variant.strategy_options()) == 0;
-  return without_views || (traits.gradient_copies > 0 && !traits.places_gradients);
-}
-
 }  // namespace
 
 std::string PrintValue(const ddp::Option& option, double value) {
@@ -126,12 +119,7 @@ std::span<const ddp::Option> BenchOptions() {
       {.name = kLearningRate, .meaning = "the optimizer's; 0: that of --learning_rate", .maximum = 1e3},
       {.name = "forward_delay_us", .meaning = "microseconds of useless work in forward", .maximum = kMostUs},
       {.name = "hook_delay_us", .meaning = "the same in the first hook of backward", .maximum = kMostUs},
-      {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs},
-      {.name = kRecord,
-       .meaning = "0: the row records whole phases alone, not when gradients are ready",
-       .unit = ddp::Option::Unit::kCount,
-       .default_value = 1,
-       .maximum = 1}};
+      {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs}};
   return kOptions;
 }
 
@@ -153,8 +141,6 @@ Delays TrainingVariant::delays() const {
   return {ns("forward_delay_us"), ns("hook_delay_us"), ns("wait_delay_us")};
 }
 
-bool TrainingVariant::records() const { return !values.contains(kRecord); }
-
 std::string TrainingVariant::peer() const {
   return Join(strategy, options.empty() ? "" : Join(":", bucket_bytes), compiled ? kCompiled : "");
 }
@@ -174,13 +160,6 @@ void TrainingVariant::Describe(Record& record) const {
   record.facts.Set("floor", floor);
   record.facts.Set("agreement", Name(traits->agreement));
   record.facts.Set("overlaps", Value(traits->overlaps));
-  record.facts.Set("copies_gradients", Value(CopiesGradients(*this)));
-  record.facts.Set("scales_gradients", Value(traits->scales_gradients));
-  record.facts.Set("places_gradients", Value(traits->places_gradients));
-  record.facts.Set("updates", ddp::IsWithinHost(*traits, strategy_options()) ? "parts_within_hosts"
-                              : traits->shards_state                         ? "parts"
-                              : traits->owns_update                          ? "by_bucket"
-                                                                             : "whole");
   if (turn_steps() > 1) {
     record.facts.Set("period", turn_steps());
     record.facts.Set("turn_steps", lead_in_steps() + turn_steps());

@@ -51,8 +51,6 @@ struct TrainingVariant : Variant {
   double learning_rate() const;
   // What the benchmark adds to its steps.
   Delays delays() const;
-  // See Turn: a row that does not, beside one that does, shows what that costs.
-  bool records() const;
   // What the strategy is made with.
   ddp::StrategyOptions strategy_options() const;
   // Every how many steps it synchronises.

@@ -190,14 +190,6 @@ TEST(VariantTest, DelaysAreInTheRecord) {
   EXPECT_EQ(record.facts.IntOr("delay_ns", 0), 1'520'000);
 }
 
-TEST(VariantTest, ARowMayRecordLess) {
-  const std::vector<TrainingVariant> variants = Make("none,none:record=0", {{"gloo"}, {kDefaultBucketBytes}});
-  EXPECT_TRUE(variants[0].records());
-  EXPECT_FALSE(variants[1].records());
-  EXPECT_EQ(variants[1].name(), "none:record=0");
-  EXPECT_TRUE(variants[1].strategy_options().values.empty());
-}
-
 TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
   const std::vector<TrainingVariant> variants =
       Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
@@ -252,11 +244,11 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "clip_norm, learning_rate, forward_delay_us, hook_delay_us, wait_delay_us or record"},
+                  "clip_norm, learning_rate, forward_delay_us, hook_delay_us or wait_delay_us"},
         std::pair{"bucketed_async:size=3",
                   "--variants=bucketed_async:size=3: bucketed_async has no option 'size', expected "
                   "clip_norm, learning_rate, forward_delay_us, "
-                  "hook_delay_us, wait_delay_us, record, bucket_bytes, bucket_elements "},
+                  "hook_delay_us, wait_delay_us, bucket_bytes, bucket_elements "},
         std::pair{"core_update:clip_norm=1",
                   "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "
                   "gradients, and cannot clip them"},

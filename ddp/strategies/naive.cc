@@ -30,7 +30,6 @@ class Naive : public Strategy {
 
 constinit const Traits kTraits = {.name = "naive",
                                   .summary = "after backward one blocking all-reduce for each parameter",
-                                  .scales_gradients = true,
                                   .pytorch_twin = "naive"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Naive>(context); }

@@ -6,10 +6,8 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
-#   <!-- begin: predicted docs/records/tiny docs/records/calibration [docs/records/quick] -->
-#                                                     or its steps beside their predictions and a second run's steps
 #   <!-- begin: what_if docs/recordings -->            or what what_if says of PyTorch's steps in each file there
-#   <!-- begin: answer what_if docs/records/quick ... -->   or what that program prints
+#   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl ... -->    or what that program prints
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
@@ -81,39 +79,6 @@ sizes() {  # sizes TEXT: of the numbers that are read, a line each
       if (NR > 0) printf "%s: %d, median %.1f %%, nine in ten within %.1f %%, the largest %.1f %%.\n", text, NR,
         (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[int((9 * NR + 9) / 10)], v[NR]
     }'
-}
-
-predicted() {  # predicted DIRECTORY CALIBRATION [SECOND_RUN]: every step that can be predicted, and how far off that is
-  local has_second=$(($# > 2))
-  (cd "$scratch" && "$programs/summarize" "${3-$1}" --format=json </dev/null) >"$scratch/second_run.json"
-  (cd "$scratch" && "$programs/summarize" "$1" --calibration="$2" --format=json </dev/null) |
-    jq --raw-output --slurpfile second "$scratch/second_run.json" --argjson has_second "$has_second" '
-    def rows: .tables[] | select(.name == "ddp") | .columns as $columns | .rows[]
-      | [$columns, .] | transpose | map({key: .[0], value: .[1]}) | from_entries;
-    def name: [.model_size, .batch_size, .seq_len // empty | tostring] | join(", ");
-    ([$second[0] | rows | {key: "\(name) \(.variant)", value: .["step (s)"]}] | from_entries) as $steps |
-    rows | select(.["predicted (s)"] != null) | .["step (s)"] as $step
-    | (if $has_second == 1 then $steps["\(name) \(.variant)"] | if . then (. / $step - 1) * 100 else . end
-      else .["second run (%)"] end) as $again
-    | [name, .variant, $step * 1000, .["predicted (s)"] * 1000, .["error (%)"], $again, .["cost error (%)"],
-      if .explained == "yes" then "" else .explained end] | @tsv
-    ' >"$scratch/predictions"
-  cut --fields=5 "$scratch/predictions" | sizes 'Errors of predictions'
-  cut --fields=6 "$scratch/predictions" | sed '/^$/d' | sizes 'Of second runs'
-  # With one setting, that is said above the table.
-  awk -F '\t' '
-    function of(format, value) { return value == "" ? "" : sprintf(format, value) }
-    { setting[$1]; name[NR] = $1
-      row[NR] = $2 " | " of("%.1f", $3) " | " of("%.1f", $4) " | " of("%+.1f", $5) " | " of("%+.1f", $6) \
-        " | " of("%+.0f", $7) " | " $8 " |" }
-    END {
-      if (length(setting) == 1) print "All rows: model and batch " name[1] "."
-      print ""
-      print "| " (length(setting) > 1 ? "setting | " : "") \
-        "variant | step (ms) | predicted | error (%) | second run (%) | cost (%) | |"
-      print "|" (length(setting) > 1 ? ":--|" : "") ":--|--:|--:|--:|--:|--:|:--|"
-      for (i = 1; i <= NR; ++i) print "| " (length(setting) > 1 ? name[i] " | " : "") row[i]
-    }' "$scratch/predictions"
 }
 
 compared() {  # compared ARGUMENT...: row, least, most and measured step and error in %, with tabs between, of what_if
@@ -200,7 +165,6 @@ remake() {  # remake DOCUMENT: as it should be
       read -r -a words <<<"${BASH_REMATCH[1]}"
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
-        predicted) predicted "${words[@]:1}" ;;
         what_if) what_if "${words[@]:1}" ;;
         answer) answer "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;

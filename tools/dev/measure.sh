@@ -27,7 +27,7 @@ for name in "${names[@]}"; do
   fi
 done
 
-./bazelw build //bench:all_reduce //bench:calibrate //bench:compare //bench:convergence //bench:ddp //bench:suite >&2
+./bazelw build //bench:all_reduce //bench:compare //bench:convergence //bench:ddp //bench:suite >&2
 scratch=$(mktemp -d)
 # shellcheck disable=SC2317  # called by the trap
 finish() {

@@ -36,11 +36,8 @@ LinkCosts::LinkCosts(const std::vector<CollectiveCost>& costs, int channels) : c
     curves_[key.first].emplace(key.second,
                                Curves{Curve(std::move(both.first)), Curve(std::move(both.second))});
   }
-  const auto unplaced = curves_.find(CollectiveKind::kAllReduceUnplaced);
-  if (unplaced != curves_.end())
-    curves_[CollectiveKind::kAllReduce].insert(unplaced->second.begin(), unplaced->second.end());
   Require(has(CollectiveKind::kAllReduce) && Of(CollectiveKind::kAllReduce).contains(1),
-          "a calibration without a single all-reduce");
+          "no single all-reduce was measured");
 }
 
 const LinkCosts::ByInFlight& LinkCosts::Of(CollectiveKind kind) const {
@@ -50,7 +47,7 @@ const LinkCosts::ByInFlight& LinkCosts::Of(CollectiveKind kind) const {
 
 double LinkCosts::Seconds(CollectiveKind kind, double bytes) const {
   const double seconds = Of(kind).begin()->second.seconds.TimeAt(bytes);
-  return has(kind) || kind == CollectiveKind::kAllReduceUnplaced ? seconds : seconds / 2;
+  return has(kind) ? seconds : seconds / 2;
 }
 
 double LinkCosts::Processor(CollectiveKind kind, double bytes, int in_flight) const {
@@ -73,7 +70,6 @@ LinkCosts LinkCosts::Scaled(double factor) const {
 
 LinkCosts LinkCosts::WithProcessor(double processor) const {
   LinkCosts changed = *this;
-  changed.beside_.processor_s = 0;
   for (auto& [kind, by_in_flight] : changed.curves_) {
     for (auto& [in_flight, curves] : by_in_flight) curves.processor = Curve({{0, processor}});
   }

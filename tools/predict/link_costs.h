@@ -9,12 +9,7 @@
 
 namespace gradsync::tools {
 
-enum class CollectiveKind {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kAllReduceUnplaced,  // of memory that is not the backend's own, which shm has to copy
-};
+enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather };
 // The kind that a record names, such as "reduce_scatter"; anything unknown is an all-reduce.
 CollectiveKind KindOf(std::string_view name);
 
@@ -28,32 +23,22 @@ struct CollectiveCost {
   double processor = 0;
 };
 
-// What a collective takes more, whatever its size, if it starts while a rank computes, and as soon as it is
-// issued: its threads and the peers' wait for processors, and some spin meanwhile.
-struct Beside {
-  double seconds = 0, processor_s = 0;  // CPU-seconds of a rank
-};
-
 // What collectives between all ranks take, whatever their size.
 class LinkCosts {
  public:
-  // `costs`: at least one of an all-reduce alone, of either kind. Several of one size count as their mean.
+  // `costs`: at least one of an all-reduce alone. Several of one size count as their mean.
   // `channels`: how many collectives run at the same time; those that are issued later wait their turn.
   explicit LinkCosts(const std::vector<CollectiveCost>& costs, int channels = 1);
 
   int channels() const { return channels_; }
   bool has(CollectiveKind kind) const { return curves_.contains(kind); }
 
-  // The time of one alone. A kind without costs takes half an all-reduce of the size; one that is unplaced,
-  // as much as another, and the other way around.
+  // The time of one alone. A kind without costs takes half an all-reduce of the size.
   double Seconds(CollectiveKind kind, double bytes) const;
   // What so many of that size use of a rank's processors. More than were measured use what the most did.
   double Processor(CollectiveKind kind, double bytes, int in_flight) const;
   // How much faster so many together are than one after the other; below 1 where they hinder each other.
   double Gain(CollectiveKind kind, double bytes, int in_flight) const;
-
-  const Beside& beside() const { return beside_; }
-  void set_beside(const Beside& beside) { beside_ = beside; }
 
   // With every time multiplied, as if the link were that much slower.
   LinkCosts Scaled(double factor) const;
@@ -70,7 +55,6 @@ class LinkCosts {
 
   std::map<CollectiveKind, ByInFlight> curves_;
   int channels_;
-  Beside beside_;
 };
 
 }  // namespace gradsync::tools

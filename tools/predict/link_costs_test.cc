@@ -51,19 +51,6 @@ TEST(LinkCostsTest, WithProcessorChangesUseOfProcessorsAlone) {
   const LinkCosts free = Costs().WithProcessor(0.25);
   EXPECT_DOUBLE_EQ(free.Processor(kAllReduce, 1e6, 4), 0.25);
   EXPECT_DOUBLE_EQ(free.Seconds(kAllReduce, 100), 10);
-  LinkCosts spinning = Costs();
-  spinning.set_beside({.seconds = 2, .processor_s = 1});
-  EXPECT_EQ(spinning.WithProcessor(0.25).beside().processor_s, 0);
-  EXPECT_EQ(spinning.WithProcessor(0.25).beside().seconds, 2);
-}
-
-TEST(LinkCostsTest, PlacedOrNotAnAllReduceTakesAsLongIfOnlyOneWasMeasured) {
-  EXPECT_DOUBLE_EQ(Costs().Seconds(kAllReduceUnplaced, 150), 15);
-  const LinkCosts unplaced({{kAllReduceUnplaced, 1, 100, 10, 0.4}});
-  EXPECT_DOUBLE_EQ(unplaced.Seconds(kAllReduce, 100), 10);
-  const LinkCosts both({{kAllReduceUnplaced, 1, 100, 10, 0.4}, {kAllReduce, 1, 100, 4, 0.2}});
-  EXPECT_DOUBLE_EQ(both.Seconds(kAllReduceUnplaced, 100), 10);
-  EXPECT_DOUBLE_EQ(both.Seconds(kAllReduce, 100), 4);
 }
 
 TEST(LinkCostsTest, KnowsNamesOfRecords) {

@@ -1,8 +1,10 @@
 #include "tools/predict/measured_link.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -14,12 +16,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "model/error.h"
-#include "tools/predict/calibrate.h"
 #include "tools/records/reader.h"
+#include "tools/statistics/statistics.h"
 
 namespace gradsync::tools {
 namespace {
 
+using bench::Record;
+using bench::SampleName;
 using nlohmann::json;
 
 // By the name of the program that measured, such as /opt/build/all_reduce_perf.
@@ -85,6 +89,66 @@ MeasuredLink ParseColumns(const std::string& text) {
   return LinkOf(costs, world_size);
 }
 
+// Records of all ranks of one collective.
+using Ranks = std::vector<const Record*>;
+
+std::vector<double> SecondsOf(const Record& record, SampleName name) {
+  std::vector<double> seconds;
+  for (const int64_t ns : record.samples.at(name)) seconds.push_back(1e-9 * static_cast<double>(ns));
+  return seconds;
+}
+
+// Trimmed over steps, averaged over ranks.
+double MeanOver(const Ranks& ranks, SampleName name) {
+  std::vector<double> means;
+  for (const Record* const rank : ranks) means.push_back(TrimmedMean(SecondsOf(*rank, name)));
+  return Mean(means);
+}
+
+// In each step the rank that came last waited least.
+double TimeOfCollective(const Ranks& ranks) {
+  std::vector<double> least = SecondsOf(*ranks.front(), "time_ns");
+  for (const Record* const rank : ranks) {
+    const std::vector<double> own = SecondsOf(*rank, "time_ns");
+    for (size_t i = 0; i < std::min(least.size(), own.size()); ++i) least[i] = std::min(least[i], own[i]);
+  }
+  return TrimmedMean(least);
+}
+
+// What records of //bench:all_reduce say; nothing of others.
+std::optional<MeasuredLink> LinkOf(const std::vector<Record>& records) {
+  const Record* any = nullptr;
+  std::map<std::tuple<std::string, std::string, int64_t, int64_t>, Ranks> launches;
+  for (const Record& record : records) {
+    const std::string collective = record.config.StringOr("collective", "");
+    const bool is_known = record.samples.contains("communication_cpu_ns");
+    if (record.experiment != "all_reduce" || collective == "broadcast" || !is_known) continue;
+    if (any == nullptr) any = &record;
+    Require(record.variant.backend == any->variant.backend,
+            "records of several backends: ", any->variant.backend, " and ", record.variant.backend);
+    Require(record.world_size == any->world_size, "records of ", any->world_size, " and of ",
+            record.world_size, " ranks");
+    launches[{record.run_id + record.variant.name(), collective, record.config.IntOr("size_bytes", 0),
+              record.config.IntOr("in_flight", 1)}]
+        .push_back(&record);
+  }
+  if (any == nullptr) return std::nullopt;
+  std::vector<CollectiveCost> costs;
+  for (const auto& [key, ranks] : launches) {
+    const auto& [run, collective, bytes, in_flight] = key;
+    costs.push_back({.kind = KindOf(collective),
+                     .in_flight = static_cast<int>(in_flight),
+                     .bytes = static_cast<double>(bytes),
+                     .seconds = TimeOfCollective(ranks),
+                     .processor = MeanOver(ranks, "communication_cpu_ns") / MeanOver(ranks, "time_ns")});
+  }
+  // Shared memory has one communication thread, whatever was asked for.
+  const std::string& backend = any->variant.backend;
+  const bool has_threads = backend != "shm" && backend != "hierarchical";
+  const auto channels = has_threads ? static_cast<int>(any->config.IntOr("comm_threads", 1)) : 1;
+  return MeasuredLink{LinkCosts(costs, channels), any->world_size};
+}
+
 }  // namespace
 
 MeasuredLink ParseNcclTests(const std::string& text) {
@@ -100,23 +164,9 @@ MeasuredLink ReadMeasuredLink(const std::string& path) {
       if (!absl::StrContains(text.substr(0, text.find('\n')), "\"gradsync.record/"))
         return ParseNcclTests(text);
     }
-    const std::vector<bench::Record> records = ReadAny({path});
-    Records all;
-    const bench::Record* of_link = nullptr;  // one that communicates
-    for (const bench::Record& record : records) {
-      all.push_back(&record);
-      if (record.variant.strategy == record.facts.StringOr("floor", "-")) continue;
-      if (of_link == nullptr) of_link = &record;
-      const auto& [backend, world_size] = std::tie(of_link->variant.backend, of_link->world_size);
-      Require(record.variant.backend == backend, "records of several backends: ", backend, " and ",
-              record.variant.backend);
-      Require(record.world_size == world_size, "records of ", world_size, " and of ", record.world_size,
-              " ranks");
-    }
-    const std::optional<Calibration> calibration =
-        of_link == nullptr ? std::nullopt : CalibrationOf(all, of_link->variant.backend);
-    Require(calibration.has_value(), "no records of //bench:all_reduce");
-    return {calibration->link, of_link->world_size};
+    std::optional<MeasuredLink> link = LinkOf(ReadAny({path}));
+    Require(link.has_value(), "no records of //bench:all_reduce");
+    return *std::move(link);
   } catch (const std::exception& error) {
     const std::string_view why = error.what();
     throw InvalidInput(why.starts_with(path) ? std::string(why) : Join(path, ": ", why));

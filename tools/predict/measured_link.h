@@ -9,7 +9,7 @@ namespace gradsync::tools {
 
 // A link that somebody has measured: what programs of nccl-tests printed (all_reduce_perf, and after it
 // all_gather_perf or reduce_scatter_perf of as many ranks) or one wrote with -J, in place where it tells; or
-// records of //bench:all_reduce or //bench:calibrate, of one backend and number of ranks. nccl-tests do not
+// records of //bench:all_reduce, of one backend and number of ranks. nccl-tests do not
 // tell what collectives use of processors. Throws InvalidInput, which names the path, for anything else.
 MeasuredLink ReadMeasuredLink(const std::string& path);
 

@@ -106,12 +106,39 @@ TEST(MeasuredLinkTest, RefusesWhatTellsNoAllReduce) {
   EXPECT_EQ(ReadMeasuredLink(dir + "/all.txt").world_size, 4);
 }
 
-TEST(MeasuredLinkTest, ReadsRecordsOfAllReduce) {
+// Of rank 1, which waits a millisecond longer for rank 0, and of that.
+std::vector<bench::Record> Ranks(const char* collective, int64_t in_flight, int64_t ms) {
   std::vector<bench::Record> ranks;
-  for (const int64_t rank : {0, 1}) {
-    bench::Record& record = ranks.emplace_back(AllReduceRecord(3000, rank, Repeat(9'000'000, 3)));
+  for (const int64_t rank : {1, 0}) {
+    bench::Record& record =
+        ranks.emplace_back(AllReduceRecord(3000, rank, Repeat((ms + rank) * 1'000'000, 3)));
+    record.config.Set("collective", collective);
+    if (in_flight > 1) record.config.Set("in_flight", in_flight);
+    record.config.Set("comm_threads", 2);
     record.samples["communication_cpu_ns"] = Repeat(3'000'000, 3);
   }
+  return ranks;
+}
+
+TEST(MeasuredLinkTest, ReadsCollectivesOfEachKindAndSeveralInFlight) {
+  std::vector<bench::Record> all;
+  for (const auto& ranks : {Ranks("all_reduce", 1, 20), Ranks("all_reduce", 2, 30), Ranks("all_gather", 1, 8),
+                            Ranks("broadcast", 1, 1)})
+    all.insert(all.end(), ranks.begin(), ranks.end());
+  const std::string dir = FreshTestDir("kinds");
+  WriteLines(dir + "/all.jsonl", all);
+  const LinkCosts costs = ReadMeasuredLink(dir).costs;
+  EXPECT_NEAR(costs.Seconds(kAllReduce, 3000), 20e-3, 1e-9);
+  EXPECT_NEAR(costs.Gain(kAllReduce, 3000, 2), 40.0 / 30, 1e-9);
+  EXPECT_NEAR(costs.Seconds(kAllGather, 3000), 8e-3, 1e-9);
+  EXPECT_EQ(costs.channels(), 2);
+  for (bench::Record& record : all) record.variant.backend = "shm";
+  WriteLines(dir + "/all.jsonl", all);
+  EXPECT_EQ(ReadMeasuredLink(dir).costs.channels(), 1);
+}
+
+TEST(MeasuredLinkTest, ReadsRecordsOfAllReduce) {
+  std::vector<bench::Record> ranks = Ranks("all_reduce", 1, 9);
   const std::string dir = FreshTestDir("all_reduce");
   WriteLines(dir + "/all.jsonl", ranks);
   for (const std::string& path : {dir, dir + "/all.jsonl"}) {
@@ -119,9 +146,9 @@ TEST(MeasuredLinkTest, ReadsRecordsOfAllReduce) {
     EXPECT_EQ(link.world_size, 2);
     EXPECT_TRUE(link.has_processor);
     EXPECT_NEAR(link.costs.Seconds(kAllReduce, 3000), 9e-3, 1e-9);
-    EXPECT_NEAR(link.costs.Processor(kAllReduce, 3000, 1), 1.0 / 3, 1e-9);
+    EXPECT_NEAR(link.costs.Processor(kAllReduce, 3000, 1), 3 / 9.5, 1e-9);
   }
-  // A calibration has the floor too, which communicates over nothing.
+  // Other records do not count, such as the floor's, which communicates over nothing.
   ranks.insert(ranks.begin(), DdpRecord("none", 0, Repeat(1, 3)));
   ranks.front().world_size = 1;
   WriteLines(dir + "/all.jsonl", ranks);
@@ -133,6 +160,8 @@ TEST(MeasuredLinkTest, ReadsRecordsOfAllReduce) {
   ranks.back().variant.backend = "shm";
   WriteLines(dir + "/all.jsonl", ranks);
   EXPECT_THAT(ErrorOf(dir), HasSubstr("records of several backends: gloo and shm"));
+  WriteLines(dir + "/all.jsonl", {DdpRecord("core", 0, Repeat(1, 3))});
+  EXPECT_THAT(ErrorOf(dir), HasSubstr("no records of //bench:all_reduce"));
   EXPECT_THAT(ErrorOf(FreshTestDir("empty")), HasSubstr("empty: no records (*.jsonl) in it"));
   std::ofstream(dir + "/all.jsonl.gz") << "x";
   EXPECT_EQ(ErrorOf(dir + "/all.jsonl.gz"), dir + "/all.jsonl.gz: no record in it that could be used");

@@ -105,9 +105,7 @@ LinkCosts CostsOver(const Network& network, const std::optional<MeasuredLink>& r
                        .processor = seconds > 0 ? std::min(1.0, used_s / seconds) : 0});
     }
   }
-  LinkCosts over(costs);
-  if (recorded) over.set_beside(recorded->costs.beside());
-  return over;
+  return LinkCosts(costs);
 }
 
 std::string WireText(const Place& place) {
@@ -150,9 +148,7 @@ LinkCosts InRingOf(const LinkCosts& costs, int64_t measured, int64_t wanted) {
                      .processor = costs.Processor(kind, bytes, 1)});
     }
   }
-  LinkCosts ring(all, costs.channels());
-  ring.set_beside(costs.beside());
-  return ring;
+  return LinkCosts(all, costs.channels());
 }
 
 }  // namespace gradsync::tools

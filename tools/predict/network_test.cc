@@ -125,10 +125,6 @@ TEST(NetworkTest, APlaceHasItsWireOrItsLinkOrWhatWasRecorded) {
                        .Seconds(kAllReduce, 1024),
                    2 * (1 + 0.5));
   EXPECT_DOUBLE_EQ(at({.world_size = 2, .processor = 0.125}).Processor(kAllReduce, 1024, 1), 0.125);
-  MeasuredLink spinning = recorded;
-  spinning.costs.set_beside({.seconds = 0.5, .processor_s = 0.25});
-  EXPECT_EQ(CostsAt(over_wire, spinning).beside().seconds, 0.5);
-  EXPECT_EQ(CostsAt({.world_size = 4}, spinning).beside().seconds, 0.5);
   EXPECT_EQ(CostsAt(over_wire, std::nullopt).Processor(kAllReduce, 1024, 1), 0);
   EXPECT_THROW(CostsAt({.world_size = 2}, std::nullopt), InvalidInput);
   EXPECT_THROW(at({.world_size = 1}), InvalidInput);

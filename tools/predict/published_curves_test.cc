@@ -38,17 +38,15 @@ TEST(PublishedCurvesTest, FullyShardedTrainingHidesItsCommunication) {
       // Two thirds are backward, in which each unit's gradients are sent when they are ready.
       const double compute_s = run.tokens / run.points.front().tokens_per_second;
       Round round{.forward_s = compute_s / 3, .backward_s = 2 * compute_s / 3, .ready_s = {}};
-      StepInputs inputs{.plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = {}},
-                        .world_size = point.ranks,
-                        .calibration = {.link = CostsOver({point.ranks, 8, {400e9, 5e-6}, {450e9, 3e-6}})}};
+      StepInputs inputs{.world_size = point.ranks,
+                        .link = CostsOver({point.ranks, 8, {400e9, 5e-6}, {450e9, 3e-6}})};
       constexpr int kUnits = 32;
       for (size_t unit = 0; unit < kUnits; ++unit) {
         const double bytes = 2 * run.parameters / kUnits;
         round.ready_s.push_back(round.backward_s * static_cast<double>(unit + 1) / kUnits);
-        inputs.parameter_bytes.push_back(bytes);
         // A reduce-scatter, and the gather for backward; forward hides its own.
         for (const CollectiveKind kind : {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather})
-          inputs.plan.buckets.push_back({.parameters = {unit}, .bytes = bytes, .kind = kind});
+          inputs.buckets.push_back({.parameters = {unit}, .bytes = bytes, .kind = kind});
       }
       inputs.rounds = {std::vector<Round>(12, round)};
       const double predicted = run.tokens / PredictStep(inputs).step_s.value;

@@ -52,19 +52,13 @@ class Link {
   };
   struct InFlight {
     size_t index;
-    double left;     // seconds, alone
-    bool is_beside;  // it started as soon as it was issued, while a rank computed
+    double left;  // seconds, alone
   };
 
-  double AllSeconds(const ReplayedCollective& one, bool is_beside) const {
-    return costs_.Seconds(one.kind, one.bytes) + (is_beside ? costs_.beside().seconds : 0);
-  }
   // What it uses of a rank's processors.
   double Used(const InFlight& in_flight) const {
     const ReplayedCollective& one = collectives_[in_flight.index];
-    const double used = costs_.Processor(one.kind, one.bytes, static_cast<int>(in_flight_.size()));
-    if (!in_flight.is_beside) return used;
-    return (used * costs_.Seconds(one.kind, one.bytes) + costs_.beside().processor_s) / AllSeconds(one, true);
+    return costs_.Processor(one.kind, one.bytes, static_cast<int>(in_flight_.size()));
   }
 
   // How much longer what shares processors with what is in flight takes, and that itself.
@@ -75,16 +69,14 @@ class Link {
     double wanted = 0;
     for (const InFlight& one : in_flight_) wanted += Used(one) / static_cast<double>(in_flight_.size());
     const auto slow = [&](double threads) { return std::max(1.0, threads / processors_.available); };
-    return {slow(processors_.computing + (1 + processors_.uneven) * wanted),
-            slow((is_busy ? processors_.computing : 0) + wanted)};
+    return {slow(processors_.computing + wanted), slow((is_busy ? processors_.computing : 0) + wanted)};
   }
 
-  void Start(bool is_busy) {
+  void Start() {
     while (next_ < issued_work_.size() && issued_work_[next_] <= work_ &&
            std::ssize(in_flight_) < costs_.channels()) {
-      // The threads of one that waited for its turn are awake.
-      const bool is_beside = is_busy && issued_work_[next_] == work_;
-      in_flight_.push_back({next_, AllSeconds(collectives_[next_], is_beside), is_beside});
+      const auto& [kind, bytes] = collectives_[next_];
+      in_flight_.push_back({next_, costs_.Seconds(kind, bytes)});
       ++next_;
     }
   }
@@ -92,7 +84,7 @@ class Link {
   // To the next moment at which something changes.
   void Advance(double until_work, double busy_until) {
     const bool is_busy = work_ < busy_until;
-    Start(is_busy);
+    Start();
     const auto [slow, slow_link] = SlowDown(is_busy);
     double step = (until_work - work_) * slow;
     double next_work = until_work;

@@ -31,9 +31,6 @@ struct ReplayedCollective {
 struct RankProcessors {
   double available = 1;  // of the host, for each of its ranks
   double computing = 1;  // threads; what they compute takes its own time if as many are available
-  // The system shares them unevenly: communication takes so much more of the last rank's computation than of
-  // the mean.
-  double uneven = 0;
 
   // How many times as long computation takes where threads share processors.
   double crowding() const { return std::max(1.0, computing / available); }
@@ -57,8 +54,7 @@ struct Replayed {
 // a channel is free, in the order of issue, and ends on all ranks at once. While k are in flight each goes at
 // Gain / k of its pace alone. A rank's processors are shared: where computing threads and communication want
 // more than there are, both are slowed down in proportion; the threads count for communication if any rank
-// computes at all. With one processor and one thread that is 1 / (1 + u), and for computation, whose end the
-// last rank decides, 1 / (1 + (1 + uneven) * u).
+// computes at all. With one processor and one thread that is 1 / (1 + u).
 //
 // `begins`: by rank, when it begins; only differences count.
 Replayed Replay(const std::vector<double>& begins, const std::vector<Action>& actions,

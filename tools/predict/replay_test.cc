@@ -87,29 +87,6 @@ TEST(ReplayTest, ThreadsThatShareAProcessorTakeAsManyTimesAsLong) {
             (std::vector<double>{10}));
 }
 
-TEST(ReplayTest, TheLastRankLosesMoreOfItsProcessorThanTheMean) {
-  // The collective takes 10 * 1.5 from 2 on; meanwhile 15 / (1 + 1.5 * 0.5) s of 12 are computed.
-  const Replayed replayed = Replay({0, 0}, {Compute({2, 2}), Issue(), Compute({12, 12}), Wait(0)},
-                                   {{kAllReduce, 10}}, ASecondForEachByte(0.5), {.uneven = 0.5});
-  EXPECT_DOUBLE_EQ(replayed.end, 17 + 12 - 15 / 1.75);
-}
-
-TEST(ReplayTest, ACollectiveThatStartsBesideComputationTakesMore) {
-  LinkCosts link = ASecondForEachByte(0.5);
-  link.set_beside({.seconds = 5, .processor_s = 4});
-  // 15 s that use 9 CPU-seconds: computation and the collective go at 1 / 1.6.
-  const Replayed replayed =
-      Replay({0, 0}, {Issue(), Compute({20, 20}), Wait(0)}, {{kAllReduce, 10}}, link, {});
-  EXPECT_DOUBLE_EQ(replayed.end, 24 + 5);
-  // The second waits for its turn, until 24, so its threads are awake: 10 s, at 1 / 1.5. 15 and 10 are
-  // computed meanwhile.
-  const Replayed two = Replay({0, 0}, {Issue(), Issue(), Compute({60, 60}), Wait(1)},
-                              {{kAllReduce, 10}, {kAllReduce, 10}}, link, {});
-  EXPECT_DOUBLE_EQ(two.end, 24 + 15 + 60 - 25);
-  // Nothing is computed beside a blocking one.
-  EXPECT_DOUBLE_EQ(Replay({0, 0}, {Issue(), Wait(0)}, {{kAllReduce, 10}}, link, {}).end, 10);
-}
-
 TEST(ReplayTest, CollectivesQueueInTheOrderOfIssue) {
   const std::vector<Action> actions = {Issue(), Compute({1, 1}), Issue(), Compute({1, 1}),
                                        Issue(), Wait(0),         Wait(1), Wait(2)};

@@ -278,13 +278,11 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
   }
   const auto on_host = static_cast<double>(std::ranges::count(launch.hosts, launch.hosts.front()));
   const auto threads = static_cast<double>(launch.threads), cores = static_cast<double>(launch.cores);
-  StepInputs inputs{
-      .plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = std::move(buckets)},
-      .parameter_bytes = bytes,
-      .world_size = place.world_size,
-      .calibration = {.link = link,
-                      .processors = MeasuredProcessors(cores, on_host, threads),
-                      .log_error = place.wire ? std::max(kLogError, kAssumedLinkError) : kLogError}};
+  StepInputs inputs{.buckets = std::move(buckets),
+                    .world_size = place.world_size,
+                    .link = link,
+                    .processors = MeasuredProcessors(cores, on_host, threads),
+                    .log_error = place.wire ? std::max(kLogError, kAssumedLinkError) : kLogError};
   for (const std::vector<TorchStep>& steps : launch.ranks) {
     const std::vector<double> passes = PassesOf(steps);
     Require(!passes.empty(), "no steps of mode \"none\"");

@@ -11,8 +11,8 @@
 #include "tools/predict/step.h"
 #include "tools/statistics/estimates.h"
 
-// What tools/pytorch/gradsync/record.py wrote of a PyTorch model, and what DistributedDataParallel (DDP) will take for
-// it. Fields have the file's names; times are nanoseconds.
+// What tools/pytorch/gradsync/record.py wrote of a PyTorch model, and what DistributedDataParallel (DDP) will
+// take for it. Fields have the file's names; times are nanoseconds.
 namespace gradsync::tools {
 
 // The collectives of a probe.

@@ -242,7 +242,6 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   TakeSkew(ranks, &measurement);
   measurement.record = std::move(ranks.front());
   measurement.record.samples.clear();
-  measurement.record.moments.clear();
   return measurement;
 }
 

@@ -2,13 +2,11 @@
 #define GRADSYNC_TOOLS_TABLES_ROWS_H_
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tools/predict/step.h"
 #include "tools/records/measurement.h"
 #include "tools/records/reader.h"
 #include "tools/records/validity.h"
@@ -72,7 +70,6 @@ struct Row {
   bool uses_forward = false;    // estimates have the step's own forward as covariate
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline
   double bus_bytes_per_second = kNaN;
-  std::optional<Prediction> predicted{};  // see predictions.h
 
   std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
   // Without its backend, unless it is compared with rows over others.

@@ -7,7 +7,6 @@
 #include "bench/launch/flags.h"
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/predictions.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/words.h"
 
@@ -65,7 +64,7 @@ std::string WhyUnusable(const bench::Record& record) {
 }
 
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row,
-                  const std::string& run, const std::vector<std::string>& calibrations) {
+                  const std::string& run) {
   Summary summary;
   RecordSet records = ReadRecords(inputs, WhyUnusable, &summary.problems);
   summary.num_records = records.num_records;
@@ -80,7 +79,6 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
   if (!run.empty() && summary.num_records > 0) CheckRun(run, runs);
   summary.cells = CellsOf(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
   if (!baseline_row.empty() && summary.num_records > 0) CheckBaselineRow(baseline_row, &summary);
-  if (!calibrations.empty()) AddPredictions(inputs, calibrations, &summary.cells);
   AddAllTables(summary.cells, &summary.report.tables);
   summary.learning = LearningCellsOf(summary.learning_groups);
   AddConvergenceTable(summary.learning, &summary.report.tables);

@@ -33,11 +33,10 @@ std::string WhyUnusable(const bench::Record& record);
 
 // Reads the records and makes the tables. `inputs`: files, or directories with *.jsonl in them.
 // `baseline_row`: a strategy or a variant; empty: kDefaultBaseline. Where a cell has none of that name, its
-// first row. `run`: the launches that began with this run alone; empty: all. `calibrations`: see
-// predictions.h; empty: nothing is predicted. Throws InvalidInput if an input does not exist, or if none
-// is of `run` or has `baseline_row`.
+// first row. `run`: the launches that began with this run alone; empty: all. Throws InvalidInput if
+// an input does not exist, or if none is of `run` or has `baseline_row`.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
-                  const std::string& run = "", const std::vector<std::string>& calibrations = {});
+                  const std::string& run = "");
 
 struct Comparison {
   struct Verdict {

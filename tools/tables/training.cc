@@ -6,7 +6,6 @@
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
-#include "tools/tables/predictions.h"
 #include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
@@ -16,7 +15,7 @@ namespace gradsync::tools {
 namespace {
 
 // Sections of the table "ddp". The first is what people see without --details.
-enum Section { kHeadline = 1, kSteps, kCosts, kPhases, kWork, kPredicted };
+enum Section { kHeadline = 1, kSteps, kCosts, kPhases, kWork };
 
 using Fields = std::vector<Field<View>>;
 
@@ -34,10 +33,6 @@ auto RankSeconds(SampleName samples) {
 template <class Part>
 auto CostOf(Part Cost::*part) {
   return [part](const View& view) { return view.row.cost.*part; };
-}
-template <class Value>
-auto Predicted(Value Prediction::*part) {
-  return [part](const View& view) { return view.row.predicted ? (*view.row.predicted).*part : Value{kNaN}; };
 }
 double Ratio(const View& view, SampleName own, SampleName whole) {
   return view.row.MeanOf(own) / view.row.MeanOf(whole);
@@ -138,19 +133,6 @@ Fields DdpFields() {
          return view.row.MeanOf("others_cpu_ns") / static_cast<double>(view.measured().turn_steps());
        }},
 
-      {{.name = "predicted (s)", .section = kPredicted}, Predicted(&Prediction::step_s)},
-      {{.name = "error (%)", .kind = Kind::kPercent, .section = kPredicted},
-       [](const View& view) { return 100 * PredictionError(view.row); }},
-      {{.name = "second run (%)", .kind = Kind::kPercent, .section = kPredicted},
-       [](const View& view) { return view.row.predicted ? 100 * SecondRunError(view.row) : kNaN; }},
-      {{.name = "predicted cost (s)", .kind = Kind::kPart, .digits = 3, .section = kPredicted},
-       Predicted(&Prediction::cost_s)},
-      {{.name = "cost error (%)", .kind = Kind::kPercent, .section = kPredicted},
-       [](const View& view) { return 100 * CostPredictionError(view.row); }},
-      {{.name = "floor (s)", .section = kPredicted}, Predicted(&Prediction::floor_s)},
-      {{.name = "plain (s)", .section = kPredicted}, Predicted(&Prediction::plain_s)},
-      {{.name = "explained", .section = kPredicted}, [](const View& view) { return IsExplained(view.row); }},
-
       {{.name = "baseline", .section = kSteps, .said_once = true}, &View::base_variant},
       {{.name = "equals single process", .section = kSteps}, &View::equality},
       {{.name = "grad_rel_error", .audience = Audience::kMachines},
@@ -197,11 +179,6 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
       kPhases, "Phases: means in seconds, of each step's slowest rank. overlap = 1 - exposed / busy");
   table.SetSectionTitle(
       kWork, "Work and memory; processor seconds are of one rank, others_cpu of all other programs");
-  table.SetSectionTitle(
-      kPredicted,
-      "Predicted from the floor's steps, the plan and a calibration in another run, with 95 % "
-      "intervals. second run: how far the second half of the launches is from the first; floor: no "
-      "schedule of these bytes takes less; plain: a latency and a rate, no sharing of processors");
   return table;
 }
 
