@@ -212,7 +212,7 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
     EXPECT_EQ(result.status, 0) << result.err;
     return threads_in(out);
   };
-  const CpusOfRank all = ThisRanksCpus(1);
+  const std::string all = OwnCpus();
   EXPECT_EQ(threads({"--world_size=1"}), ThreadsPerRank(std::vector{all}));
   EXPECT_EQ(threads({"--world_size=2"}), ThreadsPerRank(std::vector{all, all}));
   EXPECT_EQ(threads({"--world_size=1", "--threads_per_rank=3"}), 3);

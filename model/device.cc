@@ -36,10 +36,6 @@ DevicePtr CpuDevice(int num_threads) {
 }
 
 // "Flush to zero" of results and "denormals are zeros" of operands.
-constexpr unsigned kFlush = 0x8040;
-
-void FlushDenormals() { _mm_setcsr(_mm_getcsr() | kFlush); }
-
-bool DenormalsAreFlushed() { return (_mm_getcsr() & kFlush) == kFlush; }
+void FlushDenormals() { _mm_setcsr(_mm_getcsr() | 0x8040); }
 
 }  // namespace gradsync::model

@@ -115,7 +115,6 @@ DevicePtr CpuDevice(int num_threads = 1);
 // From now on this thread, and those that it starts, take denormal numbers for zeros: some processors compute
 // with them many times more slowly, as with an optimizer's moments of a parameter long without gradient.
 void FlushDenormals();
-bool DenormalsAreFlushed();
 
 }  // namespace gradsync::model
 

@@ -289,7 +289,6 @@ TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
 TEST(Optimizer, MomentsThatWouldBecomeDenormalBecomeZero) {
   std::thread([] {
     FlushDenormals();
-    ASSERT_TRUE(DenormalsAreFlushed());
     const DevicePtr device = CpuDevice(3);
     Parameter p("p", Tensor::Zeros(device, {kNumel}, DType::kF32));
     p.grad().Zero();
@@ -308,7 +307,6 @@ TEST(Optimizer, MomentsThatWouldBecomeDenormalBecomeZero) {
     Scale(x, 4);
     EXPECT_EQ(x.ToVector<float>(), std::vector<float>(kNumel, 0));
   }).join();
-  EXPECT_FALSE(DenormalsAreFlushed());
 }
 
 TEST(Optimizer, RefusesWhatCannotWork) {

@@ -121,13 +121,13 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
     for (const auto& [name, version] : comm::BackendLibraries())
       record.provenance.libraries.Set(name, version);
   }
-  facts.Set("denormals", model::DenormalsAreFlushed() ? "flushed" : "kept");
+  facts.Set("denormals", "flushed");
   const auto set_if_known = [&](FactName name, const std::string& value) {
     if (!value.empty()) facts.Set(name, value);
   };
   set_if_known("numa_node", NumaNode());
-  set_if_known("huge_pages", HugePages());
-  set_if_known("governor", Governor());
+  set_if_known("huge_pages", ReadEntry("/sys/kernel/mm/transparent_hugepage/enabled", "", "\n"));
+  set_if_known("governor", ReadEntry("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", "\n"));
   if (const std::optional<double> quota = control_groups_.CpuQuota()) facts.Set("cpu_quota", Value(*quota));
   facts.Set("allowed_cpus", absl::StrJoin(placement_.all_cpus(), ","));
   if (!placement_.pinned()) return;

@@ -6,9 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <memory>
-#include <set>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "bench/records/host.h"
@@ -64,36 +63,17 @@ std::string RankOptions::OutputDirectory(std::string_view name) const {
   return (base / "results" / name).string();
 }
 
-std::string CpusOfRank::text() const { return Join(machine, ",", of_quota, ",", absl::StrJoin(cpus, ",")); }
-
-CpusOfRank CpusOfRank::Parse(std::string_view text) {
-  const std::vector<std::string> parts = SplitCommas(text);
-  CpusOfRank rank{.machine = parts.at(0), .of_quota = ParseInteger(parts.at(1)).value_or(0)};
-  for (size_t i = 2; i < parts.size(); ++i)
-    rank.cpus.push_back(static_cast<int>(ParseInteger(parts[i]).value_or(0)));
-  return rank;
+std::string OwnCpus() {
+  std::vector<int> cpus = AllowedCpus();
+  if (const std::optional<double> quota = ControlGroups().CpuQuota())
+    cpus.resize(std::min(cpus.size(), static_cast<size_t>(std::max(1.0, *quota))));
+  return Join(comm::BootIdentity(), " ", absl::StrJoin(cpus, ","));
 }
 
-CpusOfRank ThisRanksCpus(int local_size) {
-  const double quota = ControlGroups().CpuQuota().value_or(CPU_SETSIZE * local_size);
-  return {comm::BootIdentity(), static_cast<int64_t>(quota / local_size), AllowedCpus()};
-}
-
-int64_t ThreadsPerRank(std::span<const CpusOfRank> ranks) {
-  struct Machine {
-    std::set<int> cpus;
-    size_t num_ranks = 0;
-  };
-  std::map<std::string, Machine> machines;
+int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks) {
   int64_t least = CPU_SETSIZE;
-  for (const CpusOfRank& rank : ranks) {
-    Machine& machine = machines[rank.machine];
-    machine.cpus.insert(rank.cpus.begin(), rank.cpus.end());
-    ++machine.num_ranks;
-    least = std::min(least, rank.of_quota);
-  }
-  for (const auto& [name, machine] : machines)
-    least = std::min(least, static_cast<int64_t>(machine.cpus.size() / machine.num_ranks));
+  for (const std::string& cpus : cpus_of_ranks)
+    least = std::min(least, (std::ranges::count(cpus, ',') + 1) / std::ranges::count(cpus_of_ranks, cpus));
   return std::max<int64_t>(1, least);
 }
 

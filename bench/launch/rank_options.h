@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "bench/launch/flags.h"
 #include "bench/records/record.h"
@@ -39,20 +38,12 @@ struct RankOptions {
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// What a rank may use of its machine.
-struct CpusOfRank {
-  std::string machine;
-  int64_t of_quota = 0;  // its part of its host's quota of CPU time, in whole CPUs
-  std::vector<int> cpus = {};
-
-  std::string text() const;
-  static CpusOfRank Parse(std::string_view text);
-};
-// Of the calling process, which shares a quota with all `local_size` ranks of its host.
-CpusOfRank ThisRanksCpus(int local_size);
-// How many threads each rank may compute with so that they have CPUs of their own, at least 1: the same for
-// all, although they may have different machines.
-int64_t ThreadsPerRank(std::span<const CpusOfRank> ranks);
+// The machine of the calling process and the CPUs that it may use, no more of them than a quota allows:
+// "BOOT 0,1,4". Ranks of one text share them.
+std::string OwnCpus();
+// How many threads each of these ranks may compute with so that all have CPUs of their own, at least 1: the
+// same for all, although they may have different machines.
+int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
 // ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not

@@ -69,16 +69,11 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
           "=NAME,i for launch i");
 }
 
-// The threads of each rank by default. Those that this program starts may use the same CPUs as it may.
+// The threads of each rank by default. Ranks that this program starts may use the same CPUs as it may.
 int64_t ShareOfCpus(const comm::World& world, std::chrono::milliseconds timeout) {
-  const bool is_own = world.launcher == "self" || world.launcher == "none";
-  const CpusOfRank own = ThisRanksCpus(world.local_size);
-  std::vector<CpusOfRank> all(static_cast<size_t>(world.size), own);
-  if (!is_own && world.size > 1) {
-    all.clear();
-    for (const std::string& text : comm::Rendezvous(world, timeout).Exchange({own.text()}))
-      all.push_back(CpusOfRank::Parse(text));
-  }
+  std::vector<std::string> all(static_cast<size_t>(world.size), OwnCpus());
+  if (world.launcher != "self" && world.launcher != "none")
+    all = comm::Rendezvous(world, timeout).Exchange({OwnCpus()});
   return ThreadsPerRank(all);
 }
 

@@ -17,7 +17,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/strings/str_join.h"
 #include "bench/launch/over_ranks.h"
 #include "bench/launch/runfile.h"
 #include "bench/peers/options.h"
@@ -55,20 +54,13 @@ std::string RankZeroHost(const comm::World& world) {
 
 // As these are, a step of PyTorch's gives no memory back that the next one needs again: by default glibc maps
 // and clears large tensors anew in each, which takes several percent of it. What the user has set stays.
-std::map<std::string, std::string> MallocVariables() {
-  std::map<std::string, std::string> variables = {
+std::map<std::string, std::optional<std::string>> MallocVariables() {
+  std::map<std::string, std::optional<std::string>> variables = {
       {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "17179869184"}, {"MALLOC_TOP_PAD_", "67108864"}};
   for (auto& [name, value] : variables) {
     if (const char* const own = std::getenv(name.c_str())) value = own;
   }
   return variables;
-}
-
-std::map<std::string, std::optional<std::string>> EnvironmentOf(const std::string& threads) {
-  std::map<std::string, std::optional<std::string>> environment = {{"OMP_NUM_THREADS", threads},
-                                                                   {"MKL_NUM_THREADS", threads}};
-  for (const auto& [name, value] : MallocVariables()) environment[name] = value;
-  return environment;
 }
 
 // PyTorch takes a name from GLOO_SOCKET_IFNAME, and no address.
@@ -93,8 +85,10 @@ class PyTorchPeer::Process {
     }
     socket_ = comm::FileDescriptor(sockets[0]);
     const comm::FileDescriptor its_end(sockets[1]);
+    auto environment = MallocVariables();
+    environment.insert({{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}});
     child_.emplace(std::vector<std::string>{program.python, program.script, "--serve"},
-                   comm::ChildOptions{.environment = EnvironmentOf(threads),
+                   comm::ChildOptions{.environment = std::move(environment),
                                       .stdin_fd = its_end.get(),
                                       .stdout_fd = its_end.get(),
                                       .stderr_fd = messages_.fd()});
@@ -223,8 +217,10 @@ void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, 
       process_->Ask(command, std::max<std::chrono::milliseconds>(
                                  kStartPatience + num_compiled * kCompilePatience, options_.timeout));
   facts_.clear();
-  for (const auto& [strategy, bytes] : bucket_bytes)
-    facts_[strategy].Set("malloc", absl::StrJoin(MallocVariables(), " ", absl::PairFormatter("=")));
+  std::string malloc;
+  for (const auto& [name, value] : MallocVariables())
+    malloc += Join(malloc.empty() ? "" : " ", name, "=", *value);
+  for (const auto& [strategy, bytes] : bucket_bytes) facts_[strategy].Set("malloc", malloc);
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
     for (const auto& [name, value] : of_strategy.items()) {

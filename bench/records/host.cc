@@ -35,16 +35,6 @@ std::optional<int64_t> ReadEither(const std::string& directory, const char* v2, 
   return value ? value : ReadInteger(directory + v1);
 }
 
-// Of a group and those below it: files that are read again when they are needed. Their memory is free.
-int64_t FileCacheBytes(const std::string& directory) {
-  int64_t sum = 0;
-  for (const char* const part : {"inactive_file", "active_file"}) {
-    const auto of_all = ReadInteger(directory + "memory.stat", Join("total_", part));  // in version 1
-    sum += (of_all ? of_all : ReadInteger(directory + "memory.stat", part)).value_or(0);
-  }
-  return sum;
-}
-
 }  // namespace
 
 // Lines are "4:cpu,cpuacct:/a/b", or, of version 2, "0::/a/b". In a container, directories of its own path
@@ -72,8 +62,11 @@ std::optional<int64_t> ControlGroups::MemoryLeftBytes() const {
   for (const std::string& group : memory_) {
     const auto limit = ReadEither(group, "memory.max", "memory.limit_in_bytes");
     const auto used = ReadEither(group, "memory.current", "memory.usage_in_bytes");
-    if (!limit || !used) continue;
-    least = Least(least, std::optional(std::max<int64_t>(0, *limit - *used + FileCacheBytes(group))));
+    // Files that are read again when they are needed: their memory is free.
+    const auto cache = [&](const char* part) { return ReadInteger(group + "memory.stat", part).value_or(0); };
+    if (limit && used)
+      least = Least(least, std::optional(std::max<int64_t>(
+                               0, *limit - *used + cache("inactive_file") + cache("active_file"))));
   }
   return least;
 }
@@ -82,11 +75,15 @@ std::optional<double> ControlGroups::CpuQuota() const {
   std::optional<double> least;
   for (const std::string& group : cpu_) {
     // "50000 100000", or "max 100000"; in version 1 two files, or -1.
-    const std::vector<std::string> both = absl::StrSplit(ReadEntry(group + "cpu.max", "", "\n"), ' ');
-    const auto quota = both.size() == 2 ? ParseInteger(both[0]) : ReadInteger(group + "cpu.cfs_quota_us");
-    const auto period = both.size() == 2 ? ParseInteger(both[1]) : ReadInteger(group + "cpu.cfs_period_us");
-    if (quota.value_or(-1) > 0 && period.value_or(0) > 0)
-      least = Least(least, std::optional(static_cast<double>(*quota) / static_cast<double>(*period)));
+    std::string text = ReadEntry(group + "cpu.max", "", "\n");
+    if (text.empty())
+      text = Join(ReadEntry(group + "cpu.cfs_quota_us", "", "\n"), " ",
+                  ReadEntry(group + "cpu.cfs_period_us", "", "\n"));
+    const std::pair<std::string, std::string> both = absl::StrSplit(text, ' ');
+    const int64_t quota = ParseInteger(both.first).value_or(0),
+                  period = ParseInteger(both.second).value_or(0);
+    if (quota > 0 && period > 0)
+      least = Least(least, std::optional(static_cast<double>(quota) / static_cast<double>(period)));
   }
   return least;
 }
@@ -115,17 +112,6 @@ std::string ReadEntry(const std::string& path, std::string_view key, const char*
 std::optional<int64_t> AvailableMemoryBytes() {
   const std::optional<int64_t> available = ReadBytes("/proc/meminfo", "MemAvailable");
   return Least(available, ControlGroups().MemoryLeftBytes());
-}
-
-std::string HugePages() {
-  const std::string all = ReadEntry("/sys/kernel/mm/transparent_hugepage/enabled", "", "");
-  const size_t begin = all.find('[') + 1;  // "always [madvise] never"
-  return all.substr(begin, all.find(']') - begin);
-}
-
-std::string Governor() {
-  return ReadEntry(Join("/sys/devices/system/cpu/cpu", sched_getcpu(), "/cpufreq/scaling_governor"), "",
-                   "\n");
 }
 
 std::string NumaNode() {

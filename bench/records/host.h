@@ -49,10 +49,7 @@ std::optional<int64_t> PeakResidentBytes();
 // empty if there is none. "MemAvailable:  23456 kB" has the entry "23456" between separators ": kB".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
 
-// How the system gives programs huge pages ("always", "madvise", "never"), how it sets the clock of the CPU
-// that the calling thread is on ("performance"), and that CPU's NUMA node. Empty where it does not say.
-std::string HugePages();
-std::string Governor();
+// The NUMA node of the CPU that the calling thread is on; empty if the system does not say.
 std::string NumaNode();
 
 // The logical CPUs that the calling thread may run on, ascending.

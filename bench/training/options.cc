@@ -59,21 +59,20 @@ void CheckPixels(const TrainingOptions& options) {
           ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
 }
 
-// Flags for variants that do not say so themselves.
+// Flags that no variant takes, because each says the same itself.
 void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
-  bool uses_backend = false, communicates = false, uses_bytes = false;
+  bool sends = false, takes_backend = false, takes_bytes = false;
   for (const std::string& text : texts) {
     const Variant given = Variant::Parse(text);
     const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
-    communicates = communicates || traits.communicates;
-    uses_backend = uses_backend || (traits.communicates && given.backend == kNoBackend);
-    uses_bytes = uses_bytes || (traits.has_buckets && !given.options.contains("bucket_bytes") &&
-                                !given.options.contains("bucket_elements"));
+    sends |= traits.communicates;
+    takes_backend |= traits.communicates && given.backend == kNoBackend;
+    takes_bytes |= traits.has_buckets && !given.options.contains("bucket_bytes") &&
+                   !given.options.contains("bucket_elements");
   }
-  // A run that communicates nothing still has barriers.
-  Require(uses_backend || !communicates || !flags.given("backend"),
+  Require(takes_backend || !sends || !flags.given("backend"),
           "--backend: every one of --variants names its own, expected one without @backend");
-  Require(uses_bytes || !flags.given("bucket_bytes"),
+  Require(takes_bytes || !flags.given("bucket_bytes"),
           "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its own");
 }
 

@@ -227,11 +227,9 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     TakeChecks(rank.checks, &measurement);
     measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++machines[MachineOf(rank)]);
     nodes.push_back(rank.facts.StringOr("numa_node", "?"));
-    const int64_t throttled = rank.facts.IntOr("throttled_periods", 0);
-    if (throttled > measurement.throttled_periods) {
-      measurement.throttled_periods = throttled;
-      measurement.cpu_periods = rank.facts.IntOr("cpu_periods", 0);
-    }
+    measurement.cpu_periods = std::max(measurement.cpu_periods, rank.facts.IntOr("cpu_periods", 0));
+    measurement.throttled_periods =
+        std::max(measurement.throttled_periods, rank.facts.IntOr("throttled_periods", 0));
     // What a rank counted, and what the records show: either may lack ranks.
     measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, rank.facts.IntOr("ranks_per_gpu", 0));
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
