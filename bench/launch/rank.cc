@@ -1,6 +1,7 @@
 #include "bench/launch/rank.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -128,7 +129,8 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
   set_if_known("numa_node", NumaNode());
   set_if_known("huge_pages", ReadEntry("/sys/kernel/mm/transparent_hugepage/enabled", "", "\n"));
   set_if_known("governor", ReadEntry("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", "\n"));
-  if (const std::optional<double> quota = control_groups_.CpuQuota()) facts.Set("cpu_quota", Value(*quota));
+  if (const double quota = control_groups_.CpuQuota(); std::isfinite(quota))
+    facts.Set("cpu_quota", Value(quota));
   facts.Set("allowed_cpus", absl::StrJoin(placement_.all_cpus(), ","));
   if (!placement_.pinned()) return;
   const Placement& cpus = placement_.placement();

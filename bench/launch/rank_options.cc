@@ -65,8 +65,8 @@ std::string RankOptions::OutputDirectory(std::string_view name) const {
 
 std::string OwnCpus() {
   std::vector<int> cpus = AllowedCpus();
-  if (const std::optional<double> quota = ControlGroups().CpuQuota())
-    cpus.resize(std::min(cpus.size(), static_cast<size_t>(std::max(1.0, *quota))));
+  const auto all = static_cast<double>(cpus.size());
+  cpus.resize(static_cast<size_t>(std::max(1.0, std::min(all, ControlGroups().CpuQuota()))));
   return Join(comm::BootIdentity(), " ", absl::StrJoin(cpus, ","));
 }
 

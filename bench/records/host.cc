@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -24,17 +25,6 @@ std::optional<int64_t> ReadBytes(const char* path, const char* key) {
   return bytes;
 }
 
-template <class T>
-std::optional<T> Least(std::optional<T> a, std::optional<T> b) {
-  return a && b ? std::min(a, b) : a ? a : b;
-}
-
-// "123": a limit, of version 2 or, elsewhere, 1.
-std::optional<int64_t> ReadEither(const std::string& directory, const char* v2, const char* v1) {
-  const std::optional<int64_t> value = ReadInteger(directory + v2);
-  return value ? value : ReadInteger(directory + v1);
-}
-
 }  // namespace
 
 // Lines are "4:cpu,cpuacct:/a/b", or, of version 2, "0::/a/b". In a container, directories of its own path
@@ -44,57 +34,55 @@ ControlGroups::ControlGroups(const std::string& root, const std::string& own) {
   for (std::string line; std::getline(lines, line);) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (parts.size() != 3 || !parts[2].starts_with('/')) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    for (const auto& [name, directories] : {std::pair("cpu", &cpu_), std::pair("memory", &memory_)}) {
-      const bool is_v1 = std::ranges::count(controllers, name) > 0;
-      if (!is_v1 && !parts[1].empty()) continue;
-      const std::string mount = is_v1 ? Join(root, "/", name) : root;
-      for (std::string path = parts[2] == "/" ? "" : parts[2];; path.resize(path.rfind('/'))) {
-        directories->push_back(Join(mount, path, "/"));
+    for (const absl::string_view controller : absl::StrSplit(parts[1], ',')) {
+      for (std::string path = parts[2];; path.resize(path.rfind('/'))) {
+        groups_.push_back(Join(root, "/", controller, path, "/"));
         if (path.empty()) break;
       }
     }
   }
 }
 
-std::optional<int64_t> ControlGroups::MemoryLeftBytes() const {
-  std::optional<int64_t> least;
-  for (const std::string& group : memory_) {
-    const auto limit = ReadEither(group, "memory.max", "memory.limit_in_bytes");
-    const auto used = ReadEither(group, "memory.current", "memory.usage_in_bytes");
+int64_t ControlGroups::MemoryLeftBytes() const {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const std::string& group : groups_) {
+    const auto read = [&](const char* v2, const char* v1) {
+      const auto value = ReadInteger(group + v2);
+      return value ? value : ReadInteger(group + v1);
+    };
+    const auto limit = read("memory.max", "memory.limit_in_bytes"),
+               used = read("memory.current", "memory.usage_in_bytes");
+    if (!limit || !used) continue;
     // Files that are read again when they are needed: their memory is free.
     const auto cache = [&](const char* part) { return ReadInteger(group + "memory.stat", part).value_or(0); };
-    if (limit && used)
-      least = Least(least, std::optional(std::max<int64_t>(
-                               0, *limit - *used + cache("inactive_file") + cache("active_file"))));
+    least = std::min(least, *limit - *used + cache("inactive_file") + cache("active_file"));
   }
-  return least;
+  return std::max<int64_t>(0, least);
 }
 
-std::optional<double> ControlGroups::CpuQuota() const {
-  std::optional<double> least;
-  for (const std::string& group : cpu_) {
+double ControlGroups::CpuQuota() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& group : groups_) {
     // "50000 100000", or "max 100000"; in version 1 two files, or -1.
     std::string text = ReadEntry(group + "cpu.max", "", "\n");
     if (text.empty())
       text = Join(ReadEntry(group + "cpu.cfs_quota_us", "", "\n"), " ",
                   ReadEntry(group + "cpu.cfs_period_us", "", "\n"));
-    const std::pair<std::string, std::string> both = absl::StrSplit(text, ' ');
-    const int64_t quota = ParseInteger(both.first).value_or(0),
-                  period = ParseInteger(both.second).value_or(0);
-    if (quota > 0 && period > 0)
-      least = Least(least, std::optional(static_cast<double>(quota) / static_cast<double>(period)));
+    const std::pair<std::string, std::string> both = absl::StrSplit(text, absl::MaxSplits(' ', 1));
+    const auto quota = ParseInteger(both.first), period = ParseInteger(both.second);
+    if (quota.value_or(0) > 0 && period.value_or(0) > 0)
+      least = std::min(least, static_cast<double>(*quota) / static_cast<double>(*period));
   }
   return least;
 }
 
 ControlGroups::Periods ControlGroups::CpuPeriods() const {
-  Periods sum;
-  for (const std::string& group : cpu_) {
-    sum.all += ReadInteger(group + "cpu.stat", "nr_periods").value_or(0);
-    sum.throttled += ReadInteger(group + "cpu.stat", "nr_throttled").value_or(0);
+  Periods most;
+  for (const std::string& group : groups_) {
+    most.all = std::max(most.all, ReadInteger(group + "cpu.stat", "nr_periods").value_or(0));
+    most.throttled = std::max(most.throttled, ReadInteger(group + "cpu.stat", "nr_throttled").value_or(0));
   }
-  return sum;
+  return most;
 }
 
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators) {
@@ -110,8 +98,9 @@ std::string ReadEntry(const std::string& path, std::string_view key, const char*
 }
 
 std::optional<int64_t> AvailableMemoryBytes() {
-  const std::optional<int64_t> available = ReadBytes("/proc/meminfo", "MemAvailable");
-  return Least(available, ControlGroups().MemoryLeftBytes());
+  std::optional<int64_t> available = ReadBytes("/proc/meminfo", "MemAvailable");
+  if (available) available = std::min(*available, ControlGroups().MemoryLeftBytes());
+  return available;
 }
 
 std::string NumaNode() {

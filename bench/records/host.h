@@ -22,19 +22,20 @@ class ControlGroups {
   explicit ControlGroups(const std::string& root = "/sys/fs/cgroup",
                          const std::string& own = "/proc/self/cgroup");
 
-  // The least that is left in one of them beside what is no file's cache. Nullopt where none has a limit.
-  std::optional<int64_t> MemoryLeftBytes() const;
-  // How many CPUs' time they allow. Nullopt likewise.
-  std::optional<double> CpuQuota() const;
-  // Of all groups that have a quota.
+  // The least that is left in one of them beside what is no file's cache; the largest number if none has a
+  // limit.
+  int64_t MemoryLeftBytes() const;
+  // How many CPUs' time they allow; infinity likewise.
+  double CpuQuota() const;
+  // Of the group with the most.
   Periods CpuPeriods() const;
 
  private:
-  std::vector<std::string> cpu_, memory_;  // directories; some may be missing
+  std::vector<std::string> groups_;  // directories; some may be missing
 };
 
 // How much memory can be used without swapping: MemAvailable of /proc/meminfo, or what control groups have
-// left if that is less. Nullopt where neither can be read.
+// left if that is less. Nullopt if the system does not say.
 std::optional<int64_t> AvailableMemoryBytes();
 
 // The memory that this process has now, in pages that are resident, with those of its code and libraries.

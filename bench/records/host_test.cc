@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ TEST(EntryTest, IsFoundByItsKey) {
   EXPECT_EQ(ReadEntry("/nonexistent", "MemAvailable", ": kB"), "");
 }
 
+constexpr double kNoQuota = std::numeric_limits<double>::infinity();
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 // Of each version, a group of its own with a limit above it.
 class ControlGroupsTest : public ::testing::Test {
  protected:
@@ -35,13 +39,13 @@ class ControlGroupsTest : public ::testing::Test {
 
 TEST_F(ControlGroupsTest, OfVersion2) {
   Write("own", "0::/a/b\n");
-  EXPECT_FALSE(Read().CpuQuota().has_value());
-  EXPECT_FALSE(Read().MemoryLeftBytes().has_value());
+  EXPECT_EQ(Read().CpuQuota(), kNoQuota);
+  EXPECT_EQ(Read().MemoryLeftBytes(), kNoLimit);
   Write("a/b/cpu.max", "max 100000\n");
   Write("a/b/memory.max", "max\n");
   Write("a/b/memory.current", "5\n");
-  EXPECT_FALSE(Read().CpuQuota().has_value());
-  EXPECT_FALSE(Read().MemoryLeftBytes().has_value());
+  EXPECT_EQ(Read().CpuQuota(), kNoQuota);
+  EXPECT_EQ(Read().MemoryLeftBytes(), kNoLimit);
   Write("a/cpu.max", "150000 100000\n");
   Write("cpu.max", "300000 100000\n");
   Write("a/cpu.stat", "usage_usec 9\nnr_periods 38\nnr_throttled 37\n");
@@ -62,7 +66,7 @@ TEST_F(ControlGroupsTest, OfVersion1) {
   Write("own", "9:name=systemd:/\n4:memory:/docker/x\n2:cpu,cpuacct:/\nmalformed\n0::/\n");
   Write("cpu/cpu.cfs_quota_us", "-1\n");
   Write("cpu/cpu.cfs_period_us", "100000\n");
-  EXPECT_FALSE(Read().CpuQuota().has_value());
+  EXPECT_EQ(Read().CpuQuota(), kNoQuota);
   Write("cpu/cpu.cfs_quota_us", "50000\n");
   Write("cpu/cpu.stat", "nr_periods 4\nnr_throttled 3\nthrottled_time 7\n");
   Write("memory/memory.limit_in_bytes", "1000\n");
@@ -73,7 +77,7 @@ TEST_F(ControlGroupsTest, OfVersion1) {
   EXPECT_EQ(Read().MemoryLeftBytes(), 0);
   Write("memory/memory.stat", "inactive_file 400\nactive_file 200\ntotal_inactive_file 400\n");
   EXPECT_EQ(Read().MemoryLeftBytes(), 300);
-  EXPECT_FALSE(ControlGroups("/nonexistent", "/nonexistent").CpuQuota().has_value());
+  EXPECT_EQ(ControlGroups("/nonexistent", "/nonexistent").CpuQuota(), kNoQuota);
 }
 
 TEST(NumaTest, TheNodeIsThere) {
