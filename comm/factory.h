@@ -27,7 +27,9 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Whether a sum adds the ranks' elements in the order of ranks (of hierarchical: within a host, then that of
-// hosts), and rounds once. Otherwise the order is a library's own.
+// hosts), and rounds once; a mean is a sum, of f32 in f64, divided by the number of ranks. Otherwise the
+// order is a library's own, which rounds at each addition, in bf16 too. A mean is that sum divided; NCCL
+// multiplies what it adds by the rounded reciprocal.
 bool ReducesInRankOrder(const std::string& backend, const BackendOptions& options);
 // Whether mpirun or srun has to start the ranks.
 bool NeedsMpirun(const std::string& backend, const BackendOptions& options);

@@ -136,10 +136,17 @@ BucketPlan PlanReverse(std::span<Parameter* const> forward_order, size_t bucket_
   return plan;
 }
 
+void KeepValue(Parameter& param) {
+  const Tensor value = param.value();
+  param.TakeBack();
+  if (!param.value().SameStorage(value)) param.MutableValue().CopyFrom(value);
+}
+
 std::vector<Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group) {
   std::vector<Tensor> buffers;
   for (const Bucket& bucket : plan.buckets) {
     buffers.push_back(group.Allocate(bucket.device(), {bucket.numel}, bucket.dtype()));
+    buffers.back().Zero();
   }
   return buffers;
 }

@@ -94,9 +94,12 @@ BucketPlan PlanSingles(std::span<model::Parameter* const> order);
 // because backward completes the last layers first.
 BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
 
+// Takes back what was placed for a parameter (TakeBack), which keeps the value that it has.
+void KeepValue(model::Parameter& param);
+
 // These make memory where the group reduces fastest (ProcessGroup::Allocate), so every rank calls them alike.
 //
-// An uninitialised buffer for each bucket of a plan.
+// A buffer of zeros for each bucket of a plan.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Uninitialised bytes, as many as the largest bucket has.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);

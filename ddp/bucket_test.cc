@@ -122,6 +122,17 @@ TEST_F(BucketTest, AlignmentIsKeptInEveryOrder) {
   }
 }
 
+// What lies between gradients is sent too.
+TEST_F(BucketTest, BuffersBeginWithZeros) {
+  Add(1000);
+  const BucketPlan plan = PlanBuckets(params_, Equal(4000));
+  for (int i = 0; i < 2; ++i) {
+    const Tensor buffer = MakeBuffers(plan, *groups_[0])[0];
+    EXPECT_EQ(buffer.ToVector<float>(), std::vector<float>(1000));
+    for (int64_t k = 0; k < 1000; ++k) buffer.data<float>()[k] = 7;
+  }
+}
+
 TEST_F(BucketTest, CopiesInAndOut) {
   Add(3);
   Add(2);

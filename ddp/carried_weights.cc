@@ -17,8 +17,14 @@ CarriedWeights::CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group
 }
 
 CarriedWeights::~CarriedWeights() {
+  bool are_whole = true;
+  try {
+    Wait();
+  } catch (const comm::CollectiveError&) {
+    are_whole = false;
+  }
   for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) param->TakeBack();
+    for (Parameter* const param : bucket.params) are_whole ? KeepValue(*param) : param->TakeBack();
   }
 }
 

@@ -13,6 +13,7 @@ class CarriedWeights {
  public:
   // `plan`: padded buckets, in reverse forward order. Both must outlive this.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
+  // Leaves the weights in memory of the parameters' own, for which it waits for those on their way.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;

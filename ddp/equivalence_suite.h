@@ -205,7 +205,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   context.options.is_alone = group.size() % 2 == 1;  // both are tried
   context.options.values = tested.values;
   context.units = UnitsOf(*model, graph, group.size(), bucket_bytes);
-  const std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);
+  std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);
   const model::UseHook on_use =
       strategy->hears_uses() ? [&](const model::Parameter& p) { strategy->OnUse(p); } : model::UseHook();
   for (int step = 0; step < graph.num_steps; ++step) {
@@ -231,7 +231,9 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  strategy->CompleteValues();
+  // Weights stay when the strategy goes, in their own memory. Where no rank has whole ones, only after this.
+  if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
+  strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 

@@ -66,7 +66,7 @@ GatheredWeights::GatheredWeights(const PlanOfUnits& units, size_t window, bool s
 
 GatheredWeights::~GatheredWeights() {
   for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) param->TakeBack();
+    for (Parameter* const param : bucket.params) is_complete_ ? KeepValue(*param) : param->TakeBack();
   }
 }
 
@@ -76,6 +76,7 @@ void GatheredWeights::PublishParts() {
 }
 
 void GatheredWeights::BeginStep() {
+  is_complete_ = false;
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     for (size_t k = 0; k < plan_.buckets[i].params.size(); ++k) {
       Parameter& param = *plan_.buckets[i].params[k];
@@ -140,6 +141,7 @@ void GatheredWeights::Complete() {
       bucket.params[k]->PlaceValue(bucket.View(all, k));
     }
   }
+  is_complete_ = true;
 }
 
 BucketPlan GatheredWeights::PlanWith(const BucketPlan& reductions, size_t num_passes) const {

@@ -40,6 +40,7 @@ class GatheredWeights {
  public:
   // With `spoils`, weights become NaN when they are let go (on the CPU).
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
+  // After Complete leaves the weights in memory of the parameters' own.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;
@@ -82,6 +83,7 @@ class GatheredWeights {
   std::vector<model::Tensor> parts_, sent_parts_;  // the same, but for buckets that are sent in bf16
   std::vector<model::Tensor> buffers_;             // by bucket
   std::vector<comm::Work> works_;                  // the last gathering of each
+  bool is_complete_ = false;                       // see Complete
   bool in_forward_ = false;
   size_t at_ = 0;             // the bucket that forward reads
   size_t num_to_gather_ = 0;  // those before it are still to be gathered in forward

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "model/error.h"
+
 namespace gradsync::ddp {
 
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
@@ -41,7 +43,10 @@ int64_t PlanMessage(double percent, Bucket& bucket) {
     const double share = param.shape().size() < 2 ? 1 : percent / 100;
     const auto count = static_cast<int64_t>(std::ceil(share * static_cast<double>(param.numel())));
     bucket.offsets[i] = std::exchange(bucket.numel, bucket.numel + count);
-    if (count < param.numel()) num_indices += count;
+    if (count == param.numel()) continue;
+    Require(param.numel() <= std::numeric_limits<int32_t>::max(), "parameter '", param.name(), "' has ",
+            param.numel(), " elements, expected fewer than 2^31 of one whose largest are sent");
+    num_indices += count;
   }
   return bucket.numel * int64_t{sizeof(float)} + num_indices * int64_t{sizeof(int32_t)};
 }

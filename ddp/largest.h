@@ -16,7 +16,8 @@ void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_
                  int32_t* indices);
 
 // Sets a bucket's offsets and numel to those of a message with so many per cent of each gradient's elements,
-// and all of a vector's. Returns the message's bytes.
+// and all of a vector's. Returns the message's bytes. Throws InvalidInput for a gradient of 2^31 elements or
+// more, whose indices a message cannot hold.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
 // A message holds the values that are sent of all parameters of a bucket, and then the indices of those that

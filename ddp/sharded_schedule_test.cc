@@ -378,51 +378,5 @@ TEST_F(ScheduleTest, Zero3sWeightsAreWholeInAStepOrWhenAskedFor) {
   EXPECT_NO_THROW(model_.params()[0]->ForwardValue());
 }
 
-// Ranks that have memory in common gather nothing. They meet when all have read the old weights, before the
-// first is written, and when all have written the new ones. In the first step they also meet before and after
-// they bring the weights to that memory.
-TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
-  group_.has_common_memory = true;
-  for (const std::string& name : StrategyNames()) {
-    if (!TraitsOf(name).shards_state) continue;
-    Make(name, 2 * kBytes, TraitsOf(name).FindOption("shared") != nullptr ? Values{{"shared", 1}} : Values());
-    const Tensor own = model_.params()[0]->value();
-    const Events first = StepAndUpdate();
-    EXPECT_EQ(Events(first.begin(), first.begin() + 3), (Events{"barrier", "barrier", "grad 4"})) << name;
-    EXPECT_FALSE(model_.params()[0]->value().SameStorage(own)) << name;
-    EXPECT_TRUE(strategy_->places_values()) << name;
-    const uint64_t version = model_.params()[0]->version();
-    std::vector<uint64_t> versions;  // of the weights when ranks meet
-    group_.on_barrier = [&] { versions.push_back(model_.params()[0]->version()); };
-    const Events second = StepAndUpdate();
-    group_.on_barrier = {};
-    EXPECT_EQ(std::ranges::count(second, "barrier"), 2) << name;
-    EXPECT_LT(IndexOf(second, "update"), IndexOf(second, "barrier")) << name;
-    EXPECT_EQ(second.back(), "barrier") << name;
-    ASSERT_EQ(versions.size(), 2u);
-    EXPECT_LT(versions[0], versions[1]) << name;
-    EXPECT_EQ(std::ranges::count_if(second, [](auto& e) { return e.find("gather") != e.npos; }), 0) << name;
-    EXPECT_EQ(strategy_->plan().SentBytes(2), 2.5 * kBytes) << name;
-    // From other weights, after which all read them; and back to memory of the parameters' own.
-    EXPECT_LT(version, model_.params()[0]->version()) << name;
-    strategy_->Reset();
-    EXPECT_EQ(StepAndUpdate()[0], "barrier") << name;
-    const std::vector<float> trained = model_.params()[0]->value().ToVector<float>();
-    strategy_.reset();
-    EXPECT_TRUE(model_.params()[0]->value().SameStorage(own)) << name;
-    EXPECT_EQ(own.ToVector<float>(), trained) << name;
-  }
-}
-
-// ZeroRedundancyOptimizer sends half as much again: an all-reduce of gradients, and then all weights.
-TEST_F(ScheduleTest, ShardedStatesMoveAsManyBytesAsAnAllReduce) {
-  for (const std::string& name : ExactStrategyNames()) {
-    if (!TraitsOf(name).communicates || TraitsOf(name).shards_values) continue;
-    Make(name);
-    EXPECT_FALSE(strategy_->places_values()) << name;
-    EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes) << name;
-  }
-}
-
 }  // namespace
 }  // namespace gradsync::ddp

@@ -65,9 +65,7 @@ ShardedStrategy::ShardedStrategy(BucketPlan plan, const StrategyContext& context
 // No rank writes to values_ before this one takes part in another step.
 ShardedStrategy::~ShardedStrategy() {
   ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) {
-    if (!param.value().SameStorage(common)) return;
-    param.PlaceValue({});
-    param.MutableValue().CopyFrom(common);
+    if (param.value().SameStorage(common)) KeepValue(param);
   });
 }
 

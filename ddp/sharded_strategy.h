@@ -28,7 +28,8 @@ void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 // between the hosts, so that the link carries what an all-reduce of one part takes, and weights never.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // Leaves the weights in memory of the parameters' own.
+  // Leaves the weights in memory of the parameters' own, unless no rank has them whole: then CompleteValues
+  // has to come before.
   ~ShardedStrategy() override;
 
   void BeginStep() override;

@@ -379,7 +379,9 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request) {
   if (request.bytes() == 0) return;
   AllReduceOptions options(mesh, request.output);
-  options.setTag(static_cast<uint32_t>(request.sequence));
+  // Which collective it is, and what: ranks that disagree do not take each other's messages for their own.
+  const uint64_t slot = BaseSlot(request);
+  options.setTag(static_cast<uint32_t>(slot >> 32 << 20 | (slot & 0xffffffff) >> 12));
   options.setTimeout(mesh.timeout());
   const bool is_mean = request.op == ReduceOp::kMean;
   options.setReduceFunction([&](void* result, const void* a, const void* b, size_t numel) {

@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "comm/process_group.h"
 #include "comm/processes/random.h"
-#include "comm/queue/chunks.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
 #include "model/error.h"
@@ -52,7 +51,9 @@ void ThrowIfAborted(bool completed) {
   }
   // This rank's own lack.
   if (says(ErrorText(EMFILE).c_str())) throw PeerError(kNobody, WithoutPlace(what));
-  if (says("closed by peer") || says("reset by peer") || says("Broken pipe") || says("Connection refused"))
+  // "no error": what gloo of 2023 says of any connection that could not be made.
+  if (says("closed by peer") || says("reset by peer") || says("Broken pipe") || says("Connection refused") ||
+      says("no error"))
     throw PeerClosed(peer, Join(rank, " closed the connection"));
   throw PeerError(peer, Join("connection to ", rank, ": ", WithoutPlace(what)));
 }
@@ -164,12 +165,11 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
                    FirstCause& first_cause, bool with_short_messages)
     : rank_(world.rank), size_(world.size), members_(world.members), timeout_(timeout) {
   for (int i = 1; i < size_; ++i) others_.push_back((rank_ + i) % size_);
-  with_short_messages &= size_ <= ShortMessages::kMaxRanks;
   Rendezvous rendezvous(world, timeout);
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
-    for (int i = 0; i < (with_short_messages ? 4 : 2); ++i) {
+    for (int i = 0; i < 2; ++i) {
       Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
     }
     // A nonce for the others' proofs, and where this rank waits for them.
@@ -180,12 +180,13 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
       for (const auto& context : contexts_) note += context->AddressFor(peer);
     }
     const std::vector<std::string> notes = rendezvous.Exchange(own);
+    for (const std::string& theirs : rendezvous.Exchange({absl::StrCat(timeout.count())}))
+      timeout_ = std::min(timeout_, milliseconds(std::stoll(theirs)));
     Connect(notes, nonce.size());
-    Prove(world.job_secret, notes, nonce, Kind::kAny);
-    if (with_short_messages) {
-      Prove(world.job_secret, notes, nonce, Kind::kShort);
-      short_messages_ = std::make_unique<ShortMessages>(*this);
-    }
+    Prove(world.job_secret, notes, nonce);
+    if (with_short_messages && size_ <= ShortMessages::kMaxRanks)
+      short_messages_ =
+          std::make_unique<ShortMessages>(world, FromDevice("addr=[", "]"), timeout_, rendezvous);
     WaitForOthers(kConnectedSlot);
   } catch (const CollectiveError&) {
     throw;
@@ -233,9 +234,9 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t nonce_bytes
 // Each connection is proven in the direction that carries messages. When all ranks have come to the barrier,
 // all have been convinced: what a stranger in the place of one received was the proof alone.
 void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
-                     const std::string& nonce, Kind kind) {
+                     const std::string& nonce) {
   const auto proof = [&](const std::string& nonce_of_receiver, int from) {
-    return Mac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from, " ", static_cast<int>(kind)));
+    return Mac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from));
   };
   std::vector<std::string> sent;
   std::vector<std::string> received(others_.size(), proof("", rank_));
@@ -246,8 +247,8 @@ void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& 
   }
   for (size_t i = 0; i < others_.size(); ++i) {
     const size_t bytes = sent[i].size();
-    incoming.emplace_back(*this, others_[i], kProofSlot, received[i].data(), bytes, kind).Expect(0, bytes);
-    outgoing.emplace_back(*this, others_[i], kProofSlot, sent[i].data(), bytes, kind).Send(0, bytes);
+    incoming.emplace_back(*this, others_[i], kProofSlot, received[i].data(), bytes).Expect(0, bytes);
+    outgoing.emplace_back(*this, others_[i], kProofSlot, sent[i].data(), bytes).Send(0, bytes);
   }
   for (size_t i = 0; i < others_.size(); ++i) {
     incoming[i].Wait();
@@ -259,13 +260,12 @@ void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& 
 
 GlooMesh::~GlooMesh() = default;
 
-std::string GlooMesh::interface() const {
-  constexpr std::string_view kName = "iface=";  // as in "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]"
+std::string GlooMesh::FromDevice(std::string_view name, std::string_view end) const {
   const std::string device = device_->str();
-  const size_t name = device.find(kName);
-  if (name == device.npos) return "";
-  const size_t begin = name + kName.size();
-  return device.substr(begin, device.find(',', begin) - begin);
+  const size_t begin = device.find(name);
+  if (begin == device.npos) return "";
+  const std::string rest = device.substr(begin + name.size());
+  return rest.substr(0, rest.find(end));
 }
 
 // By dissemination (Hensgen, Finkel and Manber, 1988): in each round a rank hears of twice as many others.
@@ -280,13 +280,14 @@ void GlooMesh::WaitForOthers(uint64_t slot) {
   }
 }
 
-std::shared_ptr<gloo::Context> GlooMesh::context(int from, int to, Kind kind) const {
-  return contexts_[(kind == Kind::kShort ? 2U : 0U) + (from < to ? 0U : 1U)];
+std::shared_ptr<gloo::Context> GlooMesh::context(int from, int to) const {
+  return contexts_[from < to ? 0 : 1];
 }
 
 void GlooMesh::Call(const std::function<void()>& action) const { Guarded(kSomebody, timeout_, action); }
 
 void GlooMesh::Abort() noexcept {
+  if (short_messages_ != nullptr) short_messages_->Abort();
   for (const auto& context : contexts_) {
     try {
       // When a wait times out, gloo closes all connections of the context and tells everyone who waits on
@@ -304,8 +305,8 @@ void GlooMesh::Abort() noexcept {
   }
 }
 
-GlooMesh::Buffer GlooMesh::NewBuffer(int from, int to, void* data, size_t bytes, Kind kind) {
-  Buffer buffer(context(from, to, kind)->createUnboundBuffer(data, bytes).release(), Forget{this});
+GlooMesh::Buffer GlooMesh::NewBuffer(int from, int to, void* data, size_t bytes) {
+  Buffer buffer(context(from, to)->createUnboundBuffer(data, bytes).release(), Forget{this});
   const std::lock_guard lock(mutex_);
   buffers_.insert(buffer.get());
   return buffer;
@@ -320,12 +321,11 @@ void GlooMesh::Forget::operator()(gloo::transport::UnboundBuffer* buffer) const 
 }
 
 // gloo only reads what it sends.
-Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes,
-                   GlooMesh::Kind kind)
+Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes)
     : mesh_(&mesh),
       peer_(peer),
       slot_(slot),
-      buffer_(mesh.NewBuffer(mesh.rank(), peer, const_cast<void*>(data), bytes, kind)) {}
+      buffer_(mesh.NewBuffer(mesh.rank(), peer, const_cast<void*>(data), bytes)) {}
 
 void Outgoing::Send(size_t offset_bytes, size_t bytes) {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(), [&] { buffer_->send(peer_, slot_, offset_bytes, bytes); });
@@ -339,8 +339,8 @@ void Outgoing::Wait() {
   }
 }
 
-Incoming::Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes, GlooMesh::Kind kind)
-    : mesh_(&mesh), peer_(peer), slot_(slot), buffer_(mesh.NewBuffer(peer, mesh.rank(), data, bytes, kind)) {}
+Incoming::Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes)
+    : mesh_(&mesh), peer_(peer), slot_(slot), buffer_(mesh.NewBuffer(peer, mesh.rank(), data, bytes)) {}
 
 void Incoming::Expect(size_t offset_bytes, size_t bytes) {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(), [&] { buffer_->recv(peer_, slot_, offset_bytes, bytes); });
@@ -349,60 +349,6 @@ void Incoming::Expect(size_t offset_bytes, size_t bytes) {
 void Incoming::Wait() {
   Guarded(mesh_->NameOf(peer_), mesh_->timeout(),
           [&] { ThrowIfAborted(buffer_->waitRecv(nullptr, mesh_->timeout())); });
-}
-
-ShortMessages::ShortMessages(GlooMesh& mesh) : mesh_(mesh), places_(mesh.others().size()) {
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const int peer = mesh.others()[i];
-    const auto pair_for = [&](int from, int to) {
-      return mesh.context(from, to, GlooMesh::Kind::kShort)->getPair(peer).get();
-    };
-    for (size_t turn = 0; turn < 2; ++turn) {
-      Place& place = places_[i][turn];
-      const int slot = static_cast<int>(turn);
-      place.outgoing = pair_for(mesh.rank(), peer)->createSendBuffer(slot, &sent_[turn], sizeof(sent_[turn]));
-      place.incoming =
-          pair_for(peer, mesh.rank())->createRecvBuffer(slot, &place.received, sizeof(place.received));
-    }
-  }
-}
-
-// gloo's thread may be in the midst of a message that nobody waits for.
-ShortMessages::~ShortMessages() { mesh_.Abort(); }
-
-std::vector<std::byte*> ShortMessages::Exchange(uint64_t slot, std::byte* data, size_t bytes) {
-  const size_t turn = num_turns_++ % 2;
-  Message& own = sent_[turn];
-  own.slot = slot;
-  CopyBytes(own.data.data(), data, bytes);
-  std::memcpy(own.data.data() + bytes, &slot, sizeof(slot));
-  const auto with_others = [&](const auto& action) {
-    for (size_t i = 0; i < places_.size(); ++i) {
-      const int peer = mesh_.others()[i];
-      Guarded(mesh_.NameOf(peer), mesh_.timeout(), [&] { action(peer, places_[i][turn]); });
-    }
-  };
-  std::vector<std::byte*> all(static_cast<size_t>(mesh_.size()), data);
-  with_others([&](int, Place& place) { place.outgoing->send(0, 2 * sizeof(slot) + bytes); });
-  with_others(
-      [&](int peer, Place& place) { all[static_cast<size_t>(peer)] = Receive(peer, place, slot, bytes); });
-  with_others([](int, Place& place) { place.outgoing->waitSend(); });
-  return all;
-}
-
-std::byte* ShortMessages::Receive(int peer, Place& place, uint64_t slot, size_t bytes) const {
-  Message& message = place.received;
-  const auto is_here = [&] {
-    return message.slot == slot && std::memcmp(message.data.data() + bytes, &slot, sizeof(slot)) == 0;
-  };
-  try {
-    place.incoming->waitRecv();
-  } catch (const gloo::Exception&) {
-    // Of a peer that has left, gloo does not say that its message had arrived before.
-    if (!is_here()) throw;
-  }
-  if (is_here()) return message.data.data();
-  throw std::runtime_error(Join("rank ", mesh_.NameOf(peer), " is in another collective"));
 }
 
 }  // namespace gradsync::comm

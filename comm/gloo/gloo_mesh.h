@@ -2,11 +2,9 @@
 #define GRADSYNC_COMM_GLOO_GLOO_MESH_H_
 
 #include <gloo/context.h>
-#include <gloo/transport/buffer.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +12,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "comm/gloo/short_messages.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/queue/request_queue.h"
 #include "comm/rendezvous/rendezvous.h"
@@ -35,19 +35,16 @@ struct BlockSigpipe : BlockSignals {
   }
 };
 
-class ShortMessages;
-
 // TCP connections between every two ranks.
 //
 // Each pair of ranks has two, one for each direction: gloo handles a socket under one lock, and its receiving
 // thread would spin on that lock while another thread sends. Messages carry a 64-bit slot. A message is sent
-// when its receiver has asked for that slot, so a message that is not wanted yet cannot block others. Few
-// ranks have two more, for ShortMessages, before which gloo shrinks a connection's send buffer to their size.
+// when its receiver has asked for that slot, so a message that is not wanted yet cannot block others.
+//
+// A message that is not wanted ends the process, but goes nowhere, because every buffer is an unbound one: of
+// one that is registered with a slot, gloo's check of a message's place wraps around.
 class GlooMesh {
  public:
-  // What a connection carries.
-  enum class Kind { kAny, kShort };
-
   // Connects to all ranks, and returns when they have connected too. If interface_or_address is empty, uses
   // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. The
   // first message of each connection proves to the peer that this rank knows the job's secret, and what only
@@ -65,9 +62,10 @@ class GlooMesh {
   int size() const { return size_; }
   // The other ranks, starting after this one, so that not everybody sends to the same one first.
   const std::vector<int>& others() const { return others_; }
+  // The shortest of those of all ranks, which have to agree on the lengths of messages.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // The network interface that it communicates over, such as "lo"; empty if gloo does not say.
-  std::string interface() const;
+  std::string interface() const { return FromDevice("iface=", ","); }
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
@@ -76,7 +74,7 @@ class GlooMesh {
 
   // The connections that carry what these ranks send each other. gloo's own algorithms use those of
   // context(0, 1) both ways.
-  std::shared_ptr<gloo::Context> context(int from, int to, Kind kind = Kind::kAny) const;
+  std::shared_ptr<gloo::Context> context(int from, int to) const;
   // A call into gloo, whose exceptions become PeerErrors that know no rank.
   void Call(const std::function<void()>& action) const;
 
@@ -95,18 +93,19 @@ class GlooMesh {
 
   // `notes`: of all ranks, which begin with `nonce_bytes` of a nonce.
   void Connect(const std::vector<std::string>& notes, size_t nonce_bytes);
-  void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce,
-             Kind kind);
+  void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
+  // What follows `name`, up to `end`, in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
+  std::string FromDevice(std::string_view name, std::string_view end) const;
   // For messages between these ranks, of which this is one.
-  Buffer NewBuffer(int from, int to, void* data, size_t bytes, Kind kind);
+  Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
   const int size_;
   const std::vector<int> members_;  // see World
-  const std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  // To higher ranks, to lower ranks; then of short messages.
+  // To higher ranks, to lower ranks.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
@@ -124,8 +123,7 @@ class GlooMesh {
 // notices, and Abort ends all waits of this rank.
 class Outgoing {
  public:
-  Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes,
-           GlooMesh::Kind kind = GlooMesh::Kind::kAny);
+  Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
   // Starts to send a part of `data`, which must not change until Wait. Throws PeerError, like all of these.
   void Send(size_t offset_bytes, size_t bytes);
   // Returns when all messages have been handed to the system.
@@ -142,8 +140,7 @@ class Outgoing {
 // Messages from one peer, all of one slot.
 class Incoming {
  public:
-  Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes,
-           GlooMesh::Kind kind = GlooMesh::Kind::kAny);
+  Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
   // The next message goes to this part of `data`, and is exactly that long.
   void Expect(size_t offset_bytes, size_t bytes);
   // Waits for the first expected message that has not been waited for.
@@ -154,45 +151,6 @@ class Incoming {
   int peer_;
   uint64_t slot_;
   GlooMesh::Buffer buffer_;
-};
-
-// Short messages from all ranks to all others. Each is one write, because its receiver has room for it in
-// advance. For collectives that run one at a time, in the order of issue.
-class ShortMessages {
- public:
-  // More would meet faster in rounds, and should not pay for so many connections.
-  static constexpr int kMaxRanks = 8;
-  static constexpr size_t kMaxBytes = 4 << 10;
-
-  // Of a mesh whose connections are proven: from now on the other ranks may write.
-  explicit ShortMessages(GlooMesh& mesh);
-  ~ShortMessages();
-  ShortMessages(const ShortMessages&) = delete;
-  ShortMessages& operator=(const ShortMessages&) = delete;
-
-  // Sends `data` to all other ranks, and returns everyone's, by rank, until the next call. `slot` says which
-  // collective this is. Throws PeerError; std::runtime_error if another rank is in another collective.
-  std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-
- private:
-  struct Message {
-    uint64_t slot = 0;
-    std::array<std::byte, kMaxBytes + sizeof(slot)> data{};  // and the slot again
-  };
-  struct Place {
-    Message received;
-    std::unique_ptr<gloo::transport::Buffer> outgoing;
-    std::unique_ptr<gloo::transport::Buffer> incoming;
-  };
-
-  std::byte* Receive(int peer, Place& place, uint64_t slot, size_t bytes) const;
-
-  GlooMesh& mesh_;
-  // Used in turn. Who sends in one turn has read all of the turn before, so its receivers, who have sent in
-  // that one, have read all of the turn before that: its place is free.
-  std::array<Message, 2> sent_;
-  std::vector<std::array<Place, 2>> places_;  // of the other ranks
-  size_t num_turns_ = 0;
 };
 
 }  // namespace gradsync::comm

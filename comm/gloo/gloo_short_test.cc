@@ -2,23 +2,25 @@
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "comm/gloo/gloo_mesh.h"
 #include "comm/gloo/gloo_process_group.h"
+#include "comm/gloo/short_messages.h"
 #include "comm/process_group.h"
+#include "comm/rendezvous/greeting.h"
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/tensor.h"
@@ -31,7 +33,6 @@ using model::Tensor;
 using std::chrono::milliseconds;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 Tensor Zeros(int64_t numel) { return Tensor::Zeros(model::CpuDevice(), {numel}, model::DType::kF32); }
 
@@ -47,24 +48,15 @@ std::vector<float> SumOfUneven(int size, int64_t numel) {
   return sum;
 }
 
-struct Connection {
-  int send_buffer_bytes = 0;
-  uint64_t num_sent_bytes = 0;
-};
-
-// This process's ends of TCP connections that have carried something, by descriptor.
-std::map<int, Connection> Connections() {
-  std::map<int, Connection> connections;
+// This process's ends of TCP connections that have carried something.
+std::vector<int> Connections() {
+  std::vector<int> connections;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int file = std::stoi(entry.path().filename().string());
     tcp_info info{};
     socklen_t bytes = sizeof(info);
-    if (getsockopt(file, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_bytes_received == 0)
-      continue;
-    Connection connection{.num_sent_bytes = info.tcpi_bytes_acked};
-    bytes = sizeof(connection.send_buffer_bytes);
-    getsockopt(file, SOL_SOCKET, SO_SNDBUF, &connection.send_buffer_bytes, &bytes);
-    connections[file] = connection;
+    if (getsockopt(file, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_bytes_received > 0)
+      connections.push_back(file);
   }
   return connections;
 }
@@ -129,77 +121,84 @@ TEST(GlooShortTest, ManyFollowEachOther) {
   }
 }
 
-// What rank 1 of two gets from a rank 0 that sends it so many words of a message of one word and leaves
-// before rank 1 has looked.
-std::string ExchangeAfterTheEnd(size_t num_words) {
+// What rank 1 of two gets from a rank 0 made by hand, which says this to it before it leaves, and after it
+// has shown itself with this secret.
+std::string ExchangeWith(const std::string& secret, const std::vector<uint64_t>& words) {
   const TemporaryDirectory directory;
-  std::atomic<bool> is_closed = false, is_done = false;
   std::string outcome;
   RunRanks(2, [&](int rank) {
     const World world{.rank = rank,
                       .size = 2,
-                      .local_rank = rank,
-                      .local_size = 2,
                       .rendezvous = "file://" + directory.path(),
-                      .launcher = "self"};
-    FirstCause first_cause(world);
-    GlooMesh mesh(world, "", std::chrono::seconds(60), first_cause);
-    constexpr uint64_t kSlot = 7;
+                      .job_secret = "a secret of its ranks"};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    Rendezvous rendezvous(world, std::chrono::seconds(30));
     if (rank == 0) {
-      // As ShortMessages sends it, over the connection that carries what is from rank 0.
-      std::array<uint64_t, 3> message = {kSlot, 42, kSlot};
-      const auto& pair = mesh.context(0, 1, GlooMesh::Kind::kShort)->getPair(1);
-      const auto buffer = pair->createSendBuffer(0, message.data(), sizeof(message));
-      buffer->send(0, num_words * sizeof(uint64_t));
-      std::this_thread::sleep_for(milliseconds(100));
-      pair->close();
-      is_closed = true;
-      while (!is_done) std::this_thread::yield();
+      const auto listeners = Listen({"127.0.0.1", "0"}, deadline, [] {});
+      const std::string own = Join(PortOf(listeners[0]), " 127.0.0.1 nonce");
+      const std::string theirs = rendezvous.Exchange({own})[1];
+      WaitFor(listeners[0], POLLIN, deadline);
+      const FileDescriptor socket(accept4(listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
+      std::string text = Greeting("a secret of its ranks", own, 1);
+      const std::string expected = std::exchange(text, std::string(text.size(), '\0'));
+      EXPECT_EQ(recv(socket.get(), text.data(), text.size(), MSG_WAITALL), std::ssize(text));
+      EXPECT_EQ(text, expected);
+      text = Greeting(secret, theirs, 0);
+      text.append(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t));
+      EXPECT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
+      shutdown(socket.get(), SHUT_WR);
+      recv(socket.get(), text.data(), 1, MSG_PEEK);  // until rank 1 has sent, or has gone
       return;
     }
-    while (!is_closed) std::this_thread::yield();
-    std::this_thread::sleep_for(milliseconds(100));
     uint64_t own = 1, theirs = 0;
-    outcome = ErrorOf<PeerError>([&] {
-      const auto all =
-          mesh.short_messages()->Exchange(kSlot, reinterpret_cast<std::byte*>(&own), sizeof(own));
+    try {
+      ShortMessages messages(world, "127.0.0.1", std::chrono::seconds(20), rendezvous);
+      const auto all = messages.Exchange(/*slot=*/7, reinterpret_cast<std::byte*>(&own), sizeof(own));
       std::memcpy(&theirs, all[0], sizeof(theirs));
-    });
-    if (theirs != 0) outcome = std::to_string(theirs);
-    is_done = true;
+      outcome = std::to_string(theirs);
+    } catch (const std::runtime_error& error) {
+      outcome = error.what();
+    }
   });
   return outcome;
 }
 
 TEST(GlooShortTest, WhatHasArrivedCountsAlthoughTheConnectionIsClosed) {
-  EXPECT_EQ(ExchangeAfterTheEnd(3), "42");
-  EXPECT_THAT(ExchangeAfterTheEnd(2), StartsWith("rank 0 closed the connection")) << "not all of it";
+  const std::string secret = "a secret of its ranks";
+  EXPECT_EQ(ExchangeWith(secret, {7, 42}), "42");
+  EXPECT_EQ(ExchangeWith(secret, {7}), "rank 0 closed the connection") << "not all of it";
+  EXPECT_EQ(ExchangeWith(secret, {}), "rank 0 closed the connection");
 }
 
-// gloo shrinks those of the connections that carry its buffers.
-TEST(GlooShortTest, LongMessagesKeepTheirSendBuffers) {
-  auto groups = MakeGroups("gloo", 2);
-  const std::map<int, Connection> before = Connections();
-  ASSERT_EQ(std::ssize(before), 8) << "two ends of two connections of each kind";
-  RunRanks(2, [&](int rank) {
-    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
-    for (const int64_t numel : {1, 1'000'000, 2}) {
-      const Tensor tensor = Uneven(rank, numel);
-      group.AllReduce(tensor, ReduceOp::kSum, Waits::kAtOnce).Wait();
-      EXPECT_EQ(tensor.ToVector<float>(), SumOfUneven(2, numel));
-      group.Barrier();
-    }
-  });
-  int num_long = 0, num_shrunk = 0;
-  for (const auto& [file, connection] : Connections()) {
-    const bool is_long = connection.num_sent_bytes > 1'000'000;
-    const bool is_shrunk = connection.send_buffer_bytes < before.at(file).send_buffer_bytes;
-    EXPECT_FALSE(is_long && is_shrunk);
-    num_long += is_long ? 1 : 0;
-    num_shrunk += is_shrunk ? 1 : 0;
+TEST(GlooShortTest, EachSideProvesTheSecret) {
+  EXPECT_EQ(ExchangeWith("a guess", {7, 42}), "whoever listens as rank 0 is not of this job");
+  EXPECT_EQ(ExchangeWith("", {7, 42}), "whoever listens as rank 0 is not of this job");
+}
+
+// Shorter than what is expected, but of another collective: nobody waits for the rest.
+TEST(GlooShortTest, WhatIsOfAnotherCollectiveNeedNotBeWhole) {
+  EXPECT_EQ(ExchangeWith("a secret of its ranks", {8}), "rank 0 is in another collective");
+}
+
+// gloo's frame for a registered buffer, at a place before the begin of the buffer: as far as the sum of place
+// and length is concerned it lies within. Whoever can write to a connection cannot write to memory.
+TEST(GlooShortTest, AFrameThatPointsBesideABufferGoesNowhere) {
+  for (const uint64_t slot : {0, 1}) {
+    auto groups = MakeGroups("gloo", 2, std::chrono::seconds(5));
+    std::array<uint64_t, 16> frame{};  // bytes, operation, slot, offset, length, place; and data
+    frame = {sizeof(frame), 0, slot, 0, 10 * sizeof(uint64_t), ~uint64_t{0} - 63};
+    for (const int file : Connections())
+      EXPECT_EQ(send(file, frame.data(), sizeof(frame), MSG_NOSIGNAL), std::ssize(frame) * 8);
+    const auto errors = ErrorsOfRanks(2, [&](int rank) {
+      groups[static_cast<size_t>(rank)]->AllReduce(Zeros(1), ReduceOp::kSum, Waits::kAtOnce).Wait();
+    });
+    EXPECT_THAT(errors[0] + errors[1], ContainsRegex("rank [01] is in another collective"));
   }
-  EXPECT_EQ(num_long, 2) << "from each rank to the other";
-  EXPECT_EQ(num_shrunk, 2) << "else short messages did not go as gloo's buffers";
+}
+
+TEST(GlooShortTest, FewRanksHaveAConnectionForThem) {
+  auto groups = MakeGroups("gloo", 2);
+  EXPECT_EQ(Connections().size(), 6u) << "two ends of one for each direction, and of one for short messages";
 }
 
 TEST(GlooShortTest, ManyRanksHaveNoConnectionsForThem) {

@@ -125,7 +125,11 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
     if (has_both) Prepare(first_cause);
   }
-  ~HierarchicalProcessGroup() override { queue_.reset(); }
+  ~HierarchicalProcessGroup() override {
+    queue_.reset();
+    // The job may end with outer_, and waits for the others, who all have to see this rank leave before.
+    inner_.reset();
+  }
 
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return (outer_ != nullptr ? outer_ : inner_)->num_threads(); }

@@ -246,6 +246,30 @@ TEST(HierarchicalTest, ChunksGrowWithTheNumberOfHosts) {
   });
 }
 
+// More chunks than the group has places for, of sums that are twice as long as what is reduced.
+TEST(HierarchicalTest, ALongReduceScatterOfBF16IsSummedInF32) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  auto groups = Connect("shm", [](int rank) { return rank / 2; });
+  RunRanks(kSize, [&](int rank) {
+    constexpr int64_t kNumel = 1'500'000;
+    const Tensor input = Tensor::Zeros(Cpu(), {kSize * kNumel}, DType::kBF16);
+    const Tensor output = Tensor::Zeros(Cpu(), {kNumel}, DType::kBF16);
+    // Above 256 the numbers of bf16 are 2 apart: a host's sum of 257 must not be rounded.
+    const auto value = [](int of_rank, int64_t i) {
+      return of_rank == 0 ? 256.0f : static_cast<float>(i % 2);
+    };
+    for (int64_t i = 0; i < input.numel(); ++i) input.data<model::BF16>()[i] = model::BF16(value(rank, i));
+    groups[static_cast<size_t>(rank)]->ReduceScatter(input, output, ReduceOp::kSum).Wait();
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kNumel; ++i) {
+      const auto expected = model::BF16(256.0f + 3 * value(1, rank * kNumel + i));
+      wrong += output.data<model::BF16>()[i].bits != expected.bits ? 1 : 0;
+    }
+    EXPECT_EQ(wrong, 0);
+    groups[static_cast<size_t>(rank)].reset();
+  });
+}
+
 TEST(RanksByHostTest, InTheOrderOfTheLowestRanks) {
   EXPECT_EQ(RanksByHost({"b", "a", "b", "c", "c", "a"}),
             (std::vector<std::vector<int>>{{0, 2}, {1, 5}, {3, 4}}));

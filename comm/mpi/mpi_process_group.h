@@ -27,7 +27,7 @@ std::string MpiVersion();
 //
 // As many collectives are in flight at the same time as there are threads in the options. Open MPI moves data
 // only while somebody calls it: a thread of the group's own, or, with progress=wait, whoever waits. Then
-// nothing moves while this rank computes.
+// nothing moves while this rank computes, or only asks whether it is done.
 //
 // See GroupMaker. Throws InvalidInput too in a build without Open MPI, CollectiveError if the ranks have not
 // been started by a launcher that Open MPI knows.

@@ -68,7 +68,7 @@ NcclCommunicator::NcclCommunicator(const World& world, const model::CudaDevice& 
     Join(world);
   } catch (const NcclError& error) {
     Abort();
-    throw CollectiveError(gradsync::Join("rank ", world.rank, ": cannot connect ", world.size,
+    throw CollectiveError(gradsync::Join("rank ", world.NameOf(world.rank), ": cannot connect ", world.size,
                                          " ranks (nccl): ", error.what()));
   } catch (...) {
     Abort();

@@ -234,7 +234,8 @@ class Engine {
   }
 
   void Reject(Flight& flight, const std::string& cause) {
-    flight.error = Failure(options_.world.rank, flight.signature, kBackend, Now() - flight.issue_ns, cause);
+    const int name = options_.world.NameOf(options_.world.rank);
+    flight.error = Failure(name, flight.signature, kBackend, Now() - flight.issue_ns, cause);
   }
 
   // Makes this failure, unless there was one before, that of everything unfinished and all that comes.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "comm/rendezvous/store.h"
@@ -36,25 +37,34 @@ void FirstCause::Write(const std::exception& failure) {
   own_ = Note{of_peer == nullptr ? kNobody : of_peer->suspect(), failure.what()};
   first_ = own_->cause;
   has_seen_end_ = dynamic_cast<const PeerClosed*>(of_peer) != nullptr;
-  if (job_ == nullptr) return;
+  is_known_ = job_ == nullptr;
+  if (is_known_) return;
+  // Whoever has closed a connection wrote its note before: it is there now, but the store may be gone at
+  // Read.
+  try {
+    if (has_seen_end_) Follow(Clock::now());
+  } catch (const std::runtime_error&) {
+    // Set finds out why.
+  }
   const Deadline deadline = Clock::now() + kStoreAnswersWithin;
   try {
     job_->store().Set(Key(rank_), Join(own_->suspect, " ", own_->cause), deadline);
   } catch (const JobFailed& failure_before) {
     first_ = failure_before.what();
+    is_known_ = true;
   } catch (const std::runtime_error&) {
+    is_known_ = true;
     // Had rank 0 left because of another rank, it would have said so.
     const bool is_gone = Clock::now() < deadline;
-    if (is_gone && has_seen_end_ && rank_ != 0) first_ = "rank 0 closed the connection";
+    if (is_gone && has_seen_end_ && rank_ != 0 && first_ == own_->cause)
+      first_ = "rank 0 closed the connection";
     if (!is_gone && own_->suspect != kNobody) first_ = "rank 0 made no progress: its store does not answer";
   }
 }
 
 std::string FirstCause::Read() {
   const std::lock_guard lock(mutex_);
-  const bool is_known = job_ == nullptr || is_read_ || first_ != own_->cause;
-  is_read_ = true;
-  if (is_known) return first_;
+  if (std::exchange(is_known_, true)) return first_;
   try {
     const bool has_end = Follow(Clock::now() + kWaitFor + (has_seen_end_ ? patience_.zero() : patience_));
     // Rank 0 may be about to leave, and others may not have noticed anything yet.

@@ -57,7 +57,7 @@ class FirstCause {
  public:
   // `patience`: how long a rank that makes no progress may itself be waiting for another before it fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Notes this rank's failure; only the first call counts. Takes five seconds at most, if rank 0 does not
+  // Notes this rank's failure; only the first call counts. Takes six seconds at most, if rank 0 does not
   // answer.
   void Write(const std::exception& failure);
   // After Write: waits a second for the notes of other ranks, or `patience` longer if the suspect is late,
@@ -82,8 +82,8 @@ class FirstCause {
   const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::optional<Note> own_;
-  std::string first_;  // as far as it is known
-  bool is_read_ = false;
+  std::string first_;          // as far as it is known
+  bool is_known_ = false;      // for good
   bool has_seen_end_ = false;  // of a connection
 };
 

@@ -125,6 +125,16 @@ TEST(FirstCauseTest, IsNotARank0ThatLeavesLater) {
   EXPECT_EQ(cause.Read(), "rank 2 has gone");
 }
 
+// Rank 3 sees that rank 2 has gone, which rank 0 made fail, and asks when rank 0 has taken the store along.
+TEST(FirstCauseTest, IsKnownBeforeTheStoreGoes) {
+  auto worlds = Join();
+  FirstCause of_rank2(worlds[2]), of_rank3(worlds[3]);
+  Closed(0)(of_rank2);
+  Closed(2)(of_rank3);
+  worlds[0].job.reset();
+  EXPECT_EQ(of_rank3.Read(), "rank 0 has gone");
+}
+
 TEST(FirstCauseTest, WithoutAJobIsWhatTheRankSaw) {
   FirstCause cause(World{.rank = 0, .size = 2});
   Closed(1)(cause);

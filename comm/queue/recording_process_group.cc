@@ -13,19 +13,20 @@ constexpr size_t kReservedEntries = 4096;
 
 class RecordingProcessGroup::TimedWork : public Work::State {
  public:
-  TimedWork(Work work, int64_t& waited_ns) : work_(std::move(work)), waited_ns_(waited_ns) {}
+  TimedWork(Work work, std::shared_ptr<int64_t> waited_ns)
+      : work_(std::move(work)), waited_ns_(std::move(waited_ns)) {}
 
   void Wait() override {
     const int64_t begin_ns = Now();
     work_.Wait();
-    waited_ns_ += Now() - begin_ns;
+    *waited_ns_ += Now() - begin_ns;
   }
   Interval interval() override { return work_.interval(); }
   bool Done() override { return work_.Done(); }
 
  private:
   Work work_;
-  int64_t& waited_ns_;
+  const std::shared_ptr<int64_t> waited_ns_;  // which may outlive the group
 };
 
 RecordingProcessGroup::RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner)
@@ -43,7 +44,8 @@ Work RecordingProcessGroup::Issue(Request request) {
               .bytes = request.bytes(),
               .num_hosts = request.within_host ? size() / host_group()->size() : 1,
               .issue_ns = Now()};
-  int64_t& waited_ns = waited_ns_[static_cast<size_t>(request.collective)];
+  const std::shared_ptr<int64_t> waited_ns(waited_ns_,
+                                           &(*waited_ns_)[static_cast<size_t>(request.collective)]);
   works_.push_back(GroupDecorator::Issue(std::move(request)));
   entries_.push_back(entry);
   ++next_sequence_;

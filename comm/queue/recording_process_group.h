@@ -42,16 +42,17 @@ class RecordingProcessGroup : public GroupDecorator {
   // Forgets everything so far. sequence and waited_ns go on counting.
   void Clear();
   // How long this rank's threads have waited in Work::Wait for what Issue has given out, by the host's clock.
-  int64_t waited_ns() const { return std::accumulate(waited_ns_.begin(), waited_ns_.end(), int64_t{0}); }
+  int64_t waited_ns() const { return std::accumulate(waited_ns_->begin(), waited_ns_->end(), int64_t{0}); }
   // The same for one kind of them.
-  int64_t waited_ns(Collective collective) const { return waited_ns_[static_cast<size_t>(collective)]; }
+  int64_t waited_ns(Collective collective) const { return (*waited_ns_)[static_cast<size_t>(collective)]; }
 
  private:
   class TimedWork;
 
   std::vector<Entry> entries_;
   std::vector<Work> works_;  // of entries_, one each
-  std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1> waited_ns_{};
+  using Durations = std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1>;
+  const std::shared_ptr<Durations> waited_ns_ = std::make_shared<Durations>();
   int64_t next_sequence_ = 0;
   size_t num_finished_ = 0;  // so many entries have their interval
 };

@@ -126,6 +126,15 @@ TEST(RecordingTest, MeasuresWaitsAndNotWhatItWaitsForItself) {
   EXPECT_GE(group.waited_ns(), 2'000'000);
 }
 
+TEST(RecordingTest, AWorkMayOutliveTheGroup) {
+  Work work;
+  {
+    RecordingProcessGroup group(std::make_unique<SlowGroup>(std::move(MakeLocalGroups(1).front())));
+    work = group.AllReduce(Tensor::Zeros(model::CpuDevice(), {1}, DType::kF32), ReduceOp::kSum);
+  }
+  work.Wait();  // under a sanitizer
+}
+
 // Says which collectives are within one of how many hosts.
 TEST(RecordingTest, KnowsWhatStaysWithinAHost) {
   struct Silent : ProcessGroup {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <type_traits>
 
 namespace gradsync::comm {
@@ -36,41 +37,39 @@ size_t AccumulateSome(std::span<const std::byte* const> parts, int64_t begin, in
 }
 
 // Few parts, read side by side, and a sum that goes to memory at once: to one result or to as many as parts.
-template <size_t kParts, size_t kResults, class T, class Op>
-void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
-               double factor, Op op) {
-  using C = model::Wide<T>;
+template <size_t kParts, size_t kResults, class T, class C, class Op, class End>
+void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n, Op op,
+               End end) {
   std::array<const T*, kParts> x;
   std::array<T*, kResults> y;
   for (size_t k = 0; k < kParts; ++k) x[k] = reinterpret_cast<const T*>(parts[k]);
   for (size_t k = 0; k < kResults; ++k) y[k] = reinterpret_cast<T*>(results[k]);
-  const C scale = static_cast<C>(factor);
 #pragma GCC ivdep  // a result is one of the parts, or overlaps none
   for (int64_t i = 0; i < n; ++i) {
     C sum = C(x[0][i]);
     for (size_t k = 1; k < kParts; ++k) sum = static_cast<C>(op(sum, C(x[k][i])));
-    const T result = T(static_cast<C>(sum * scale));
+    const T result = T(end(sum));
     for (size_t k = 0; k < kResults; ++k) y[k][i] = result;
   }
 }
 
 // Whether it was done.
-template <size_t kParts, class T, class Op>
+template <size_t kParts, class T, class C, class Op, class End>
 bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
-                 double factor, Op op) {
+                 Op op, End end) {
   if (parts.size() != kParts || (results.size() != 1 && results.size() != kParts)) return false;
-  results.size() == 1 ? ReduceFew<kParts, 1, T>(parts, results, n, factor, op)
-                      : ReduceFew<kParts, kParts, T>(parts, results, n, factor, op);
+  results.size() == 1 ? ReduceFew<kParts, 1, T, C>(parts, results, n, op, end)
+                      : ReduceFew<kParts, kParts, T, C>(parts, results, n, op, end);
   return true;
 }
 
-template <class T, class Op>
+// Adds up in C, and gives each element's sum to `end` before it is rounded.
+template <class T, class C, class Op, class End>
 void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
-                  double factor, Op op) {
-  if (ReduceIfFew<2, T>(parts, results, n, factor, op) || ReduceIfFew<4, T>(parts, results, n, factor, op) ||
-      ReduceIfFew<8, T>(parts, results, n, factor, op))
+                  Op op, End end) {
+  if (ReduceIfFew<2, T, C>(parts, results, n, op, end) || ReduceIfFew<4, T, C>(parts, results, n, op, end) ||
+      ReduceIfFew<8, T, C>(parts, results, n, op, end))
     return;
-  using C = model::Wide<T>;
   std::array<C, kBlockNumel> sum;
   for (int64_t begin = 0; begin < n; begin += kBlockNumel) {
     const int64_t length = std::min(kBlockNumel, n - begin);
@@ -79,12 +78,9 @@ void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* 
     while (count < parts.size()) {
       count += AccumulateSome<false, T>(parts.subspan(count), begin, length, y, op);
     }
-    if (factor != 1) {
-      for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(y[i] * static_cast<C>(factor));
-    }
     for (std::byte* const result : results) {
       T* const target = reinterpret_cast<T*>(result) + begin;
-      for (int64_t i = 0; i < length; ++i) target[i] = T(y[i]);
+      for (int64_t i = 0; i < length; ++i) target[i] = T(end(y[i]));
     }
   }
 }
@@ -99,19 +95,36 @@ constexpr auto kAdd = []<class T>(T a, T b) {
   }
 };
 
+// Of equal values it is that value: sums of f32 are exact in f64, and by a power of two the product is the
+// quotient.
+template <class T>
+void ReduceMean(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
+                int num_ranks) {
+  using C = std::conditional_t<std::is_same_v<T, float>, double, model::Wide<T>>;
+  const auto divisor = static_cast<C>(num_ranks);
+  const auto factor = static_cast<C>(C{1} / divisor);
+  if (std::has_single_bit(static_cast<unsigned>(num_ranks)))
+    return ReduceBlocks<T, C>(parts, results, n, kAdd, [=](C sum) { return sum * factor; });
+  ReduceBlocks<T, C>(parts, results, n, kAdd, [=](C sum) { return sum / divisor; });
+}
+
 template <class T>
 void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<std::byte* const> results,
-              int64_t n, double num_ranks) {
+              int64_t n, int num_ranks) {
+  const auto reduce = [&](auto each) {
+    ReduceBlocks<T, model::Wide<T>>(parts, results, n, each, [](model::Wide<T> result) { return result; });
+  };
   switch (op) {
     case ReduceOp::kSum:
-      return ReduceBlocks<T>(parts, results, n, 1, kAdd);
+      return reduce(kAdd);
     case ReduceOp::kMean:
-      return ReduceBlocks<T>(parts, results, n, 1.0 / num_ranks, kAdd);
+      if constexpr (!std::is_integral_v<T>) ReduceMean<T>(parts, results, n, num_ranks);
+      return;
     // A NaN on either side stays: a NaN is unequal to itself, and no comparison with it holds.
     case ReduceOp::kMax:
-      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a > b || a != a ? a : b; });
+      return reduce([](auto a, auto b) { return a > b || a != a ? a : b; });
     case ReduceOp::kMin:
-      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a < b || a != a ? a : b; });
+      return reduce([](auto a, auto b) { return a < b || a != a ? a : b; });
   }
 }
 
@@ -119,7 +132,7 @@ void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<st
 
 void Reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> parts,
             std::span<std::byte* const> results, int64_t n, int num_ranks) {
-  const double divisor = num_ranks > 0 ? num_ranks : static_cast<double>(parts.size());
+  const int divisor = num_ranks > 0 ? num_ranks : static_cast<int>(parts.size());
   switch (dtype) {
     case DType::kF32:
       return ReduceAs<float>(op, parts, results, n, divisor);

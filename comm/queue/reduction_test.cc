@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
 namespace gradsync::comm {
@@ -106,6 +107,19 @@ TEST(ReduceTest, AMeanIsDividedByTheNumberOfParts) {
     for (const auto& part : parts) EXPECT_EQ(part, std::vector<float>(1500, 6)) << count;
     Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500, /*num_ranks=*/16);
     for (const auto& part : parts) EXPECT_EQ(part.back(), 6 * static_cast<float>(count) / 16) << count;
+  }
+}
+
+// Three times 11184814 is no f32, and a third of the next one is another number.
+TEST(ReduceTest, AMeanOfEqualF32IsExact) {
+  std::mt19937 generator(1);
+  std::vector<float> values(5000, 11184814);
+  for (size_t i = 1; i < values.size(); ++i)
+    values[i] = std::ldexp(static_cast<float>(generator() >> 8), static_cast<int>(i % 200) - 120);
+  for (size_t count = 1; count <= 17; ++count) {
+    std::vector<std::vector<float>> parts(count, values);
+    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), std::ssize(values));
+    for (const auto& part : parts) EXPECT_EQ(part, values) << count;
   }
 }
 

@@ -33,6 +33,8 @@ class RequestQueue::Item : public Work::State {
   }
 
   bool Done() override {
+    // Nobody may ever wait.
+    if (helped_ != nullptr && !is_divided_ && !IsComplete()) helped_->issued_.notify_one();
     const std::lock_guard lock(mutex_);
     return done_ || (is_divided_ && request_.after.Done());
   }

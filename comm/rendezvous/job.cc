@@ -1,6 +1,7 @@
 #include "comm/rendezvous/job.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -130,6 +131,12 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
                              return Difference(terms, rank, Unpack(of_rank));
                            }});
   self.address.port = std::to_string(server->port());
+  if (world_.job_secret.empty() && !IsLoopback(self.address.host, deadline_)) {
+    std::fprintf(stderr,
+                 "rank 0 listens at %s port %s without a secret: whoever reaches it can join or end this run "
+                 "(GRADSYNC_SECRET, the same for all ranks, keeps others out)\n",
+                 self.address.host.c_str(), self.address.port.c_str());
+  }
   if (place.is_file()) place.Publish(self);
   const absl::Cleanup withdraw = [&] {
     if (place.is_file()) place.Withdraw(self.run);

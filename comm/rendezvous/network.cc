@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -125,6 +126,14 @@ int ErrorOf(const FileDescriptor& socket) {
 }  // namespace
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+void ThrowErrno(const std::string& what) {
+  const int error = errno;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  throw std::system_error(error, std::generic_category(),
+                          error == EMFILE ? Join("ulimit -n is ", limit.rlim_cur, ": ", what) : what);
+}
 
 HostPort ParseHostPort(const std::string& text, const std::string& url) {
   const size_t colon = text.rfind(':');

@@ -46,6 +46,8 @@ bool IsLoopbackHereAlone(const std::string& host, Deadline deadline);
 
 // The message for an errno.
 std::string ErrorText(int error);
+// Throws what errno says of `what` as std::system_error, with the limit of descriptors if that is the reason.
+[[noreturn]] void ThrowErrno(const std::string& what);
 
 }  // namespace gradsync::comm
 

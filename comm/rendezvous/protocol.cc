@@ -61,7 +61,9 @@ void Channel::Send(const Frame& frame, Deadline deadline) {
     if (sent > 0) {
       done += static_cast<size_t>(sent);
     } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(socket_, POLLOUT, deadline))) {
-      ThrowLost(errno);
+      const int error = errno;
+      shutdown(socket_.get(), SHUT_WR);  // the other side would take the next frame for the rest of this one
+      ThrowLost(error);
     }
   }
 }

@@ -57,7 +57,8 @@ std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
 // A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other side
-// has gone; messages call that side rank 0. After a deadline, Receive goes on where it was.
+// has gone; messages call that side rank 0. After a deadline, Receive goes on where it was, and nothing more
+// can be sent.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // that does not block

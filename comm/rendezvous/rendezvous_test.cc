@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -200,6 +201,16 @@ TEST(FileRendezvousTest, NoFileNameDependsOnTheSecret) {
 TEST(FileRendezvousTest, Rank0ListensWhereOtherHostsReachIt) {
   if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
   FilesWhileWaiting("", "", OwnAddress(std::chrono::steady_clock::now() + kLong));
+}
+
+TEST(FileRendezvousTest, ARunRemovesItsOwnFileAlone) {
+  const TemporaryDirectory directory;
+  const Place place("file://" + directory.path(), "");
+  place.Publish({{"127.0.0.1", "1"}, "run"});
+  for (const auto& [run, num_left] : {std::pair("another", 1u), {"run", 0u}}) {
+    place.Withdraw(run);
+    EXPECT_EQ(FilesIn(directory.path()).size(), num_left);
+  }
 }
 
 TEST(FileRendezvousTest, FailureLeavesNothing) {
@@ -449,6 +460,24 @@ TEST(FileRendezvousTest, JobsWithNamesShareADirectory) {
   }
 }
 
+TEST(FileRendezvousTest, AJobWithoutASecretThatOthersReachSaysSo) {
+  for (const std::string secret : {"", "a secret of its ranks"}) {
+    const TemporaryDirectory directory;
+    testing::internal::CaptureStderr();
+    RunRanks(2, [&](int rank) {
+      World world = MakeWorld(rank, 2, "file://" + directory.path());
+      world.local_size = 0;
+      world.job_secret = secret;
+      JoinJob(world, {}, kLong);
+    });
+    const std::string said = testing::internal::GetCapturedStderr();
+    const bool is_reached = secret.empty() && !OuterAddress().empty();
+    EXPECT_EQ(said.find(Join("rank 0 listens at ", OuterAddress(), " port ")), is_reached ? 0 : said.npos)
+        << said;
+    EXPECT_EQ(std::ranges::count(said, '\n'), is_reached ? 1 : 0);
+  }
+}
+
 TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
   const std::string url = FreeTcpUrl();
   RunRanks(2, [&](int rank) {
@@ -462,8 +491,8 @@ TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
         stranger.job_name = "b";
         JoinJob(stranger, {}, kLong);
       });
-      EXPECT_EQ(errors[0], Join("rank ", other, ": rendezvous at ", url,
-                                ": rank 0 is of job 'a', this process of job 'b'"));
+      EXPECT_EQ(errors[0],
+                Join("rank ", other, ": rendezvous at ", url, ": rank 0 is of another job than 'b'"));
     }
     rendezvous.Exchange({""});
   });

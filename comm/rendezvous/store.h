@@ -64,7 +64,8 @@ class Store {
 };
 
 // Rank 0's. Answers each client from a thread of its own, which sleeps between requests. Turns away clients
-// of another job or without the secret, too many clients, and requests larger than any rank's. Thread-safe.
+// of another job or without the secret, the oldest of too many who have not proven that they know it, and
+// requests larger than any rank's. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -106,6 +107,8 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
+  // Of the connections that are not a rank's, if there are too many. They may come again.
+  void TurnOldestAway();
   void Serve(Connection& connection);
   // Whether it has joined, and has been told that all ranks have; else it is turned away.
   bool Admit(Connection& connection);
@@ -118,8 +121,8 @@ class StoreServer : public Store {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
   // Sends what nobody has asked for. To a rank, the cause if the job has failed: one that asks when rank 0
-  // has gone still finds it in its socket. To others, if rank 0 is leaving, that they may come again: a rank
-  // of the next run, which is joining meanwhile, would take rank 0 for dead.
+  // has gone still finds it in its socket. To others, if rank 0 is leaving or has turned them away, that they
+  // may come again: a rank of the next run, which is joining meanwhile, would take rank 0 for dead.
   void TakeLeave(Connection& connection, bool is_rank);
   // The rank knows the cause.
   void Told(int rank);

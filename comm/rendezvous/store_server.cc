@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// How many more connections than ranks there may be: processes that are leaving, and strangers.
-constexpr size_t kSpareConnections = 64;
+// Of so many that have not proven that they are ranks, the oldest goes when another comes.
+constexpr ptrdiff_t kMaxStrangers = 64;
 constexpr milliseconds kAcceptPause{100};
 constexpr seconds kHelloWithin{5};
 // For a client to take an answer.
@@ -48,7 +48,15 @@ Deadline TimeFromNow(int wait_ms) { return Clock::now() + milliseconds(std::clam
 struct StoreServer::Connection {
   explicit Connection(FileDescriptor socket) : channel(std::move(socket)) {}
 
+  enum class Standing { kStranger, kProven, kTurnedAway };
+  // Whether it was a stranger until now.
+  bool Becomes(Standing next) {
+    Standing stranger = Standing::kStranger;
+    return standing.compare_exchange_strong(stranger, next);
+  }
+
   Channel channel;
+  std::atomic<Standing> standing = Standing::kStranger;
   int rank = 0;  // once it has joined
   std::atomic<bool> is_over{false};
   std::thread thread{};
@@ -183,8 +191,8 @@ void StoreServer::Accept() {
         if (connection.is_over) connection.thread.join();
         return connection.is_over.load();
       });
-      const bool is_full = connections_.size() >= static_cast<size_t>(options_.size) + kSpareConnections;
-      if (!socket.valid() || is_full) continue;
+      if (!socket.valid()) continue;
+      TurnOldestAway();
       SendAtOnce(socket);
       Connection& connection = connections_.emplace_back(std::move(socket));
       try {
@@ -200,6 +208,17 @@ void StoreServer::Accept() {
     for (Connection& connection : connections_) connection.channel.StopReceiving();
   }
   for (Connection& connection : connections_) connection.thread.join();
+}
+
+void StoreServer::TurnOldestAway() {
+  const auto is_stranger = [](const Connection& connection) {
+    return connection.standing == Connection::Standing::kStranger;
+  };
+  if (std::ranges::count_if(connections_, is_stranger) < kMaxStrangers) return;
+  const auto oldest = std::ranges::find_if(connections_, is_stranger);
+  const std::lock_guard lock(mutex_);
+  if (oldest != connections_.end() && oldest->Becomes(Connection::Standing::kTurnedAway))
+    oldest->channel.StopReceiving();
 }
 
 void StoreServer::Serve(Connection& connection) {
@@ -232,8 +251,7 @@ bool StoreServer::Admit(Connection& connection) {
   }
   if (words[2] != options_.run) return refuse(FrameType::kLater, "another run is there");
   if (words[1] != options_.job.name) {
-    return refuse(FrameType::kNo, absl::StrCat("rank 0 is of job '", options_.job.name,
-                                               "', this process of job '", words[1], "'"));
+    return refuse(FrameType::kNo, absl::StrCat("rank 0 is of another job than '", words[1], "'"));
   }
   const std::string nonce = RandomHex();
   const std::string own_proof = ProofOfRank0(options_.job.secret, hello.payload, nonce);
@@ -248,6 +266,7 @@ bool StoreServer::Admit(Connection& connection) {
       !absl::SimpleAtoi(parts[0], &rank) || rank < 1) {
     return refuse(FrameType::kNo, "GRADSYNC_SECRET is not the one of rank 0");
   }
+  if (!connection.Becomes(Connection::Standing::kProven)) return false;
   const Frame answer = AnswerToJoin(connection, rank, parts[1], parts[2]);
   channel.Send(answer, Clock::now() + kTakeWithin);
   if (IsFailure(answer.type)) Told(rank);
@@ -326,8 +345,8 @@ void StoreServer::TakeLeave(Connection& connection, bool is_rank) {
     const std::lock_guard lock(mutex_);
     if (is_rank) {
       last = CauseFrame();
-    } else if (is_stopping_) {
-      last = {FrameType::kLater, "rank 0 is leaving"};
+    } else if (is_stopping_ || connection.standing == Connection::Standing::kTurnedAway) {
+      last = {FrameType::kLater, "rank 0 is leaving, or has too many others to answer"};
     }
   }
   if (last.payload.empty()) return;

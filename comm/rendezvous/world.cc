@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "comm/processes/host.h"
+#include "comm/rendezvous/network.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -108,7 +109,16 @@ std::string Rendezvous(const EnvironmentLookup& environment, const World& world)
 
 }  // namespace
 
-std::string HostOf(const World& world) { return world.host.empty() ? HostIdentity() : world.host; }
+std::string HostOf(const World& world) {
+  if (!world.host.empty()) return world.host;
+  std::string address;
+  try {
+    address = OwnAddressTowards({.host = "192.0.2.1", .port = "9"}, Deadline::max());
+  } catch (const std::runtime_error&) {
+    // Without a network nobody else is there.
+  }
+  return Join(HostIdentity(), "/", address);
+}
 
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) {
   for (const Launcher& launcher : kLaunchers) {

@@ -42,8 +42,8 @@ struct World {
   int NameOf(int index) const { return MemberName(members, index); }
 };
 
-// Where this process is: `host`, or what the system says (comm/processes/host.h). Equal for ranks of one
-// host.
+// Where this process is: `host`, or what the system says (comm/processes/host.h) and its address towards
+// other hosts, since copies of a running virtual machine are one to the system. Equal for ranks of one host.
 std::string HostOf(const World& world);
 
 // The value of an environment variable, or nullopt.

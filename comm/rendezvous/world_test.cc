@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "comm/rendezvous/network.h"
 #include "comm/testing/errors.h"
 #include "model/error.h"
 
@@ -255,6 +256,14 @@ TEST(WorldTest, AHostIsTheOneGivenOrAWordOfTheSystem) {
   EXPECT_EQ(HostOf({}), host);
   EXPECT_GT(host.size(), 10u);
   EXPECT_EQ(host.find_first_of(" \n"), std::string::npos);
+  // By which copies of a virtual machine differ.
+  std::string address;
+  try {
+    address = OwnAddressTowards({.host = "192.0.2.1", .port = "9"}, Deadline::max());
+  } catch (const std::runtime_error&) {
+    // This machine has no network.
+  }
+  EXPECT_EQ(host.substr(host.rfind('/')), "/" + address);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ FileDescriptor MakeMemoryFile(size_t bytes);
 // A mapping of such a file, which is cut into one part for each rank. The file itself may be closed.
 class SharedMemory {
  public:
-  // So much of the file does a part take that has room for `bytes`: whole pages, huge ones if it is large.
+  // So much of the file does a part take that has room for `bytes`: whole pages, huge ones if it is large,
+  // and so many of these that no processor confuses the same places of two parts.
   static size_t PartBytes(size_t bytes);
 
   // Maps all parts, and takes memory for part `own`, so that it lies where the owner computes; huge pages if

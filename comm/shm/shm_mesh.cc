@@ -3,7 +3,6 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -13,15 +12,14 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <deque>
 #include <string>
 #include <system_error>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "comm/process_group.h"
 #include "comm/processes/random.h"
-#include "comm/rendezvous/protocol.h"
+#include "comm/rendezvous/greeting.h"
+#include "comm/rendezvous/network.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -33,14 +31,6 @@ using std::chrono::nanoseconds;
 
 int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
-}
-
-[[noreturn]] void ThrowErrno(const std::string& what) {
-  const int error = errno;
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  throw std::system_error(error, std::generic_category(),
-                          error == EMFILE ? Join("ulimit -n is ", limit.rlim_cur, ": ", what) : what);
 }
 
 // In the abstract namespace, of which nothing is ever left in a directory.
@@ -119,15 +109,6 @@ PeerError ShmMesh::Late(int rank) const {
   return {NameOf(rank), Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_))};
 }
 
-namespace {
-
-// What a rank says first, for which it must know the name of whom it connects to, and the job's secret.
-std::string Greeting(const std::string& secret, const std::string& name, int rank) {
-  return Join(Mac(secret, Join(name, " ", rank)), " ", rank);
-}
-
-}  // namespace
-
 void ShmMesh::Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline) {
   const std::string name = "gradsync-" + RandomHex();
   const Address own(name);
@@ -152,42 +133,10 @@ void ShmMesh::Connect(Rendezvous& rendezvous, const std::string& secret, Deadlin
     }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
-  Accept(listener, secret, name, deadline);
-}
-
-// Anybody on this host can see the name, connect, and say nothing: that holds up nobody else.
-void ShmMesh::Accept(const FileDescriptor& listener, const std::string& secret, const std::string& name,
-                     Deadline deadline) {
-  constexpr size_t kMaxSilent = 64;
-  std::deque<FileDescriptor> silent;
-  const auto is_missing = [](const FileDescriptor& socket) { return !socket.valid(); };
-  for (;;) {
-    const auto missing = std::find_if(sockets_.begin() + rank_ + 1, sockets_.end(), is_missing);
-    if (missing == sockets_.end()) return;
-    std::vector<pollfd> polled = {{.fd = listener.get(), .events = POLLIN, .revents = 0}};
-    for (const FileDescriptor& file : silent)
-      polled.push_back({.fd = file.get(), .events = POLLIN, .revents = 0});
-    poll(polled.data(), polled.size(), PollTimeout(deadline));
-    if (Clock::now() >= deadline) throw Late(static_cast<int>(missing - sockets_.begin()));
-    for (size_t i = silent.size(); i > 0; --i) {
-      if (polled[i].revents == 0) continue;
-      std::string text(200, '\0');
-      const ssize_t length = recv(silent[i - 1].get(), text.data(), text.size(), MSG_DONTWAIT);
-      text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
-      int peer = 0;
-      if (absl::SimpleAtoi(text.substr(text.find(' ') + 1), &peer) && peer > rank_ && peer < size_ &&
-          !sockets_[static_cast<size_t>(peer)].valid() && IsSameMac(text, Greeting(secret, name, peer))) {
-        sockets_[static_cast<size_t>(peer)] = std::move(silent[i - 1]);
-      }
-      silent.erase(silent.begin() + static_cast<std::ptrdiff_t>(i) - 1);
-    }
-    if (polled[0].revents == 0) continue;
-    FileDescriptor file(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!file.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) ThrowErrno("accept");
-    if (!file.valid() || !IsOwnUser(file)) continue;
-    if (silent.size() == kMaxSilent) silent.pop_front();
-    silent.push_back(std::move(file));
-  }
+  const int missing = AcceptRanks(
+      listener, rank_, [&](int peer) { return Greeting(secret, name, peer); }, &IsOwnUser, sockets_,
+      deadline);
+  if (missing < size_) throw Late(missing);
 }
 
 std::unique_ptr<SharedMemory> ShmMesh::Share(size_t bytes) {

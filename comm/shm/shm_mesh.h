@@ -79,9 +79,6 @@ class ShmMesh {
   PeerClosed Closed(int rank) const;
   PeerError Late(int rank) const;
   void Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline);
-  // Takes the connections of those ranks after this one that prove who they are.
-  void Accept(const FileDescriptor& listener, const std::string& secret, const std::string& name,
-              Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
   // Returns when the rank has made another step or aborted, or `at_most` is over.

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -94,7 +93,7 @@ double AsDouble(T value) {
 // Counts the wrong elements, so that a failure prints one line and not a million.
 template <class T>
 int64_t CountWrong(const Tensor& tensor, ReduceOp op, int size, int64_t offset = 0) {
-  // A mean over a size that is no power of two is rounded in the factor and in the product.
+  // NCCL's mean is rounded in the factor and in the product.
   const double tolerance = op == ReduceOp::kMean ? (std::is_same_v<T, BF16> ? 8e-3 : 2e-7) : 0;
   const std::vector<T> values = tensor.ToVector<T>();
   std::array<double, kPeriod> period;
@@ -237,79 +236,6 @@ TEST_P(ConformanceTest, TensorsOfTheGroupsMemory) {
   });
 }
 
-// Above 256 the numbers of bf16 are 2 apart: rounding after each addition of 1 never leaves 256.
-TEST_P(ConformanceTest, BF16SumsAreRoundedOnce) {
-  if (!ReducesInRankOrder()) GTEST_SKIP() << "libraries' own algorithms round more often";
-  OnAllRanks([](ProcessGroup& group) {
-    const int size = group.size();
-    for (int large = 0; large < size; ++large) {
-      const auto value_of = [&](int rank) {
-        return rank == large ? 256.0f : (rank - large + size) % size <= 2 ? 1.0f : 0.0f;
-      };
-      float sum = 0;
-      for (int rank = 0; rank < size; ++rank) sum += value_of(rank);
-      for (const int64_t numel : {int64_t{1}, int64_t{3}, int64_t{200'001}}) {
-        for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
-          const std::vector<BF16> values(static_cast<size_t>(size * numel), BF16(value_of(group.rank())));
-          const Tensor input = Tensor::From<BF16>(Here(), {size * numel}, values);
-          const Tensor output = Tensor::Zeros(Here(), {numel}, DType::kBF16);
-          group.ReduceScatter(input, output, op).Wait();
-          group.AllReduce(input, op).Wait();
-          const BF16 expected(op == ReduceOp::kMean ? sum / static_cast<float>(size) : sum);
-          for (const Tensor& tensor : {input, output}) {
-            const std::vector<BF16> results = tensor.ToVector<BF16>();
-            EXPECT_EQ(std::ranges::count(results, expected.bits, &BF16::bits), std::ssize(results))
-                << Name(op) << " of " << numel << " where rank " << large << " has 256";
-          }
-        }
-      }
-    }
-  });
-}
-
-// Random floats of very different sizes: their sum depends on the order of additions.
-Tensor RandomTensor(int rank, int64_t numel) {
-  std::mt19937 generator(static_cast<uint32_t>(1234 + rank));
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<size_t>(numel));
-  for (float& value : values) value = normal(generator) * std::exp(4 * normal(generator));
-  return Tensor::From<float>(Here(), {numel}, values);
-}
-
-std::vector<float> SumOfRanks(int begin, int end, int64_t numel) {
-  std::vector<float> sum = RandomTensor(begin, numel).ToVector<float>();
-  for (int rank = begin + 1; rank < end; ++rank) {
-    const std::vector<float> values = RandomTensor(rank, numel).ToVector<float>();
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
-  }
-  return sum;
-}
-
-// Hosts' sums first, if there are several. A ring begins each part's sum at another rank.
-TEST_P(ConformanceTest, ReducesInRankOrderToTheSameBitsEverywhere) {
-  const int ranks_per_host = GetParam().ranks_per_host == 0 ? size() : GetParam().ranks_per_host;
-  for (const int64_t numel : {int64_t{1000}, int64_t{700'001}}) {
-    std::vector<float> expected = SumOfRanks(0, ranks_per_host, numel);
-    for (int rank = ranks_per_host; rank < size(); rank += ranks_per_host) {
-      const std::vector<float> of_host = SumOfRanks(rank, rank + ranks_per_host, numel);
-      for (size_t i = 0; i < expected.size(); ++i) expected[i] += of_host[i];
-    }
-    OnAllRanks([&](ProcessGroup& group) {
-      const Tensor tensor = RandomTensor(group.rank(), numel);
-      group.AllReduce(tensor, ReduceOp::kSum).Wait();
-      const std::vector<float> values = tensor.ToVector<float>();
-      const std::vector<float>* same = &expected;
-      std::vector<float> of_rank0;
-      if (!ReducesInRankOrder()) {
-        group.Broadcast(tensor, 0).Wait();
-        of_rank0 = tensor.ToVector<float>();
-        same = &of_rank0;
-      }
-      EXPECT_EQ(std::memcmp(values.data(), same->data(), tensor.nbytes()), 0) << numel;
-    });
-  }
-}
-
 TEST_P(ConformanceTest, ManyInFlightWaitedInAnyOrder) {
   OnAllRanks([](ProcessGroup& group) {
     struct InFlight {
@@ -356,6 +282,21 @@ TEST_P(ConformanceTest, WaitingAtOnceChangesNothing) {
     for (Work& work : works) work.Wait();
     for (const Tensor& tensor : tensors)
       EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, group.size()), 0);
+  });
+}
+
+// What nobody waits for, or not yet, is done by and by.
+TEST_P(ConformanceTest, WhoAsksOftenEnoughHearsThatItIsDone) {
+  if (GetParam().options.contains("progress")) GTEST_SKIP() << "only who waits moves data";
+  OnAllRanks([](ProcessGroup& group) {
+    for (const Waits waits : {Waits::kLater, Waits::kAtOnce}) {
+      for (const int64_t numel : {1, 20'000, 300'000}) {
+        const Tensor tensor = Filled<float>(group.rank(), numel);
+        const Work work = group.AllReduce(tensor, ReduceOp::kSum, waits);
+        while (!work.Done()) std::this_thread::yield();
+        EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, group.size()), 0);
+      }
+    }
   });
 }
 

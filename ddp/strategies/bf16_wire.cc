@@ -6,8 +6,8 @@
 namespace gradsync::ddp::bf16_wire {
 namespace {
 
-// Half the bytes: gradients g_r are rounded to bf16, are summed in f32, and their mean is rounded once more
-// for its way back:
+// Half the bytes: gradients g_r are rounded to bf16, are summed in f32 (by gloo_own, mpi and nccl in bf16,
+// which they round at each addition), and their mean is rounded once more for its way back:
 //
 //   g = bf16(1/N * sum over ranks r of bf16(g_r))
 //

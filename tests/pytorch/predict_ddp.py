@@ -1,29 +1,27 @@
 #!/usr/bin/env python3
 """Predicts PyTorch's DistributedDataParallel from steps that do not use it, and measures it: how far is it off?
 
-    ./bazelw build //tools:what_if
     DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit]
 
 Needs PyTorch, and torchvision for the last three models; links need root (tools/dev/hosts.sh), and are tried with the
 first three models. Two ranks of one thread each. In a launch gradsync.record records `none` and probes, and in turn
 with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
 ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
-not repeated, and none begins after so many minutes. Then what_if prints each with its errors, and predictions across:
-computation of MODEL over loopback, the link of the next model's recording. A summary is last.
+not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far predictions are off.
 """
 import argparse
 import copy
 import os
 import pathlib
-import re
 import socket
-import statistics
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/pytorch"))
+sys.path[:0] = [str(ROOT / "tools/pytorch"), str(ROOT / "tools/dev")]
+import prediction_errors
+
 MODELS = ("lstm", "transformer", "vgg", "resnet50", "densenet121", "efficientnet_b0")
 
 
@@ -132,22 +130,6 @@ def launch(model, link, out, rounds):
         sys.exit(f"{model} over {link}: a rank failed")
 
 
-def answer(*arguments):
-    """What what_if prints, and of each row the error and, of several launches, that of a second run in per cent."""
-    text = subprocess.run([ROOT / "bazel-bin/tools/what_if", *arguments], check=True, capture_output=True, text=True).stdout
-    errors = re.finditer(r" ms (?:\+- \S+ %)? *([+-]\d+\.\d) % *(?:([+-]\d+\.\d) %)?(?: *DDP.*)?$", text, re.M)
-    return text, [(float(m[1]), float(m[2]) if m[2] else None) for m in errors]
-
-
-def summary(title, errors):
-    for kind, column in zip(("predictions", "second runs"), zip(*errors)):
-        sizes = sorted(abs(error) for error in column if error is not None)
-        if not sizes:
-            continue
-        print(f"{title}: {len(sizes)} {kind}, median |error| {statistics.median(sizes):.1f} %, nine in ten within "
-              f"{sizes[(9 * len(sizes) + 9) // 10 - 1]:.1f} %, worst {sizes[-1]:.1f} %")
-
-
 def launches_in(file):
     return len(file.read_text().splitlines()) if file.exists() else 0
 
@@ -172,21 +154,7 @@ def main():
         for (model, link), file in files.items():
             if launches_in(file) <= n and time.monotonic() < end:
                 launch(model, link, str(file), flags.rounds)
-    here, across = [], []
-    for (model, link), file in files.items():
-        if launches_in(file):
-            text, errors = answer(file)
-            here += errors
-            print(f"---- {model}, {link}\n{text}", flush=True)
-    for (model, link), file in files.items():
-        other, loopback = files.get((models[(models.index(model) + 1) % min(3, len(models))], link)), files.get((model, "loopback"))
-        if link != "loopback" and other != file and all(f and launches_in(f) for f in (file, other, loopback)):
-            text, errors = answer(loopback, f"--link={other}", f"--at={file}")
-            across += errors
-            print(f"---- across: {model}, computation from loopback, the link from {other.name}\n" +
-                  text[text.index("DDP  "):], flush=True)
-    summary("where it was recorded", here)
-    summary("across", across)
+    prediction_errors.main(flags.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ab.sh in a repository whose commits are stand-ins for programs: what is built and launched when, and how it ends.
 set -euo pipefail
+command -v git >/dev/null || { echo "skipped: git is missing" && exit; }
 
 ab=$PWD/tools/dev/ab.sh
 mkdir "$TEST_TMPDIR/repository"

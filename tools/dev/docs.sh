@@ -6,8 +6,8 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
-#   <!-- begin: what_if docs/recordings -->            or what what_if says of PyTorch's steps in each file there
-#   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl ... -->    or what that program prints
+#   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings
+#   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl.gz ... -->    or what `gradsync what_if` prints
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
@@ -27,7 +27,7 @@ case ${1:-} in
     ;;
 esac
 
-./bazelw build --noshow_progress //tools:report //tools:summarize //tools:what_if >&2
+./bazelw build --noshow_progress //tools:report //tools:summarize >&2
 programs=$PWD/bazel-bin/tools
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -37,7 +37,7 @@ if [[ -d docs/records ]]; then
   while IFS= read -r -d '' file; do
     mkdir -p "$scratch/${file%/*}"
     gzip --decompress --stdout "$file" >"$scratch/${file%.gz}"
-  done < <(find docs -name '*.gz' \( -path 'docs/records/*' -o -path 'docs/recordings/gpu/*' \) -print0)
+  done < <(find docs/records -name '*.gz' -print0)
 fi
 
 failed=false
@@ -72,57 +72,12 @@ table() {  # table NAME ARGUMENT...
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
 }
 
-sizes() {  # sizes TEXT: of the numbers that are read, a line each
-  tr --delete '+-' | sort --numeric-sort | awk -v text="$1" '
-    { v[NR] = $1 }
-    END {
-      if (NR > 0) printf "%s: %d, median %.1f %%, nine in ten within %.1f %%, the largest %.1f %%.\n", text, NR,
-        (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[int((9 * NR + 9) / 10)], v[NR]
-    }'
+package() {  # package COMMAND...: what Debian's Python makes of the package for PyTorch, whose `gradsync what_if` prints it
+  PYTHONPATH=tools/pytorch PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$@" </dev/null
 }
 
-compared() {  # compared ARGUMENT...: row, least, most and measured step and error in %, with tabs between, of what_if
-  "$programs/what_if" "$@" </dev/null | sed --quiet --regexp-extended \
-    's/^(.*[^ ]) +([0-9.]+) to ([0-9.]+) ms +([0-9.]+) ms( \+- [0-9.]+ %)? +([+-][0-9.]+) %.*/\1\t\2\t\3\t\4\t\6/p'
-}
-
-what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside their predictions
-  local file launch recording=$scratch/recording.jsonl other=$scratch/other.jsonl
-  for file in "$1"/*.jsonl.gz; do
-    gzip --decompress --stdout "$file" >"$recording"
-    basename "$file" .jsonl.gz
-    "$programs/what_if" "$recording" </dev/null | awk '/^DDP / { on = 1 } on { sub(/ +$/, ""); print "  " $0 }'
-    for launch in 1 2; do
-      (($(wc --lines <"$recording") == 2)) || continue
-      sed --quiet "${launch}p" "$recording" >"$other"
-      compared "$other" | sed "s|^|$file |" >&3
-    done
-    [[ $file =~ ([a-z]*)\.([0-9]*)gbit ]] || continue
-    gzip --decompress --stdout "$1/${BASH_REMATCH[1]}.loopback.jsonl.gz" >"$other"
-    compared "$other" --link="${BASH_REMATCH[2]}Gbit,100us" --at="$recording" >&4
-  done >"$scratch/what_if" 3>"$scratch/launches" 4>"$scratch/named"
-  # The error follows the measured step, and a second run's, if there is one, that.
-  sed --quiet 's/.* ms \(+- [0-9.]* %\)\? *\([+-][0-9.]*\) %.*/\2/p' "$scratch/what_if" | sizes 'Errors of predictions'
-  sed --quiet 's/.* [+-][0-9.]* % *\([+-][0-9.]*\) %.*/\1/p' "$scratch/what_if" | sizes 'Of second runs'
-  awk '/Sizes of buckets/ { pairs += $(NF - 6); named += $NF }
-    END { printf "Of %d pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is predicted: %d.\n", pairs, named }' "$scratch/what_if"
-  echo
-  cut --fields=5 "$scratch/launches" | sizes 'By one launch of two, of its own steps'
-  awk -F '\t' '
-    $1 in measured { print 100 * (predicted[$1] / $4 - 1); print 100 * ($4 * (1 + $5 / 100) / measured[$1] - 1) }
-    { measured[$1] = $4; predicted[$1] = $4 * (1 + $5 / 100) }' "$scratch/launches" | sizes "Of the other launch's steps"
-  cut --fields=5 "$scratch/named" | sizes 'From loopback, of steps over a link whose rate and latency alone are given'
-  awk -F '\t' '$4 < $2 || $4 > $3 { ++out } END { printf "Of these %d are outside of what is predicted: %d.\n", NR, out }' "$scratch/named"
-  echo
-  echo '```'
-  cat "$scratch/what_if"
-  echo '```'
-}
-
-answer() {  # answer PROGRAM ARGUMENT...
-  echo '```'
-  (cd "$scratch" && "$programs/$1" "${@:2}" </dev/null)
-  echo '```'
+answer() {  # answer what_if ARGUMENT...
+  printf '%s\n%s\n%s\n' '```' "$(package -m gradsync "$@")" '```'
 }
 
 commands() {  # commands NAME...
@@ -165,7 +120,7 @@ remake() {  # remake DOCUMENT: as it should be
       read -r -a words <<<"${BASH_REMATCH[1]}"
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
-        what_if) what_if "${words[@]:1}" ;;
+        prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
         answer) answer "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
         *) table "${words[@]}" | sed '/./,$!d' ;;  # from the first line that is not empty
@@ -188,7 +143,7 @@ while read -r document; do
     echo "docs.sh: $document: $commits It needs a line '<!-- begin: commits -->'" >&2
     failed=true
   fi
-done < <(find README.md CONTRIBUTING.md docs -name '*.md' | sort)
+done < <(find README.md CONTRIBUTING.md docs tools/pytorch -name '*.md' | sort)
 
 # A reader has a minute.
 if (($(wc --lines <README.md) > 150)); then

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""tools/dev/prediction_errors.py DIRECTORY: how far predictions of PyTorch's steps are off.
+"""tools/dev/prediction_errors.py DIRECTORY [--summary]: how far predictions of PyTorch's steps are off.
 
-DIRECTORY has recordings MODEL.LINK.jsonl, or .gz: lstm.loopback.jsonl, and lstm.1gbit.jsonl of the same model. Prints what is
-measured in each beside what is predicted of it, and before that the sizes of all errors."""
+DIRECTORY has recordings MODEL.LINK.jsonl, or .gz: lstm.loopback.jsonl, and lstm.1gbit.jsonl of the same model. Prints the sizes
+of all errors and, without --summary, what is measured in each file beside what is predicted of it."""
 import gzip
 import pathlib
-import re
 import sys
 import tempfile
 
@@ -14,7 +13,7 @@ from gradsync import answer
 
 
 def question(*arguments):
-    return answer.Question(answer.parse(list(map(str, arguments))))
+    return answer.Question(answer.parse([*map(str, arguments)]))
 
 
 def rows_of(*arguments):
@@ -30,7 +29,7 @@ def sizes(text, errors):
 
 
 def single_launches(path):
-    """The rows of each launch by itself."""
+    """The rows of each of two launches by itself."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         lines = file.readlines()
     for line in lines if len(lines) == 2 else []:
@@ -40,43 +39,42 @@ def single_launches(path):
             yield rows_of(one.name)
 
 
-def errors_of(paths):
-    """What stands above the table, and it. `paths`: by model and link."""
-    answers = {path: answer.ask(question(path)) for path in paths.values()}
-    rows = [row for one in answers.values() for row in one["measured"]]
-    pairs, right = (sum(one[name] for one in answers.values()) for name in ("pairs", "pairs_right"))
-    by_launch = [list(single_launches(path)) for path in paths.values()]
-    both = [pair for launches in by_launch for pair in zip(*launches)]
+def summary(paths, answers):
+    """`paths`: by model and link."""
+    rows = [row for one in answers for row in one["measured"]]
+    pairs, right = (sum(one.get(name, 0) for one in answers) for name in ("pairs", "pairs_right"))
+    both = [pair for path in paths.values() for pair in zip(*single_launches(path))]
     named, across = [], []
     for (model, link), path in paths.items():
-        loopback = paths.get((model, "loopback"))
-        if link == "loopback" or not loopback:
-            continue
-        named += rows_of(loopback, f"--link={link.replace('gbit', 'Gbit')},100us", f"--at={path}")
-        models = [other for other, at in paths if at == link]
-        other = paths[models[(models.index(model) + 1) % len(models)], link]
-        across += rows_of(loopback, f"--link={other}", f"--at={path}") if other != path else []
+        loopback, models = paths.get((model, "loopback")), [other for other, at in paths if at == link]
+        if link != "loopback" and loopback:
+            named += rows_of(loopback, f"--link={link.replace('gbit', 'Gbit')},100us", f"--at={path}")
+            other = models[(models.index(model) + 1) % len(models)]
+            across += rows_of(loopback, f"--link={paths[other, link]}", f"--at={path}") if other != model else []
     outside = sum(not row["predicted_s"][1] <= row["measured_s"][0] <= row["predicted_s"][2] for row in named)
-    above = [*sizes("Errors of predictions", (row["error"] for row in rows)),
-             *sizes("Of second runs", (row["second_run_error"] for row in rows)),
-             f"Of {pairs} pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is "
-             f"predicted: {right}.", "",
-             *sizes("By one launch of two, of its own steps", (row["error"] for pair in both for row in pair)),
-             *sizes("Of the other launch's steps", (a["predicted_s"][0] / b["measured_s"][0] - 1 for one, other in both
-                                                    for a, b in ((one, other), (other, one)))),
-             *sizes("From loopback, over the link of another model's recording", (row["error"] for row in across)),
-             *sizes("From loopback, of steps over a link whose rate and latency alone are given", (row["error"] for row in named)),
-             f"Of these {len(named)} are outside of what is predicted: {outside}.", "", "```"]
-    table = []
-    for path, one in answers.items():
-        table += [re.sub(r"\.jsonl(\.gz)?$", "", path.name)]
-        table += [f"  {line}".rstrip() for line in ("DDP  " + answer.screen(one).partition("\nDDP  ")[2]).splitlines()]
-    return [*above, *table, "```"]
+    return [*sizes("Errors of predictions", (row["error"] for row in rows)),
+            *sizes("Of second runs", (row["second_run_error"] for row in rows)),
+            f"Of {pairs} pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is "
+            f"predicted: {right}.", "",
+            *sizes("By one launch of two, of its own steps", (row["error"] for pair in both for row in pair)),
+            *sizes("Of the other launch's steps", (a["predicted_s"][0] / b["measured_s"][0] - 1 for one, other in both
+                                                   for a, b in ((one, other), (other, one)))),
+            *sizes("From loopback, over the link of another model's recording", (row["error"] for row in across)),
+            *sizes("From loopback, of steps over a link whose rate and latency alone are given", (row["error"] for row in named)),
+            f"Of these {len(named)} are outside of what is predicted: {outside}."]
 
 
-def main(directory):
-    paths = sorted(pathlib.Path(directory).glob("*.jsonl*"))
-    print("\n".join(errors_of({tuple(path.name.split(".")[:2]): path for path in paths})))
+def main(directory, *flags):
+    paths = {tuple(path.name.split(".")[:2]): path for path in sorted(pathlib.Path(directory).glob("*.jsonl*"))}
+    answers = [answer.ask(question(path)) for path in paths.values()]
+    lines = summary(paths, answers)
+    if "--summary" not in flags:
+        lines += ["", "```"]
+        for path, one in zip(paths.values(), answers):
+            _, title, rows = answer.screen(one).partition("\nDDP  ")
+            lines += [path.name.partition(".jsonl")[0], *(f"  {line}" for line in (title + rows).splitlines()[1:])]
+        lines.append("```")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

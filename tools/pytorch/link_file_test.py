@@ -27,9 +27,9 @@ def number(value):
     return "%.2f" % value if value < 1e4 else "%.1f" % value if value < 1e5 else "%.0f" % value
 
 
-def times(size, ranks=2, kind="all_reduce", unit=1e-6):
-    rate = size / seconds(size) / 1e9
-    return [number(seconds(size) / unit), number(rate), number(rate * FACTORS[kind] * (ranks - 1) / ranks)]
+def times(size, ranks=2, kind="all_reduce", unit=1e-6, slower=1):
+    rate = size / seconds(size) / 1e9 / slower
+    return [number(slower * seconds(size) / unit), number(rate), number(rate * FACTORS[kind] * (ranks - 1) / ranks)]
 
 
 def ranks_of(count, hosts=None):
@@ -111,6 +111,11 @@ class LinkFileTest(unittest.TestCase):
         self.assert_right(log(named=False))
         self.assert_right(log(rows=rows_of()[::-1]))
         self.assert_right(log(24, listed=ranks_of(24, hosts=3)), 24)
+        # Of 2019: no groups, no root, and the largest error in place of how many are wrong.
+        half = "     time   algbw   busbw  error"
+        rows = [" ".join([str(size), str(size // 4), "float", "sum", *(times(size) + ["2e-07"]) * 2]) for size in SIZES]
+        self.assert_right(log(header=("#       size         count    type   redop" + half + half, UNITS), rows=rows, named=False,
+                              listed=[line.replace("Group  0 ", "") for line in ranks_of(2)]))
         # Without what is before the rows, that tell what they are; 8 ranks, but not 300, are told by two digits.
         self.assert_right(rows_of(8), 8, ["does not list all ranks"])
         self.assert_refused(rows_of(300), "lists no ranks, not all of them, and busbw / algbw is", "that does not tell how many")
@@ -133,10 +138,13 @@ class LinkFileTest(unittest.TestCase):
         # One column that the header does not have: nothing of a row agrees with anything.
         self.assert_refused(with_columns(before + half, lambda size: ["float", "sum", "-1", "0.05"]), "is not an algbw of",
                             "columns or units are not understood")
-        # In place comes first.
-        slow = [" ".join([str(s), str(s), "float", "sum", "-1", *times(s), "0", *times(s // 2)]) for s in SIZES]
-        swapped = log(rows=[" ".join([*row.split()[:9], *row.split()[5:9]]) for row in slow])
-        self.assert_right([line.replace("out-of-place", "").replace("in-place", "in-place  out-of-place") for line in swapped])
+        # DDP works in place; which half of a row that is stands above it.
+        for first, second in ((3, 1), (1, 3)):
+            rows = [" ".join([str(size), str(size), "float", "sum", "-1", *times(size, slower=first), "0",
+                              *times(size, slower=second), "0"]) for size in SIZES]
+            lines = log(rows=rows)
+            self.assert_right(lines if second == 1 else [
+                line.replace("out-of-place", "").replace("in-place", "in-place  out-of-place") for line in lines])
 
     def test_units_are_those_of_the_header_or_those_that_agree(self):
         def in_unit(unit, header, kind=1e-6):
@@ -214,6 +222,8 @@ class LinkFileTest(unittest.TestCase):
     def test_what_proves_nothing_is_refused(self):
         self.assert_refused(log(rows=rows_of(sizes=[8, 16])), "no bandwidth has two digits")
         self.assert_refused(log(rows=[f"{s} {s} float sum -1 0.00 0.00 0.00 0" for s in SIZES]))
+        small = self.assert_right(log(rows=["64 16 float sum -1 50.06 0.00 0.00 0", *rows_of()]))
+        self.assertEqual(small.costs.sizes()[0], SIZES[0])
         self.assert_refused(log(rows=[]), "begins as nccl-tests do and has no rows")
         for text in ("", "notes", "0 " * 5000, "{", "[1]", "\0\1\2", "size count type\n1 2 3", "#" * 10**5):
             self.assert_refused(text, ": ")
@@ -246,6 +256,7 @@ class LinkFileTest(unittest.TestCase):
         self.assert_right(text, 4, ["taken to be measured by 4 ranks (--world_size)"], world_size=4)
         self.assert_right(["[1,0]<stdout>:" + line for line in text], 4, ["--world_size"], world_size=4)
         self.assert_right(["mpirun -np 8 -N 2 osu_allreduce -m 1:1"] + text, 8)
+        self.assert_refused(["mpirun -n 8 osu_allreduce -f", *text, "mpirun -n 4 osu_allreduce -f", *text], "several numbers of ranks")
         self.assert_refused(text, "does not tell how many ranks")
         full = [row + " %.2f %.2f 1000" % (0.5e6 * seconds(size), 2e6 * seconds(size)) for row, size in zip(rows, SIZES)]
         header = ["# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations"]
@@ -268,9 +279,10 @@ class LinkFileTest(unittest.TestCase):
         self.assertEqual((link.world_size, link.costs.channels, link.has_processor, link.says), (2, 2, True, ()))
         self.assertAlmostEqual(link.costs.seconds(1 << 20), 4.5e-3)
         self.assertAlmostEqual(link.costs.processor(1 << 20, 1), 0.9 / 6.75)
+        self.assertEqual(self.read(record(0, variant={"backend": "shm"})).costs.channels, 1)
         both = [record(0), record(0, run_id="b", variant={"backend": "shm"})]
-        self.assert_refused("\n".join(both), "records of 2 backends and numbers of ranks")
-        self.assert_refused(record(0, experiment="ddp"), "records of 0 backends")
+        self.assert_refused("\n".join(both), "all_reduce over gloo of 2 ranks and shm of 2 ranks: expected")
+        self.assert_refused(record(0, experiment="ddp"), "all_reduce over nothing: expected")
         self.assert_refused(record(0)[:200], "cut off or none at all")
         directory = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         with gzip.open(os.path.join(directory, "a.jsonl.gz"), "wt") as file:

@@ -5,7 +5,7 @@ import pathlib
 import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
+HERE = pathlib.Path(__file__).absolute().parent
 RECORDINGS = HERE.parents[1] / "docs/recordings"
 sys.path.insert(0, str(HERE))
 from gradsync import answer

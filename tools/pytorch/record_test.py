@@ -131,6 +131,11 @@ def check_on_two_ranks(rank, port, directory):
     dist.destroy_process_group()
 
 
+def what_if(*arguments):
+    return subprocess.run([sys.executable, "-m", "gradsync", "what_if", *arguments], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.path.abspath("tools/pytorch")})
+
+
 class RecordTest(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -150,8 +155,7 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(sum(launch["rows"][0]["rebuilt_bucket_bytes"]), sum(p["bytes"] for p in launch["parameters"]))
             for steps in launch["ranks"]:
                 self.check_steps(steps, launch)
-            answer = subprocess.run(["tools/what_if", self.directory / f"{views}.jsonl"], check=True, capture_output=True,
-                                    text=True).stdout
+            answer = what_if(self.directory / f"{views}.jsonl").stdout
             self.assertIn("6 parameters, 1.598 MB of gradients, SGD; 2 ranks over gloo on cpu", answer)
             self.assertIn("as the script has it", answer)
             self.assertNotIn("other buckets", answer)
@@ -278,15 +282,14 @@ class RecordTest(unittest.TestCase):
         self.assertEqual((launch["world_size"], launch["passes"], launch["optimizer"]), (1, 2, "Adam"))
         self.assertFalse(any("collectives" in s for s in launch["ranks"][0]))
         for link, status in ((["--link=25Gbit", "--world_size=8"], 0), ([], 2)):
-            done = subprocess.run(["tools/what_if", out, *link], capture_output=True, text=True)
+            done = what_if(out, *link)
             self.assertEqual(done.returncode, status, done.stderr)
 
-    def test_the_wheel_records_where_nothing_else_is_installed(self):
-        place, wheel = self.directory / "venv", next(pathlib.Path("tools/wheel").glob("*.whl"))
-        self.assertRegex(wheel.name, r"^gradsync-[0-9.]+-py3-none-manylinux_2_[0-9]+_\w+\.whl$")
+    def test_the_package_records_where_nothing_else_is_installed(self):
+        place = self.directory / "venv"
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
         python, packages = place / "bin/python", next(place.glob("lib/python3*/site-packages"))
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", os.path.abspath("tools/pytorch")], check=True)
         (packages / "torch.pth").write_text(os.path.dirname(os.path.dirname(torch.__file__)))
         done, out = self.run_script(1000, start=["-m", "gradsync", "record"], python=python)
         self.assertEqual(done.returncode, 0, done.stderr)

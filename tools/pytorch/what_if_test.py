@@ -1,14 +1,21 @@
-"""What is read from recordings, and what is predicted and said of them, in launches whose numbers can be computed by hand."""
+"""What is predicted and said of recordings, in launches whose numbers can be computed by hand."""
+import base64
 import contextlib
+import hashlib
 import io
 import json
-import math
+import os
+import pathlib
 import random
+import subprocess
+import sys
+import tempfile
 import unittest
+import zipfile
 
-from test_launches import (MIB, MS, alone, ask, changed, launch, predict, question, screen, sent_by, steps_of, written)
+import build_backend
+from test_launches import (MIB, MS, alone, ask, changed, launch, predict, screen, sent_by, steps_of, written)
 from gradsync import Refused, answer
-from gradsync.recording import Recording, estimate
 
 A_SCRIPTS_OWN = {"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB}
 
@@ -220,96 +227,6 @@ class PredictionTest(unittest.TestCase):
         self.assert_step(67 + 60, flags={"world_size": 4})
 
 
-class RecordingTest(unittest.TestCase):
-    def test_adds_a_tensor_and_closes_the_bucket_that_reached_its_size(self):
-        one = launch()
-        one["parameters"] = [{"name": "", "numel": size, "bytes": size} for size in (40, 60, 10, 100, 30)]
-        for step in steps_of(one, "probe") + steps_of(one, "none"):
-            step["ready_ns"] = [3, 4, 2, 5, 1]
-        one["ranks"][0][1]["ready_ns"] = [1, 2, 3, 4, 5]  # one step that was disturbed
-        for step in one["ranks"][1]:  # rank 0's order counts
-            step["ready_ns"] = [1, 2, 3, 4, 5]
-        recording = Recording(written(one))
-        for first, size, expected in ((40, 100, ((4, 2), (0, 1), (3,))), (41, 101, ((4, 2, 0), (1, 3))),
-                                      (1, 1, ((4,), (2,), (0,), (1,), (3,))), (1000, 1, ((4, 2, 0, 1, 3),))):
-            self.assertEqual(recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected)
-
-    def test_what_got_no_gradient_is_ready_after_backward(self):
-        one = launch()
-        for step in steps_of(one, "probe"):
-            step["ready_ns"][2] = -1
-        self.assertEqual(Recording(written(one)).buckets(A_SCRIPTS_OWN)[0], (1,))
-
-    def test_a_step_lasts_from_the_last_ranks_begin_to_the_last_ranks_end(self):
-        one = launch()
-        for step in one["ranks"][0]:
-            step["begin_ns"] = 5 * MS
-        for more, seconds in ((1, 63e-3), (5, 65e-3)):
-            for step in one["ranks"][1]:
-                step["step_ns"] += more * MS
-            self.assertAlmostEqual(Recording(written(one)).none_s, seconds if more == 1 else 64e-3)
-        one["hosts"] = ["a", "b"]  # whose clocks have nothing in common
-        self.assertAlmostEqual(Recording(written(one)).none_s, 69e-3)
-
-    def test_a_second_run_is_ddps_in_the_other_launches(self):
-        slow = launch()
-        for step in steps_of(slow, "ddp"):
-            step["step_ns"] = 99 * MS
-        self.assertAlmostEqual(Recording(written(launch(), slow, slow)).second_run_error("as the script has it"), 0.1)
-        self.assertIsNone(Recording(written(slow)).second_run_error("as the script has it"))
-
-    def test_an_interval_holds_the_mean_as_often_as_it_says(self):
-        source = random.Random(7)
-        missed = [0, 0]
-        for _ in range(400):
-            values = [source.gauss(10, 1) for _ in range(40)]
-            moved = [v + source.gauss(0, 2) * 0 for v in values]
-            offsets = [source.gauss(0, 2) for _ in range(4)]
-            for kind, sample in enumerate((moved, [v + offsets[i // 10] for i, v in enumerate(values)])):
-                _, low, high = estimate(sample, [10] * 4)
-                missed[kind] += not low <= 10 <= high
-        self.assertLess(missed[0], 40)
-        self.assertLess(missed[1], 60)  # launches that differ are the samples
-        self.assertEqual(estimate([3, 3], [2]), (3, 3, 3))
-        self.assertEqual(estimate([3], [1]), (3, None, None))
-
-    def test_refuses_what_is_no_launch(self):
-        def said_of(*launches):
-            with self.assertRaises(Refused) as refused:
-                Recording(written(*launches))
-            self.assertNotIn("\n", str(refused.exception))
-            return str(refused.exception)
-
-        def broken(change):
-            one = launch()
-            change(one)
-            return said_of(one)
-
-        self.assertIn("gradsync_torch is 2, expected 1 to 1", broken(lambda one: one.update(gradsync_torch=2)))
-        self.assertIn("line 1: no gradsync_torch", said_of("{}"))
-        self.assertIn("no parameters", broken(lambda one: one.update(parameters=[])))
-        self.assertIn("2 ranks on 2 hosts, expected 3", broken(lambda one: one.update(world_size=3)))
-        self.assertIn("2 ranks on 1 hosts, expected 2", broken(lambda one: one.update(hosts=["a"])))
-        self.assertIn("different numbers of steps", broken(lambda one: one["ranks"].__setitem__(1, [])))
-        self.assertIn("lacks its row or ready times", broken(lambda one: one.update(rows=[])))
-        self.assertIn('parameters[0].bytes is "many", expected 1 to 1e+18',
-                      broken(lambda one: one["parameters"][0].update(bytes="many")))
-        for i, change, said in (
-                (0, {"mode": "ddp"}, "step 0 differs between ranks"), (0, {"ready_ns": [1]}, "step 0 lacks its row or ready"),
-                (0, {"step_ns": 0}, "step 0 takes no time"), (1, {"backward_ns": 0}, "step 1 takes no time"),
-                (0, {"ready_ns": [1, 2, -2]}, "ranks[0][0].ready_ns[2] is -2, expected -1 to 1e+18"),
-                (0, {"mode": 3}, "ranks[0][0].mode is 3, expected a text")):
-            self.assertIn(said, broken(lambda one: one["ranks"][0][i].update(change)))
-        for i, name, value in ((1, "ns", [1]), (1, "ns", [1, 1, 1, 0]), (1, "wall_ns", 0), (4, "out_ns", []), (4, "in_ns", [])):
-            self.assertIn(f"step {i} lacks times", broken(lambda one: one["ranks"][0][i]["collectives"].update({name: value})))
-        for text, said in (('{"gradsync_torch": 1, ', "cut off, error at byte 23"), ("{1}", "not JSON, error at byte 2"),
-                           ("notes", "not JSON, error at byte 1"), ("{\n", "a launch is one line"), ("", "no launch"),
-                           ("[" * 100000, ""), ("9" * 5000, ""), ("[1]", "expected an object"), ("NaN", "")):
-            self.assertIn(said, said_of(text))
-        for name, value in (("threads", 2), ("command", ["train.py", "8"])):
-            self.assertIn("line 2: another script, model, world or machine", said_of(launch(), changed(**{name: value})))
-
-
 class AnswerTest(unittest.TestCase):
     def many_parameters(self):
         """The same in 64 parameters."""
@@ -333,6 +250,11 @@ class AnswerTest(unittest.TestCase):
         self.assertNotIn("Assumed", text)
         self.assertEqual(ask()["sizes"][0]["cost_s"], ask()["sizes"][0]["step_s"][0] - ask()["none_s"])
 
+    def test_costs_are_more_than_so_many_passes_take(self):
+        twice = launch()
+        twice["rows"][0]["passes"] = 2
+        self.assertAlmostEqual(ask(twice)["sizes"][0]["cost_s"], ask(twice)["sizes"][0]["step_s"][0] - 2 * 63e-3)
+
     def test_shows_sizes_that_make_other_buckets_of_as_many(self):
         # 1.5, 0.5 and 2 MiB are ready in this order: 1 makes 1.5 and 2.5 of them, 2 makes 2 and 2.
         one = launch()
@@ -341,7 +263,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([(s["bucket_cap_mb"], s["buckets"]) for s in ask(one)["sizes"]], [(1, 2), (2, 2), (5, 1)])
 
     def test_compares_what_was_measured(self):
-        self.assertIn("90 ms +- 0.0 %         +7.8 %   \n", screen() + "\n")
+        self.assertIn("90 ms +- 0.0 %         +7.8 %\n", screen() + "\n")
         self.assertIn("90 ms +- 0.0 %         +7.8 %   +0.0 %\n", screen(launch(), launch()) + "\n")
         there = launch()  # 97 ms beside 45 that were measured elsewhere
         for step in steps_of(there, "ddp"):
@@ -448,6 +370,33 @@ class FlagsTest(unittest.TestCase):
             self.assertEqual((status, out, errors.count("\n")), (2, "", 1), arguments)
             self.assertTrue(errors.startswith("what_if: ") and said in errors, errors)
         self.assertIn("cannot be read", self.run_main("/nonexistent")[2])
+
+    def test_the_wheel_has_all_that_an_answer_needs(self):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as directory:
+            wheel = os.path.join(directory, build_backend.build_wheel(directory))
+            self.assertRegex(wheel, r"/gradsync-[0-9.]+-py3-none-any\.whl$")
+            with zipfile.ZipFile(wheel) as files, open(wheel, "rb") as again:
+                record = {name: (digest, size) for name, digest, size in (
+                    line.split(",") for line in files.read(files.namelist()[-1]).decode().splitlines())}
+                self.assertEqual(sorted(record), sorted(files.namelist()))
+                for name in set(record) - {files.namelist()[-1]}:
+                    digest = base64.urlsafe_b64encode(hashlib.sha256(files.read(name)).digest()).decode().rstrip("=")
+                    self.assertEqual(record[name], (f"sha256={digest}", str(len(files.read(name)))))
+                self.assertIn("gradsync/record.py", record)
+                before = again.read()
+            build_backend.build_wheel(directory)
+            self.assertEqual(pathlib.Path(wheel).read_bytes(), before)
+            run = [sys.executable, "-S", "-c", "from gradsync.__main__ import main; main()"]  # -S: nothing that is installed
+            environment = {"PYTHONPATH": wheel}
+            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", screen() + "\n"))
+            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (1, "record: no module torch: it needs PyTorch 2.1 or newer\n"))
+            done = subprocess.run(run, env=environment, capture_output=True, text=True)
+            self.assertIn("gradsync what_if FILE", done.stderr)
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr), (1, b"what_if: cannot write to stdout: No space left on device\n"))
 
     def test_prints_json(self):
         status, out, _ = self.run_main(written(launch()), "--format=json")

@@ -231,14 +231,6 @@ Launches LaunchesOf(const std::set<LooseLocation>& samples) {
 
 }  // namespace
 
-double SecondRunError(const LooseSample& sample) {
-  const auto& [values, launches] = sample;
-  const size_t first =
-      std::accumulate(launches.begin(), launches.begin() + std::ssize(launches) / 2, size_t{0});
-  const std::span<const double> all(values);
-  return TrimmedMean(all.subspan(first)) / TrimmedMean(all.first(first)) - 1;
-}
-
 Estimate Scaled(const Estimate& estimate, double factor) {
   return {factor * estimate.value,
           {factor * estimate.interval.low, factor * estimate.interval.high},

@@ -93,9 +93,6 @@ struct LooseComparison {
   LooseSample own;
   LooseSample base;
 };
-// How far the second half of the launches is from the first, in parts of the first: what a prediction that is
-// a measurement would be off by. NaN of one launch.
-double SecondRunError(const LooseSample& sample);
 
 // The relative difference of trimmed means of samples that were taken one after the other, or by different
 // programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family

@@ -202,13 +202,6 @@ TEST(EstimatesTest, LooseSamplesAreComparedByTheirRatio) {
   EXPECT_TRUE(std::isnan(EstimateLoose({&negative, 1})[0].value));
 }
 
-TEST(EstimatesTest, ASecondRunIsTheOtherHalfOfTheLaunches) {
-  EXPECT_DOUBLE_EQ(SecondRunError({.values = {1, 1, 1, 2, 2}, .launches = {3, 2}}), 1);
-  EXPECT_DOUBLE_EQ(SecondRunError({.values = {4, 2, 2, 2, 2}, .launches = {1, 2, 2}}), -0.5);
-  EXPECT_TRUE(std::isnan(SecondRunError({.values = {1, 2}, .launches = {2}})));
-  EXPECT_TRUE(std::isnan(SecondRunError({})));
-}
-
 // The margin of the logarithm is as many standard errors as Sidak's for the whole family, and no more.
 TEST(EstimatesTest, ALooseFamilyHasSidaksMargin) {
   Draws draws(5);

@@ -17,7 +17,10 @@ def main():
     from gradsync import answer
     if command == "what_if":
         sys.exit(answer.main(arguments))
-    from gradsync import record  # PyTorch takes seconds to import
+    try:
+        from gradsync import record  # PyTorch takes seconds to import
+    except ModuleNotFoundError as error:
+        sys.exit(f"record: no module {error.name}: it needs PyTorch 2.1 or newer")
     record.main(arguments, finished=lambda out: answer.main([out]))
 
 

@@ -276,7 +276,7 @@ def screen(answer):
     if answer.get("pairs"):
         lines.append("Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d" % (
             answer["pairs"], answer["pairs_right"]))
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 class Parser(argparse.ArgumentParser):
@@ -352,5 +352,10 @@ def main(argv):
     except Refused as error:
         print(f"what_if: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(answer) if flags.format == "json" else screen(answer))
+    try:
+        print(json.dumps(answer) if flags.format == "json" else screen(answer), flush=True)
+    except OSError as error:  # a full disk, or a reader who has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python would try again at its end
+        print(f"what_if: cannot write to stdout: {error.strerror}", file=sys.stderr)
+        return 1
     return 0

@@ -16,7 +16,7 @@ NOT_RECORDED below says what this is not for. A compiled model compiles in the w
 that DDP wraps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
-the host's monotonic clock, on a GPU of events. tools/predict/torch_profile.h explains the fields:
+the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 
     {"gradsync_torch": 1, "time", "torch", "command": [], "device", "backend", "world_size", "hosts": [by rank], "threads",
      "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes"}],

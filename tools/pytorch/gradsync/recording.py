@@ -33,6 +33,14 @@ def require(holds, *text):
         raise Refused("".join(map(str, text)))
 
 
+def read_bytes(path):
+    try:
+        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+            return file.read(1 << 31)  # of a device without an end no more
+    except (OSError, EOFError, zlib.error) as error:
+        raise Refused(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
 def ranks_text(count):
     return f"{count} rank{'s' * (count != 1)}"
 
@@ -132,12 +140,7 @@ class Recording:
 
     def __init__(self, path):
         self.launches, self.path = [], path
-        try:
-            with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-                lines = file.read().decode("utf-8-sig").splitlines()
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise Refused(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(read_bytes(path).decode("utf-8-sig", errors="replace").splitlines(), 1):
             try:
                 self.add(line)
             except json.JSONDecodeError as error:

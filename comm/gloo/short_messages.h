@@ -1,0 +1,64 @@
+#ifndef GRADSYNC_COMM_GLOO_SHORT_MESSAGES_H_
+#define GRADSYNC_COMM_GLOO_SHORT_MESSAGES_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/processes/file_descriptor.h"
+#include "comm/queue/first_cause.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/world.h"
+
+namespace gradsync::comm {
+
+// Short messages from all ranks to all others, over connections of their own without gloo: the caller's
+// thread writes and reads them, so no other has to be woken, and no message is longer than its receiver
+// expects. For collectives that run one at a time, in the order of issue.
+class ShortMessages {
+ public:
+  // More would meet faster in rounds, and should not pay for so many connections.
+  static constexpr int kMaxRanks = 8;
+  static constexpr size_t kMaxBytes = 4 << 10;
+
+  // Connects to all ranks, which listen at an address of their host such as this one. Both sides of each
+  // connection prove that they know the job's secret, and what only ranks read at the rendezvous. Throws
+  // PeerError, CollectiveError, std::runtime_error.
+  ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
+                Rendezvous& rendezvous);
+
+  // Sends `data` to all other ranks, and returns everyone's, by rank, until the next call. `slot` says which
+  // collective this is. Throws PeerError; std::runtime_error if another rank is in another collective.
+  std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
+  // Closes the connections: whoever waits gets a PeerError, here and on the other ranks.
+  void Abort() noexcept;
+
+ private:
+  struct Message {
+    uint64_t slot = 0;
+    std::array<std::byte, kMaxBytes> data{};
+  };
+
+  int name(int peer) const { return MemberName(members_, peer); }
+  PeerClosed Closed(int peer) const;
+  PeerError Late(int peer) const;
+  void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
+  // At least one byte.
+  size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
+
+  const std::vector<int> members_;  // see World
+  const int rank_;
+  const std::chrono::milliseconds timeout_;
+  std::vector<FileDescriptor> sockets_;  // by rank; none to this one
+  Message sent_;
+  std::vector<Message> received_;  // by rank
+  std::atomic<bool> is_aborted_ = false;
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_GLOO_SHORT_MESSAGES_H_

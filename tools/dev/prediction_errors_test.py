@@ -1,0 +1,60 @@
+"""What prediction_errors.py says of recordings whose errors are known."""
+import contextlib
+import io
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).absolute().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "pytorch")]
+import prediction_errors
+from test_launches import MS, launch, steps_of, written
+
+
+class PredictionErrorsTest(unittest.TestCase):
+    def test_sizes_are_of_errors_to_both_sides(self):
+        # Nine in ten of 1 to 12 are the first eleven; of ten, nine.
+        errors = [0.01 * i * (-1)**i for i in range(1, 13)]
+        self.assertEqual(prediction_errors.sizes("All", errors),
+                         ["All: 12, median 6.5 %, nine in ten within 11.0 %, the largest 12.0 %."])
+        self.assertEqual(prediction_errors.sizes("Ten", [None, *errors[:10]]),
+                         ["Ten: 10, median 5.5 %, nine in ten within 9.0 %, the largest 10.0 %."])
+        self.assertEqual(prediction_errors.sizes("None", [None]), [])
+
+    def test_each_recording_is_predicted_from_itself_its_launches_and_loopback(self):
+        # 97 ms are predicted of all; DDP takes 90, 100 in one launch, and 60 over one link.
+        slow, fast = launch(), launch()
+        for step in steps_of(slow, "ddp"):
+            step["step_ns"] = 100 * MS
+        for step in steps_of(fast, "ddp"):
+            step["step_ns"] = 60 * MS
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as directory:
+            for name, launches in (("a.loopback", [launch(), slow]), ("a.1gbit", [fast]), ("b.1gbit", [launch()])):
+                os.rename(written(*launches), f"{directory}/{name}.jsonl")
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                prediction_errors.main(directory)
+            lines = out.getvalue().splitlines()
+            with contextlib.redirect_stdout(out):
+                prediction_errors.main(directory, "--summary")
+        # 97 ms beside 60, 95 and 90; beside 90 and 100; beside the other of these; beside 60.
+        self.assertEqual(lines[:7], [
+            "Errors of predictions: 3, median 7.8 %, nine in ten within 61.7 %, the largest 61.7 %.",
+            "Of second runs: 1, median 11.1 %, nine in ten within 11.1 %, the largest 11.1 %.",
+            "Of 0 pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is predicted: 0.",
+            "", "By one launch of two, of its own steps: 2, median 5.4 %, nine in ten within 7.8 %, the largest 7.8 %.",
+            "Of the other launch's steps: 2, median 5.4 %, nine in ten within 7.8 %, the largest 7.8 %.",
+            "From loopback, over the link of another model's recording: 1, median 61.7 %, nine in ten within 61.7 %, the largest "
+            "61.7 %."])
+        self.assertIn("whose rate and latency alone are given: 1, median", lines[7])
+        self.assertEqual(lines[8], "Of these 1 are outside of what is predicted: 1.")
+        self.assertEqual([line for line in lines if not line.startswith("  ")][9:],
+                         ["", "```", "a.1gbit", "a.loopback", "b.1gbit", "```"])
+        self.assertIn("  as the script has it            95.16 to 98.81 ms    90 ms +- 0.0 %         +7.8 %", lines)
+        self.assertEqual(out.getvalue().splitlines()[len(lines):], lines[:9])
+
+
+if __name__ == "__main__":
+    unittest.main()

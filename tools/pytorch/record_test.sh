@@ -1,2 +1,0 @@
-#!/usr/bin/env bash
-exec "${PYTHON:-python3}" tools/pytorch/record_test.py
