@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
                          "measures how its loss\n"
                          "on held-out text falls over steps, over seconds and over bytes sent.\n"
                          "  ./bazelw run //bench:convergence -- --variants=naive,core,none --out=DIR\n"
-                         "  ./bazelw run //bench:convergence -- --corpus=FILE --steps=2000 --save=DIR");
+                         "  ./bazelw run //bench:convergence -- --corpus=FILE --steps=2000 --out=DIR");
   options.AddTo(flags);
   return bench::RunConvergenceProgram(argc, argv, flags, options);
 }

@@ -92,7 +92,7 @@ const std::vector<Backend>& Backends() {
        &MakeHierarchical,
        true,
        {{"inner", {"shm", "gloo", "mpi"}}, {"outer", {"gloo", "gloo_own", "mpi"}}}},
-      {"mpi", &CheckMpi, &MakeMpiGroup, false, {{"progress", {"thread", "wait"}}}},
+      {"mpi", &CheckMpi, &MakeMpiGroup, false},
       {"nccl", &CheckNccl, &MakeNccl, false}};
   return backends;
 }

@@ -106,15 +106,10 @@ TEST_P(CheckedTest, AParameterThatIsListedTwiceIsNamed) {
             "parameter 'p1' is listed twice");
 }
 
-TEST_P(CheckedTest, OneThatIsFrozenIsLeftOut) {
-  model_.params()[1]->Freeze();
-  const auto strategy = MakeStrategy(GetParam(), context_);
-  for (const Bucket& bucket : strategy->plan().buckets) {
-    for (const Parameter* param : bucket.params) EXPECT_NE(param->name(), "p1");
-  }
-  model_.params()[0]->Freeze();
-  model_.params()[2]->Freeze();
-  EXPECT_EQ(ErrorOf([&] { MakeStrategy(GetParam(), context_); }),
+TEST_P(CheckedTest, NoParametersAreRefused) {
+  EXPECT_EQ(ErrorOf([&] {
+              MakeStrategy(GetParam(), {{}, *groups_[0], {}});
+            }),
             "strategy '" + GetParam() + "': there are no parameters to train");
 }
 

@@ -77,7 +77,6 @@ struct Graph {
   std::vector<int64_t> numels = kNumels;  // of the parameters
   // Those that a rank uses in a step, in order; more than once: it is shared.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  std::vector<size_t> frozen = {};
   // The only elements that a use touches; nullopt, or none such: all of them.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called in a rank's backward pass, before the gradient of a use is computed.
@@ -95,7 +94,7 @@ struct Graph {
 using Values = std::vector<std::vector<float>>;
 
 // Parameters after all steps of gradient descent, what the next forward would read of them, and the last
-// gradients. Empty for a frozen one.
+// gradients.
 struct Result {
   Values params;
   Values read;
@@ -105,9 +104,7 @@ struct Result {
 };
 
 inline std::unique_ptr<TestModel> MakeModel(const Graph& graph, const model::DevicePtr& device) {
-  auto model = std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy);
-  for (const size_t p : graph.frozen) model->params()[p]->Freeze();
-  return model;
+  return std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy);
 }
 
 inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, int step) {
@@ -149,7 +146,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
 
 // Gradient descent in other words than the optimizer's.
 inline void Descend(const TestModel& model) {
-  for (model::Parameter* param : model::Trained(model.params())) {
+  for (model::Parameter* param : model.params()) {
     const model::Tensor update = param->grad().Clone();
     Scale(update, -kRate);
     AddTo(update, param->MutableValue());

@@ -137,8 +137,7 @@ INSTANTIATE_TEST_SUITE_P(InForward, AdamWEquivalenceTest,
 
 // A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are
 // added before they are averaged; unused, by all ranks or by some, whose share of the mean is zero (PyTorch
-// calls that find_unused_parameters, and leaves the gradient alone where no rank has one); frozen, which is
-// left out.
+// calls that find_unused_parameters, and leaves the gradient alone where no rank has one).
 class UncommonParametersTest : public testing::TestWithParam<Tested> {
  protected:
   static void Check(const Graph& graph) {
@@ -179,8 +178,6 @@ TEST_P(UncommonParametersTest, OverSeveralPasses) {
   for (const size_t bucket_bytes : {size_t{4000}, size_t{25} << 20})
     CheckEquivalence(GetParam(), bucket_bytes, "local", Cpus(3), graph);
 }
-
-TEST_P(UncommonParametersTest, Frozen) { Check({.frozen = {0, 3, 5}}); }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, UncommonParametersTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param.name(); });

@@ -30,28 +30,23 @@ class ExactStart : public Strategy {
   void OnGradReady(model::Parameter& param) override { current().OnGradReady(param); }
   void Finish() override {
     current().Finish();
-    ++steps();
+    ++steps_;
   }
-  BucketPlan plan() const override { return steps() < num_steps_ ? exact_.plan() : strategy_->plan(); }
+  BucketPlan plan() const override { return steps_ < num_steps_ ? exact_.plan() : strategy_->plan(); }
 
-  std::vector<model::NamedTensor> State() override {
-    std::vector<model::NamedTensor> state = strategy_->State();
-    state.emplace_back("steps", steps_);
-    return state;
-  }
+  std::vector<model::NamedTensor> State() override { return strategy_->State(); }
   void Reset() override {
-    steps_.Zero();
+    steps_ = 0;
     strategy_->Reset();
   }
 
  private:
-  int64_t& steps() const { return *steps_.data<int64_t>(); }
-  Strategy& current() { return steps() < num_steps_ ? exact_ : *strategy_; }
+  Strategy& current() { return steps_ < num_steps_ ? exact_ : *strategy_; }
 
   const int64_t num_steps_;
   InPlace exact_;
   const std::unique_ptr<Strategy> strategy_;
-  const model::Tensor steps_ = model::Tensor::Zeros(model::CpuDevice(), {1}, model::DType::kI64);
+  int64_t steps_ = 0;
 };
 
 }  // namespace

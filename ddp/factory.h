@@ -73,8 +73,8 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// What a strategy is made from. Parameters in forward order; they and the group must outlive it. Frozen ones
-// are left out. Every rank makes the same strategies with the same parameters.
+// What a strategy is made from. Parameters in forward order; they and the group must outlive it.
+// Every rank makes the same strategies with the same parameters.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;

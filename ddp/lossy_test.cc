@@ -86,13 +86,7 @@ std::vector<Left> TrainRank(const Training& run, comm::ProcessGroup& group) {
     strategy->Finish();
     Left& left = steps.emplace_back();
     for (model::Parameter* param : params) left.grads.push_back(param->grad().ToVector<float>());
-    for (const auto& [name, tensor] : strategy->State()) {
-      if (tensor.dtype() == model::DType::kI64) {
-        left.state[name] = {static_cast<float>(*tensor.data<int64_t>())};
-      } else {
-        left.state[name] = tensor.ToVector<float>();
-      }
-    }
+    for (const auto& [name, tensor] : strategy->State()) left.state[name] = tensor.ToVector<float>();
   }
   return steps;
 }

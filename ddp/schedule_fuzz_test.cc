@@ -50,7 +50,7 @@ class Dice {
   std::minstd_rand engine_;
 };
 
-// The first parameter is used by all and never frozen, so that every loss depends on something.
+// The first parameter is used by all, so that every loss depends on something.
 std::vector<size_t> RandomUses(size_t num_params, Dice dice) {
   std::vector<size_t> uses = {0};
   for (size_t p = 1; p < num_params; ++p) {
@@ -69,10 +69,8 @@ Graph RandomGraph(int seed, int world_size, Dice& dice) {
   Graph graph;
   graph.numels.clear();
   const int num_params = 1 + dice.Below(12);
-  for (int p = 0; p < num_params; ++p) {
+  for (int p = 0; p < num_params; ++p)
     graph.numels.push_back(1 + dice.Below(dice.OneOf<int>({1, 100, 3000, 40000})));
-    if (p > 0 && dice.OneIn(8)) graph.frozen.push_back(static_cast<size_t>(p));
-  }
   graph.num_steps = 2 + dice.Below(3);
   // As in training, or another graph on each rank, or in each step.
   const int rank_matters = dice.Below(2), step_matters = dice.Below(2);

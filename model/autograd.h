@@ -39,8 +39,8 @@ class Var {
   Var() = default;
   // A constant: no gradient flows into it.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf, whose value is parameter.ForwardValue(); a constant if it is frozen. The parameter must outlive
-  // the graph. Implicit, so that parameters can be passed to operations.
+  // A leaf, whose value is parameter.ForwardValue(). The parameter must outlive the graph. Implicit, so that
+  // parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
@@ -63,11 +63,10 @@ class Var {
   bool changed() const;
 
   Tensor value_;
-  Tensor::Version read_;               // an operation's input keeps this of the value
-  const Parameter* source_ = nullptr;  // whose value it is, frozen or not
-  uint64_t version_ = 0;               // of the source
-  Parameter* parameter_ = nullptr;     // set for a leaf
-  std::shared_ptr<Node> node_;         // set for the output of an operation
+  Tensor::Version read_;            // an operation's input keeps this of the value
+  Parameter* parameter_ = nullptr;  // set for a leaf
+  uint64_t version_ = 0;            // of the parameter
+  std::shared_ptr<Node> node_;      // set for the output of an operation
 };
 
 // One operation's share of a backward pass: the gradient that arrives, and where the gradients of its inputs
@@ -117,19 +116,19 @@ using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// Where p.has_grad(), it is added. Afterwards every p.has_grad(), except for frozen ones.
+// Where p.has_grad(), it is added. Afterwards every p.has_grad().
 //
-// Calls on_ready exactly once for each parameter that is not frozen, as soon as its last contribution has
+// Calls on_ready exactly once for each parameter, as soon as its last contribution has
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //
-// Calls on_use with every parameter, frozen or not, that an operation has read in forward before that
+// Calls on_use with every parameter that an operation has read in forward before that
 // operation computes its gradients, for which it may read the same memory again.
 //
 // The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
 // call on it throws std::logic_error. So do, naming operation and input, an operation that does not
 // contribute exactly once to an input, and an input that was changed since the operation read it: a
-// parameter, frozen or not (Parameter::version), or any other tensor (Tensor::CountWrite). Throws
+// parameter (Parameter::version), or any other tensor (Tensor::CountWrite). Throws
 // InvalidInput if the loss has more than one element, depends on no parameter, or reaches one that is not in
 // `params`, or if one is there twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},

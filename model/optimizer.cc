@@ -8,8 +8,9 @@ namespace gradsync::model {
 namespace {
 
 std::vector<Part> WholeOf(std::span<Parameter* const> params) {
+  RequireDistinct(params);
   std::vector<Part> parts;
-  for (Parameter* p : Trained(params)) parts.push_back({.param = p, .begin = 0, .end = p->numel()});
+  for (Parameter* p : params) parts.push_back({.param = p, .begin = 0, .end = p->numel()});
   return parts;
 }
 

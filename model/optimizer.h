@@ -35,7 +35,7 @@ struct Part {
 // Changes parameters by their gradients. State is allocated by the first update or State(), zeroed, after
 // which a step allocates nothing. Gradients stay as they are: the training loop resets them.
 //
-// The parameters must outlive the optimizer, which leaves frozen ones alone. They are f32 or f64, all of one
+// The parameters must outlive the optimizer, and are f32 or f64, all of one
 // dtype and on one device, and none is listed twice; constructors throw InvalidInput otherwise. A parameter's
 // copy in bf16 is written in the same pass as its value, unless only a part of it is updated.
 //

@@ -69,14 +69,10 @@ void Parameter::PlaceGrad(Tensor place) {
   grad_ = std::move(place);
 }
 
-std::vector<Parameter*> Trained(std::span<Parameter* const> params) {
+void RequireDistinct(std::span<Parameter* const> params) {
   std::unordered_set<const Parameter*> seen;
-  std::vector<Parameter*> trained;
-  for (Parameter* param : params) {
+  for (const Parameter* const param : params)
     Require(seen.insert(param).second, "parameter '", param->name(), "' is listed twice");
-    if (!param->frozen()) trained.push_back(param);
-  }
-  return trained;
 }
 
 }  // namespace gradsync::model

@@ -108,11 +108,6 @@ class Parameter {
   // in a tensor for each operation that contributed. Null if one of them has not said which.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
-  // From now on operations see a constant. To be called before an optimizer or a strategy is made of a list
-  // of parameters: they leave it out, as Backward does.
-  void Freeze() { frozen_ = true; }
-  bool frozen() const { return frozen_; }
-
  private:
   void CheckPlace(const char* what, const Tensor& place, DType dtype) const;
   void MoveTo(Tensor place, Tensor* from);
@@ -129,12 +124,10 @@ class Parameter {
   bool has_grad_ = false;
   bool any_row_ = false;  // may be other than zero
   std::vector<Tensor> touched_rows_;
-  bool frozen_ = false;
 };
 
-// Those of `params` that are not frozen, in their order. Throws InvalidInput, which names it, if one is
-// listed twice.
-std::vector<Parameter*> Trained(std::span<Parameter* const> params);
+// Throws InvalidInput, which names it, if one is listed twice.
+void RequireDistinct(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model
 

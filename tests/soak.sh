@@ -23,7 +23,7 @@ done
 
 # Prints programs with their flags, without end.
 draw() {
-  awk -v seed="$1" -v cpus="$(nproc)" -v all_rows="$all_rows" -v f64_rows="$f64_rows" '
+  awk -v seed="$1" -v all_rows="$all_rows" -v f64_rows="$f64_rows" '
     function below(n) { return int(rand() * n) }
     function pick(words,  all, n) { n = split(words, all, " "); return all[below(n) + 1] }
     function some(words,  all, n, i, chosen) {  # at least one, comma separated
@@ -42,7 +42,7 @@ draw() {
         ranks = pick("1 2 2 3 4"); threads = pick("1 1 2"); program = pick("all_reduce ddp ddp compare")
         flags = " --backend=" (below(2) ? pick("gloo shm shm hierarchical") : some("gloo shm hierarchical")) " --world_size=" ranks \
           " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
-          " --seed=" below(100) (ranks * threads <= cpus ? maybe("--placement=pin") : "")
+          " --seed=" below(100)
         if (program == "all_reduce") flags = flags " --sizes=" some("4KiB 8 64KiB 1MiB 3MiB") " --op=" pick("sum mean") \
           " --dtype=" pick("f32 f64 bf16") " --iterations=" below(20) + 1
         if (program == "ddp") flags = flags " --model=tiny --num_layers=" below(3) + 1 " --d_model=" pick("32 64") \

@@ -45,7 +45,6 @@ std::string Dir(std::string_view name, const std::vector<Strategy>& strategies, 
         record.run_id = Join(name, launch);
         record.provenance.host = record.provenance.gradsync_commit = std::string(name);
         record.config.Set("steps", strategy.num_steps);
-        record.config.Set("placement", std::string(name));
         record.config.Set("seed", launch);
         // What a run decides for itself tells no rows apart.
         record.config.Set("time", name.ends_with("there") ? "3m" : "1m");
@@ -89,7 +88,6 @@ TEST(CompareDirsTest, ASlowerRowFailsTheGate) {
               HasSubstr("**Of 3 rows compared, 1 are slower and 1 are faster. Of the others no difference is "
                         "shown.**"));
   EXPECT_THAT(people.out, HasSubstr("- All rows of ddp: batch_size 2,"));
-  EXPECT_THAT(people.out, Not(HasSubstr("placement")));
 }
 
 TEST(CompareDirsTest, TheSameIsNoFailure) {

@@ -70,9 +70,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "precision", &line->precision, bench::Percent(),
       "Exits with 3 unless every interval of the latest run is within +- this part of the baseline's step. "
       "Makes no tables.");
-  flags->Add("out", &line->out,
-             bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
-             "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
+  flags->Add("out", &line->out, bench::Path("a file"), "Where the tables go, in place of stdout.");
 }
 
 void Render(const Summary& summary, const CommandLine& line, std::ostream& out) {
@@ -85,16 +83,9 @@ void Render(const Summary& summary, const CommandLine& line, std::ostream& out) 
 }
 
 void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
-  const std::filesystem::path path(line.out);
   if (line.out.empty()) {
     Render(summary, line, out);
     out.flush();
-  } else if (line.format == "csv" && (line.out.ends_with('/') || std::filesystem::is_directory(path))) {
-    std::filesystem::create_directories(path);
-    for (const Table& table : summary.report.tables) {
-      if (table.audience() == Audience::kPeople) continue;
-      WriteFile(path / (table.name() + ".csv"), [&](std::ostream& file) { RenderCsvTable(table, file); });
-    }
   } else {
     WriteFile(line.out, [&](std::ostream& file) { Render(summary, line, file); });
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/placement.h"
 #include "bench/records/host.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
@@ -90,7 +90,14 @@ struct Differs {
   std::vector<std::string> interfaces, hosts = {"", ""};
 };
 
-std::vector<Record> Launched(const Differs& differs, const std::string& placement) {
+void RunOnCpus(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+std::vector<Record> Launched(const Differs& differs) {
   const std::string out = FreshDirectory(), meeting = FreshDirectory();
   const std::vector<int> cpus = AllowedCpus();
   std::vector<RunningProgram> ranks;
@@ -98,7 +105,7 @@ std::vector<Record> Launched(const Differs& differs, const std::string& placemen
     RunOnCpus(differs.cpus[rank]);
     ranks.emplace_back(
         kAllReduce,
-        std::vector<std::string>{"--sizes=24", "--iterations=2", "--placement=" + placement, "--out=" + out,
+        std::vector<std::string>{"--sizes=24", "--iterations=2", "--out=" + out,
                                  "--interface=" + differs.interfaces[rank]},
         std::vector<std::pair<std::string, std::string>>{{"RANK", std::to_string(rank)},
                                                          {"WORLD_SIZE", "2"},
@@ -117,27 +124,12 @@ std::vector<Record> Launched(const Differs& differs, const std::string& placemen
 
 TEST(AllReduceTest, ARankRecordsTheCpusThatItMayUse) {
   const std::vector<int> cpus = AllowedCpus();
-  for (const std::string placement : {"none", "pin"}) {
-    if (placement == "pin" && cpus.size() < 2) continue;
-    const Differs differs = {.cpus = {{cpus.front()}, {cpus.back()}}, .interfaces = {"lo", "127.0.0.1"}};
-    for (const Record& record : Launched(differs, placement)) {
-      const std::string own = std::to_string(record.rank == 0 ? cpus.front() : cpus.back());
-      EXPECT_EQ(record.provenance.cpu_count, 1);
-      EXPECT_EQ(record.facts.StringOr("allowed_cpus", ""), own);
-      EXPECT_EQ(record.facts.StringOr("compute_cpus", ""), placement == "pin" ? own : "");
-    }
+  const Differs differs = {.cpus = {{cpus.front()}, {cpus.back()}}, .interfaces = {"lo", "127.0.0.1"}};
+  for (const Record& record : Launched(differs)) {
+    const std::string own = std::to_string(record.rank == 0 ? cpus.front() : cpus.back());
+    EXPECT_EQ(record.provenance.cpu_count, 1);
+    EXPECT_EQ(record.facts.StringOr("allowed_cpus", ""), own);
   }
-}
-
-// Their hosts are parts of one machine, as network namespaces and containers are.
-TEST(AllReduceTest, PinnedRanksOfAMachineShareNoCpu) {
-  const std::vector<int> cpus = AllowedCpus();
-  const std::string address = comm::OuterAddress();
-  if (address.empty() || cpus.size() < 2) GTEST_SKIP() << "no network, or one CPU";
-  const Differs differs = {.cpus = {cpus, cpus}, .interfaces = {address, address}, .hosts = {"a", "b"}};
-  for (const Record& record : Launched(differs, "pin"))
-    EXPECT_EQ(record.facts.StringOr("compute_cpus", ""),
-              std::to_string(cpus[static_cast<size_t>(record.rank)]));
 }
 
 // In every iteration each backend has one turn, and the order is not always the same.

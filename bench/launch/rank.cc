@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/launch/link.h"
+#include "bench/records/host.h"
 #include "bench/records/provenance.h"
 #include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
@@ -40,7 +41,6 @@ Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const
     : options_(options),
       world_(world),
       provenance_(CollectProvenance(argc, argv)),
-      placement_(options, world),
       device_(MakeDevice(options, world)),
       control_groups_(std::move(control_groups)) {
   model::FlushDenormals();
@@ -50,18 +50,15 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
   own_ = backends.front();
   for (const std::string& backend : backends) {
     if (Has(backend)) continue;
-    std::unique_ptr<comm::ProcessGroup> joined;
     const Variant over = Variant::Parse("@" + backend);
-    placement_.StartCommunication([&] {
-      joined = comm::MakeProcessGroup({.backend = over.backend,
-                                       .backend_options = over.backend_options,
-                                       .world = world_,
-                                       .timeout = options_.timeout,
-                                       .num_threads = static_cast<int>(options_.comm_threads),
-                                       .interface_or_address = options_.interface_or_address},
-                                      device_);
-    });
-    groups_[backend] = std::make_unique<comm::RecordingProcessGroup>(std::move(joined));
+    groups_[backend] = std::make_unique<comm::RecordingProcessGroup>(
+        comm::MakeProcessGroup({.backend = over.backend,
+                                .backend_options = over.backend_options,
+                                .world = world_,
+                                .timeout = options_.timeout,
+                                .num_threads = static_cast<int>(options_.comm_threads),
+                                .interface_or_address = options_.interface_or_address},
+                               device_));
   }
   const auto has_interface = [](const auto& group) {
     return std::ranges::count(group.second->facts(), std::string("interface"),
@@ -131,13 +128,7 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
   set_if_known("governor", ReadEntry("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", "\n"));
   if (const double quota = control_groups_.CpuQuota(); std::isfinite(quota))
     facts.Set("cpu_quota", Value(quota));
-  facts.Set("allowed_cpus", absl::StrJoin(placement_.all_cpus(), ","));
-  if (!placement_.pinned()) return;
-  const Placement& cpus = placement_.placement();
-  facts.Set("compute_cpus", absl::StrJoin(cpus.compute_cpus, ","));
-  facts.Set("communication_cpus", cpus.communication_cpus.empty()
-                                      ? std::string("any")
-                                      : absl::StrJoin(cpus.communication_cpus, ","));
+  facts.Set("allowed_cpus", absl::StrJoin(AllowedCpus(), ","));
 }
 
 void Rank::Print(const std::string& text) const {

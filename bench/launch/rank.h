@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "bench/launch/over_ranks.h"
-#include "bench/launch/placement.h"
 #include "bench/launch/progress.h"
 #include "bench/launch/rank_options.h"
 #include "bench/records/host.h"
@@ -44,15 +43,13 @@ void SetLaunch(const std::string& set, int64_t index);
 class Rank {
  public:
   // Flushes denormals in this thread, and so in all that compute: OpenMP and groups start theirs later.
-  // Confines it to its CPUs under --placement=pin. `options` must outlive it. Throws InvalidInput if
-  // what they name is not there.
+  // `options` must outlive it. Throws InvalidInput if what they name is not there.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
   const model::DevicePtr& device() const { return device_; }
-  const ThreadPlacement& placement() const { return placement_; }
 
   // All ranks: joins a group for each backend (Variant::over), and returns the run's own, which is that of
   // the first. Throws like MakeProcessGroup.
@@ -108,8 +105,7 @@ class Rank {
 
   const RankOptions& options_;
   const comm::World world_;
-  const Provenance provenance_;  // taken before this rank is confined to CPUs of its own
-  const ThreadPlacement placement_;
+  const Provenance provenance_;
   const model::DevicePtr device_;
   std::string own_;
   std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend

@@ -32,9 +32,6 @@ void RankOptions::AddTo(FlagTable& flags) {
       "of those that they may use and that a quota allows.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Communication threads of each rank: how many collectives progress at the same time.");
-  flags.Add("placement", &placement, OneOf({"none", "pin"}),
-            "Where threads run. pin: every rank computes on CPUs of its own, and communicates on others if "
-            "any are left.");
   flags.Add(
       "interface", &interface_or_address,
       Text("a network interface such as eth0, or an address of this host"),
@@ -50,7 +47,6 @@ void RankOptions::Describe(ConfigFields& config) const {
   config.Set("device", device);
   config.Set("threads_per_rank", compute_threads());
   config.Set("comm_threads", comm_threads);
-  config.Set("placement", placement);
   config.Set("seed", seed);
   const char* const link_rate = std::getenv("GRADSYNC_LINK_RATE");
   if (const auto rate = ParseInteger(link_rate == nullptr ? "" : link_rate)) config.Set("link_rate", *rate);

@@ -21,7 +21,6 @@ struct RankOptions {
   int64_t world_size = 2;
   std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram shares the CPUs
   int64_t comm_threads = 2;
-  std::string placement = "none";
   std::string interface_or_address;
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;

@@ -36,6 +36,8 @@ struct RankProgram {
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Asked between launches, from the second on, whether they are enough.
   std::function<bool(const std::string& launch_set)> is_enough = {};
+  // Prints what takes no ranks to know. True: that is all that was asked for.
+  std::function<bool(const comm::World& world)> answer = {};
 };
 
 // The main function of such a program: reads the flags; without a launcher starts the ranks, each by

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -151,32 +150,6 @@ TEST(RankTest, TellsHowOftenAQuotaHasStoppedIt) {
   rank.DescribeThrottling(facts);
   EXPECT_EQ(facts.IntOr("cpu_periods", 0), 40);
   EXPECT_EQ(facts.IntOr("throttled_periods", 0), 38);
-}
-
-// Of the threads that Join starts, none computes.
-TEST(RankTest, CommunicationThreadsRunWhereTheyArePlaced) {
-  const std::vector<int> cpus = AllowedCpus();
-  if (cpus.size() < 2) GTEST_SKIP() << "one CPU";
-  const comm::TemporaryDirectory meeting;
-  comm::RunRanks(2, [&](int number) {
-    RankOptions options;
-    options.placement = "pin";
-    const char* const program[] = {"program"};
-    Rank rank(options, {.rank = number, .size = 2, .rendezvous = "file://" + meeting.path()}, 1, program);
-    rank.Join({"gloo"}).Barrier();
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    CPU_SET(cpus[static_cast<size_t>(number)], &own);
-    int threads_there = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      cpu_set_t of_thread;
-      const pid_t thread = std::stoi(task.path().filename());
-      if (sched_getaffinity(thread, sizeof(of_thread), &of_thread) == 0 && CPU_EQUAL(&own, &of_thread))
-        ++threads_there;
-    }
-    EXPECT_EQ(threads_there, 1);
-    rank.own().Barrier();
-  });
 }
 
 TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {

@@ -37,8 +37,7 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
   const ProgramResult result = Learn({"--variants=naive,core,none", "--steps=5", "--out=" + out});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_THAT(result.out, AllOf(HasSubstr("C++ headers"), ContainsRegex("order 0 4[.][0-9]+, xz 0[.]"),
-                                ContainsRegex("\ncore@shm +[0-9.]+ +")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("C++ headers"), ContainsRegex("\ncore@shm +[0-9.]+ +")));
   std::set<std::string> trials;
   std::map<std::string, std::vector<int64_t>> losses;
   std::map<std::string, std::vector<double>> bits;
@@ -58,7 +57,6 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     EXPECT_LE(sent, 1.001 * all);
     EXPECT_EQ(sent > 0, strategy != "none");
     EXPECT_GE(strategy == "none" ? all : sent, all);
-    for (const int64_t own_ns : record.samples.at("own_ns")) EXPECT_GT(own_ns, 0);
     losses[name] = record.samples.at("training_loss_nano");
     // In nats, the mean over ranks: random weights know nothing of 256 bytes.
     EXPECT_NEAR(1e-9 * static_cast<double>(losses[name][0]), std::log(256), 0.5) << name;
@@ -110,24 +108,6 @@ TEST(ConvergenceProgramTest, ChoosesSettingsOnOtherSeeds) {
                                                       {"naive:learning_rate=0.01@shm", others}}));
 }
 
-TEST(ConvergenceProgramTest, SavesResumesAndJudges) {
-  const std::string out = FreshDirectory(), saved = FreshDirectory();
-  ASSERT_EQ(
-      Learn({"--variants=naive", "--steps=6", "--stop_after=4", "--save=" + saved, "--out=" + out}).status,
-      0);
-  const ProgramResult judged = Learn({"--variants=naive", "--eval", "--resume=" + saved});
-  EXPECT_EQ(judged.status, 0) << judged.err;
-  EXPECT_THAT(judged.out, ContainsRegex("naive@shm, seed 0: [0-9.]+ bits per byte after 4 steps"));
-  const std::string resumed = FreshDirectory(), whole = FreshDirectory();
-  ASSERT_EQ(Learn({"--variants=naive", "--steps=6", "--resume=" + saved, "--out=" + resumed}).status, 0);
-  ASSERT_EQ(Learn({"--variants=naive", "--steps=6", "--out=" + whole}).status, 0);
-  const std::vector<Record> parts = RecordsIn(resumed), wholes = RecordsIn(whole);
-  ASSERT_EQ(parts.size(), 4);
-  EXPECT_EQ(parts[0].facts.IntOr("first_step", 0), 4);
-  EXPECT_EQ(parts[0].samples.at("held_out_loss_nano").back(),
-            wholes[0].samples.at("held_out_loss_nano").back());
-}
-
 TEST(ConvergenceProgramTest, RefusesInOneLine) {
   const auto expect_refused = [](const std::vector<std::string>& arguments, const std::string& why) {
     const ProgramResult result = Learn(arguments);
@@ -135,7 +115,6 @@ TEST(ConvergenceProgramTest, RefusesInOneLine) {
     EXPECT_THAT(result.err, HasSubstr(why));
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   };
-  expect_refused({"--variants=naive", "--eval"}, "--eval: needs --resume");
   expect_refused({"--variants=naive", "--lr_schedule=cosine,min=7"},
                  "--lr_schedule=cosine,min=7: expected constant[,warmup=STEPS] or cosine");
   expect_refused({"--variants=naive", "--steps=9", "--lr_schedule=cosine,warmup=9"},
@@ -150,7 +129,6 @@ TEST(ConvergenceProgramTest, RefusesInOneLine) {
   expect_refused({"--variants=topk", "--dtype=f64"}, "--dtype=f64: topk@shm takes f32 or bf16");
   expect_refused({"--variants=naive", "--accumulation_steps=1,2"}, "--accumulation_steps: expected one");
   expect_refused({"--variants=naive", "--vocab_size=9"}, "--vocab_size: convergence has no such flag");
-  expect_refused({"--variants=naive", "--resume=" + FreshDirectory()}, "--resume: ");
   expect_refused({"--variants=naive", "--corpus=/nonexistent"}, "--corpus: /nonexistent: cannot be read");
 }
 

@@ -1,15 +1,11 @@
 #include "bench/learning/corpus.h"
 
-#include <lzma.h>
 #include <nettle/sha2.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 #include <system_error>
 #include <vector>
 
@@ -78,16 +74,6 @@ std::string Sha256Of(const Corpus& text) {
   return absl::BytesToHexString(digest);
 }
 
-size_t XzBytes(const std::string& text) {
-  std::vector<uint8_t> out(lzma_stream_buffer_bound(text.size()));
-  size_t size = 0;
-  const lzma_ret status = lzma_easy_buffer_encode(LZMA_PRESET_DEFAULT | LZMA_PRESET_EXTREME, LZMA_CHECK_NONE,
-                                                  nullptr, reinterpret_cast<const uint8_t*>(text.data()),
-                                                  text.size(), out.data(), &size, out.size());
-  if (status != LZMA_OK) throw std::runtime_error(Join("xz cannot compress the text: status ", int{status}));
-  return size;
-}
-
 }  // namespace
 
 Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence) {
@@ -114,21 +100,6 @@ Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_se
   }
   text.sha256 = Sha256Of(text);
   return text;
-}
-
-Bounds BoundsOf(const Corpus& text) {
-  std::array<double, 256> counts{};
-  for (const char c : text.held_out) ++counts[static_cast<unsigned char>(c)];
-  const auto total = static_cast<double>(text.held_out.size());
-  Bounds bounds;
-  for (const double count : counts) {
-    if (count > 0) bounds.order0_bits -= count / total * std::log2(count / total);
-  }
-  bounds.xz_bits = 8 *
-                   (static_cast<double>(XzBytes(text.training + text.held_out)) -
-                    static_cast<double>(XzBytes(text.training))) /
-                   total;
-  return bounds;
 }
 
 }  // namespace gradsync::bench

@@ -21,16 +21,6 @@ struct Corpus {
 // be longer than `longest_sequence`.
 Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
 
-// Bits for each byte of the held-out text, between which a language model's loss is expected.
-struct Bounds {
-  // The entropy of the held-out text's bytes, each for itself (order 0): no model that does not look at other
-  // bytes is better.
-  double order0_bits = 0;
-  // By how much xz (preset 6, extreme) compresses the training text worse with the held-out text behind it.
-  double xz_bits = 0;
-};
-Bounds BoundsOf(const Corpus& text);
-
 }  // namespace gradsync::bench
 
 #endif  // GRADSYNC_BENCH_LEARNING_CORPUS_H_

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -83,24 +82,6 @@ TEST(CorpusTest, CompilersHeadersAreThere) {
   EXPECT_GT(text.training.size(), kMax / 2);
   EXPECT_GT(text.held_out.size(), kMax / 100);
   EXPECT_THAT(text.name, HasSubstr("C++ headers"));
-}
-
-TEST(BoundsTest, EntropyByHand) {
-  Corpus text = {.name = "", .training = std::string(100, 'a'), .held_out = "aabc", .sha256 = ""};
-  // 1/2 of 1 bit and twice 1/4 of 2 bits.
-  EXPECT_DOUBLE_EQ(BoundsOf(text).order0_bits, 1.5);
-  text.held_out = "aaaa";
-  EXPECT_DOUBLE_EQ(BoundsOf(text).order0_bits, 0);
-}
-
-TEST(BoundsTest, XzLooksAtOtherBytes) {
-  Corpus text = ReadCorpus("", kMax / 4, 64);
-  const Bounds own = BoundsOf(text);
-  EXPECT_LT(own.xz_bits, own.order0_bits);
-  EXPECT_GT(own.xz_bits, 0.1);
-  // xz also looks at the training text.
-  text.held_out = text.training.substr(0, text.held_out.size());
-  EXPECT_LT(BoundsOf(text).xz_bits, 0.1);
 }
 
 }  // namespace

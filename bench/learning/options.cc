@@ -95,13 +95,6 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "Tries all combinations of these values with every variant that takes the options and does not set "
       "them. Then judges each variant with its best setting, on other seeds.");
   flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds --tune tries each setting with.");
-  flags.BeginGroup("Checkpoints");
-  flags.Add("save", &save, Path("a directory"), "Where every trial's checkpoint goes after its last step.");
-  flags.Add("resume", &resume, Path("a directory"), "Goes on from these checkpoints.");
-  flags.Add("stop_after", &stop_after, Integer(1, kMax),
-            "Stops and saves after so many steps. Schedules still go on to --steps.");
-  flags.Add("eval", &evaluate, Switch(),
-            "Prints the held-out loss of the checkpoints of --resume; trains nothing.");
 }
 
 void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& world) {
@@ -113,9 +106,6 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
           lr_schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps,
           " of --steps");
   Require(!tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
-  Require(!evaluate || !resume.empty(), "--eval: needs --resume, a directory of checkpoints");
-  Require(last_step() <= training.steps, "--stop_after=", last_step(), ": expected at most the ",
-          training.steps, " of --steps");
   corpus = std::exchange(training.corpus, "");  // which may be a directory here
   training.Complete(flags, world);
   CompleteSettings();
@@ -142,12 +132,9 @@ void ConvergenceOptions::CompleteSettings() {
               "--steps=", training.steps, ": ", setting.name(), " would send every step exactly");
     }
   }
-  const bool chooses = std::ranges::any_of(settings, [](const auto& tried) { return tried.size() > 1; });
-  Require(!chooses || (save.empty() && resume.empty() && !stop_after),
-          "--tune: expected without --save, --resume and --stop_after; give the best settings in --variants");
 }
 
-// Within a period replicas have parted: there is no one model to judge or to save.
+// Within a period replicas have parted: there is no one model to judge.
 void ConvergenceOptions::CompletePeriods() {
   int64_t period = 1;  // at the end of which nobody's replicas have parted
   std::vector<TrainingVariant> all;
@@ -163,7 +150,7 @@ void ConvergenceOptions::CompletePeriods() {
               variant.name(), ", expected ", next_whole(steps), " or another multiple of ", period);
     }
   };
-  if (!evaluate) check(stop_after ? "stop_after" : "steps", last_step());
+  check("steps", training.steps);
   if (evaluate_every) check("evaluate_every", *evaluate_every);
   if (!evaluate_every) evaluate_every = next_whole(std::max<int64_t>(1, training.steps / 20));
 }

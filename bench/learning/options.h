@@ -49,10 +49,6 @@ struct ConvergenceOptions {
   // By variant, what is tried; the variant alone if there is nothing to choose. Complete fills it in.
   std::vector<std::vector<TrainingVariant>> settings;
 
-  std::string save, resume;  // directories of checkpoints; empty: none
-  std::optional<int64_t> stop_after;
-  bool evaluate = false;
-
   void AddTo(FlagTable& flags);
   // As TrainingOptions::Complete.
   void Complete(const FlagTable& flags, const comm::World& world);
@@ -65,7 +61,6 @@ struct ConvergenceOptions {
     const double own = variant.learning_rate();
     return (own > 0 ? own : training.learning_rate) * lr_schedule.ShareIn(i, training.steps);
   }
-  int64_t last_step() const { return stop_after.value_or(training.steps); }
 
  private:
   void CompleteSettings();

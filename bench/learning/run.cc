@@ -1,15 +1,12 @@
 #include "bench/learning/run.h"
 
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <numbers>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,33 +32,29 @@ int64_t Nano(double nats) { return std::llround(1e9 * (std::isfinite(nats) ? nat
 class ConvergenceJob : public RankJob {
  public:
   ConvergenceJob(const ConvergenceOptions& options, Rank& rank, Corpus corpus)
-      : options_(options), rank_(rank), corpus_(std::move(corpus)), bounds_(BoundsOf(corpus_)) {
+      : options_(options), rank_(rank), corpus_(std::move(corpus)) {
     rank.Join(options.training.GroupBackends());
     Record record;
     record.experiment = "convergence";
-    record.facts.Set("order0_bits", Value(bounds_.order0_bits));
-    record.facts.Set("xz_bits", Value(bounds_.xz_bits));
-    rank.SetRecords(std::move(record), /*with_file=*/!options.evaluate);
+    rank.SetRecords(std::move(record), /*with_file=*/true);
   }
 
   void Run() override {
-    rank_.Print(
-        absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n"
-                        "bits per byte: order 0 %.3f, xz %.3f\n",
-                        corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
-                        corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
+    rank_.Print(absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n", corpus_.name,
+                                corpus_.training.size(), corpus_.held_out.size(),
+                                corpus_.sha256.substr(0, 12)));
     int64_t num_trials = options_.seeds * std::ssize(options_.settings);
     for (const auto& settings : options_.settings) {
       if (settings.size() > 1) num_trials += options_.tune_seeds * std::ssize(settings);
     }
-    rank_.Expect(num_trials * options_.last_step());
+    rank_.Expect(num_trials * options_.training.steps);
     std::vector<TrainingVariant> variants;
     for (const auto& settings : options_.settings)
       variants.push_back(settings.size() > 1 ? Choose(settings) : settings.front());
     for (int64_t i = 0; i < options_.seeds; ++i) {
       for (const int number :
            RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
-        RunTrial(variants[static_cast<size_t>(number)], ranks().seed + i);
+        Train(variants[static_cast<size_t>(number)], ranks().seed + i, /*is_tuning=*/false);
     }
     rank_.Conclude("");
   }
@@ -77,8 +70,7 @@ class ConvergenceJob : public RankJob {
       double sum = 0;
       for (int64_t i = 0; i < options_.tune_seeds; ++i) {
         const int64_t seed = ranks().seed + options_.seeds + i;
-        Trial trial(options_, setting, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(setting.over()));
-        sum += Train(setting, seed, trial, /*is_tuning=*/true);
+        sum += Train(setting, seed, /*is_tuning=*/true);
       }
       if (!(sum < least)) continue;
       least = sum;
@@ -90,35 +82,20 @@ class ConvergenceJob : public RankJob {
     return *best;
   }
 
-  void RunTrial(const TrainingVariant& variant, int64_t seed) {
-    Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.over()));
-    if (!options_.resume.empty()) trial.Load(options_.resume);
-    if (!options_.evaluate) {
-      Train(variant, seed, trial, /*is_tuning=*/false);
-      return;
-    }
-    Report(variant, seed, trial, trial.HeldOutLoss());
-  }
-
-  void Report(const TrainingVariant& variant, int64_t seed, const Trial& trial, double loss) const {
-    rank_.Print(absl::StrFormat("%s, seed %d: %.4f bits per byte after %d steps\n", variant.name(), seed,
-                                loss / std::numbers::ln2, trial.num_steps()));
-  }
-
   // Returns the held-out loss after the last step.
-  double Train(const TrainingVariant& variant, int64_t seed, Trial& trial, bool is_tuning) {
+  double Train(const TrainingVariant& variant, int64_t seed, bool is_tuning) {
+    Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.over()));
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
-    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "own_ns", "held_out_loss_nano"})
+    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "held_out_loss_nano"})
       record.samples[name];
-    while (trial.num_steps() < options_.last_step()) {
+    while (trial.num_steps() < options_.training.steps) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(step.times.marks.step_ns());
-      record.samples["own_ns"].push_back(step.own_ns);
       losses.push_back(step.loss);
       sent_bytes += step.sent_bytes;
-      const bool is_last = trial.num_steps() == options_.last_step();
+      const bool is_last = trial.num_steps() == options_.training.steps;
       const bool is_judged = is_last || trial.num_steps() % *options_.evaluate_every == 0;
       if (is_judged) held_out = trial.HeldOutLoss();
       record.samples["held_out_loss_nano"].push_back(is_judged ? Nano(held_out) : kNotMeasured);
@@ -131,7 +108,6 @@ class ConvergenceJob : public RankJob {
     rank_.DescribeThrottling(record.facts);
     rank_.writer().Begin(record);
     rank_.writer().WriteToDisk();
-    if (!options_.save.empty()) trial.Save(options_.save);
     return held_out;
   }
 
@@ -163,8 +139,7 @@ class ConvergenceJob : public RankJob {
     config.Set("evaluate_every", *options_.evaluate_every);
     config.Set("held_out_windows", options_.held_out_windows);
     config.Set("trial_seed", seed);
-    record.facts.Set("first_step", trial.num_steps());
-    record.facts.Set("num_parameters", trial.num_parameters());
+    record.facts.Set("num_parameters", trial.trainer().num_elements());
     record.facts.Set("tokens_per_step", trial.batch_positions() * rank_.world().size);
     return record;
   }
@@ -172,7 +147,6 @@ class ConvergenceJob : public RankJob {
   const ConvergenceOptions& options_;
   Rank& rank_;
   const Corpus corpus_;
-  const Bounds bounds_;
 };
 
 }  // namespace
@@ -185,15 +159,6 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
     Require(!too_large, too_large.value_or(""));
     // Here, before there are ranks, which would all say the same.
     corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
-    for (int64_t i = 0; i < options.seeds && !options.resume.empty(); ++i) {
-      for (const TrainingVariant& variant : options.training.variants) {
-        Trial::Check(options, variant, options.training.ranks.seed + i, *corpus, options.resume, world.rank,
-                     world.size);
-      }
-    }
-    std::error_code error;
-    if (!options.save.empty()) std::filesystem::create_directories(options.save, error);
-    Require(!error, "--save=", options.save, ": cannot be made: ", error.message());
   };
   const auto prepare = [&](Rank& rank) {
     if (!corpus) corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());

@@ -4,8 +4,6 @@
 #include <span>
 
 #include "bench/launch/over_ranks.h"
-#include "bench/records/units.h"
-#include "model/error.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {
@@ -17,24 +15,6 @@ BatchShape ShapeOf(int64_t rows, int64_t seq_len) {
   return {{rows, seq_len}, model::DType::kI32, {rows, seq_len}, model::DType::kI32};
 }
 
-// What a trial that goes on must have in common with the one that was saved.
-CheckpointFacts FactsOf(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed,
-                        const Corpus& text) {
-  const TrainingOptions& training = options.training;
-  const model::TransformerConfig config = training.transformer_config();
-  const std::string schedule = options.lr_schedule.ToString();
-  return {{"variant", variant.name()},
-          {"seed", Join(seed)},
-          {"text_sha256", text.sha256},
-          {"model", Join(config.num_layers, " x ", config.d_model, " x ", config.d_ff, ", ", config.num_heads,
-                         " heads, ", training.dtype)},
-          {"batch", Join(options.batch_size(), " x ", options.seq_len(),
-                         options.accumulation_steps() > 1 ? Join(" x ", options.accumulation_steps()) : "")},
-          {"optimizer", Join(training.optimizer, " ", training.learning_rate,
-                             options.decay == "all" ? "" : " on " + options.decay,
-                             schedule == "constant" ? "" : Join(" ", schedule, " in ", training.steps))}};
-}
-
 }  // namespace
 
 Trial::Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed,
@@ -42,7 +22,6 @@ Trial::Trial(const ConvergenceOptions& options, const TrainingVariant& variant, 
              comm::RecordingProcessGroup& group)
     : options_(options),
       variant_(variant),
-      seed_(seed),
       text_(text),
       run_(run),
       group_(group),
@@ -66,11 +45,6 @@ TrialStep Trial::Step() {
                                          .clip_norm = variant_.clip_norm(),
                                          .learning_rate = options_.LearningRateIn(variant_, num_steps_)},
                                         batch_)};
-  // What the update waits is part of sync_exposed_ns too.
-  if (step.times.hooks_ns) {
-    step.own_ns = *step.times.begin_step_ns + *step.times.hooks_ns + step.times.marks.sync_exposed_ns() -
-                  (step.times.waited_ns - step.times.forward_waited_ns - step.times.hooks_waited_ns);
-  }
   ++num_steps_;
   step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())
@@ -104,60 +78,6 @@ double Trial::HeldOutLoss() {
   const double total = ReduceOverRanks(sum, comm::ReduceOp::kSum, run_, trainer_.device());
   run_.Clear();
   return total / static_cast<double>(count);
-}
-
-// By reference to where they are.
-std::vector<model::NamedTensor> Trial::Tensors() {
-  std::vector<model::NamedTensor> tensors;
-  for (model::Parameter* const param : trainer_.params())
-    tensors.emplace_back(param->name(), param->MutableValue());
-  if (!variant_.traits->owns_state) {
-    for (auto& [name, tensor] : trainer_.optimizer().State())
-      tensors.emplace_back("optimizer." + name, tensor);
-  }
-  for (auto& [name, tensor] : strategy_->State()) tensors.emplace_back("strategy." + name, tensor);
-  return tensors;
-}
-
-void Trial::Save(const std::string& directory) {
-  strategy_->CompleteValues();
-  CheckpointFacts facts = FactsOf(options_, variant_, seed_, text_);
-  facts["rank"] = Join(run_.rank());
-  facts["world_size"] = Join(run_.size());
-  facts["steps"] = Join(num_steps_);
-  SaveCheckpoint(CheckpointPath(directory, variant_.name(), seed_, run_.rank()), Tensors(), facts);
-}
-
-std::vector<std::string> Trial::Check(const ConvergenceOptions& options, const TrainingVariant& variant,
-                                      int64_t seed, const Corpus& text, const std::string& directory,
-                                      int rank, int world_size) {
-  const CheckpointFacts expected = FactsOf(options, variant, seed, text);
-  const std::string first = CheckpointPath(directory, variant.name(), seed, 0);
-  const CheckpointFacts facts = ReadCheckpointFacts(first, expected);
-  const int64_t num_saved = *ParseInteger(facts.at("world_size"));
-  const bool is_exact = variant.traits->agreement == ddp::Agreement::kExact;
-  Require(num_saved == world_size || (num_saved > 0 && is_exact), "--resume: ", first, ": is of ", num_saved,
-          " ranks, found ", world_size, "; ", variant.strategy, " cannot go on with another number of them");
-  std::vector<std::string> paths;
-  for (int64_t i = 0; i < num_saved; ++i) {
-    const std::string& path = paths.emplace_back(
-        CheckpointPath(directory, variant.name(), seed, static_cast<int>((rank + i) % num_saved)));
-    const CheckpointFacts own = ReadCheckpointFacts(path, expected);
-    Require(own.at("steps") == facts.at("steps"), "--resume: ", path, ": was saved after ", own.at("steps"),
-            " steps, ", first, " after ", facts.at("steps"));
-  }
-  const int64_t steps = *ParseInteger(facts.at("steps"));
-  Require(options.evaluate || steps < options.last_step(), "--resume: ", first, ": has taken ", steps,
-          " steps, expected fewer than the ", options.last_step(), " of this run");
-  return paths;
-}
-
-void Trial::Load(const std::string& directory) {
-  const std::vector<std::string> paths =
-      Check(options_, variant_, seed_, text_, directory, run_.rank(), run_.size());
-  LoadCheckpoint(paths, Tensors());
-  num_steps_ = *ParseInteger(ReadCheckpointFacts(paths.front(), {}).at("steps"));
-  trainer_.optimizer().SetNumSteps(num_steps_);
 }
 
 }  // namespace gradsync::bench

@@ -3,10 +3,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "bench/learning/checkpoint.h"
 #include "bench/learning/corpus.h"
 #include "bench/learning/options.h"
 #include "bench/training/batches.h"
@@ -23,10 +20,6 @@ struct TrialStep {
   StepResult times;
   double loss = 0;        // of this rank's batch, before the update, in nats for each byte
   double sent_bytes = 0;  // by each rank, see ddp::SentBytes
-  // What the strategy adds to the step on this rank's CPU, without its waits for collectives: BeginStep,
-  // hooks and Finish, where what was compressed is unpacked. To issue collectives is a part of it; what it
-  // does in the update counts as the optimizer's. 0 on a GPU.
-  int64_t own_ns = 0;
 };
 
 // A model that one variant trains from one seed, on one rank. All ranks make the same ones and call alike.
@@ -36,9 +29,9 @@ class Trial {
   Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
-  // How many steps it has taken, those before its checkpoint included.
+  // How many steps it has taken.
   int64_t num_steps() const { return num_steps_; }
-  int64_t num_parameters() const { return trainer_.num_elements(); }
+  const Trainer& trainer() const { return trainer_; }
 
   // How many this rank sees in a step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
@@ -49,23 +42,9 @@ class Trial {
   // own replica.
   double HeldOutLoss();
 
-  // Checkpoints of this rank in a directory. Load, on all ranks: throws InvalidInput, in one line that begins
-  // with --resume, if one is missing, damaged, or of something else; a strategy whose traits are exact may
-  // come from another number of ranks.
-  void Save(const std::string& directory);
-  void Load(const std::string& directory);
-  // Load's checks, but of the tensors. Returns the files: with that of this rank, or, where there were fewer,
-  // of another, at the front.
-  static std::vector<std::string> Check(const ConvergenceOptions& options, const TrainingVariant& variant,
-                                        int64_t seed, const Corpus& text, const std::string& directory,
-                                        int rank, int world_size);
-
  private:
-  std::vector<model::NamedTensor> Tensors();
-
   const ConvergenceOptions& options_;
   const TrainingVariant& variant_;
-  const int64_t seed_;
   const Corpus& text_;
   comm::RecordingProcessGroup &run_, &group_;
   std::unique_ptr<BatchSource> source_;

@@ -170,11 +170,9 @@ void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::stri
 }
 
 PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-                         const comm::World& world, const ThreadPlacement& placement,
-                         comm::ProcessGroup& group, const model::DevicePtr& device)
+                         const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device)
     : options_(options) {
-  placement.StartCommunication(
-      [&] { process_ = std::make_unique<Process>(program, std::to_string(options.compute_threads())); });
+  process_ = std::make_unique<Process>(program, std::to_string(options.compute_threads()));
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =
       process_->Ask({{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
@@ -191,7 +189,6 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                      {"device", options.device},
                      {"interface", InterfaceName(options, world)},
                      {"threads", options.compute_threads()},
-                     {"compute_cpus", placement.placement().compute_cpus},
                      {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
                     patience);
   for (const auto& [name, version] : joined.at("libraries").items()) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/launch/placement.h"
+#include "bench/launch/rank_options.h"
 #include "bench/records/record.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/process_group.h"
@@ -48,11 +48,9 @@ class PyTorchPeer {
  public:
   class Process;
 
-  // Starts the process, with malloc variables that keep memory, and the CPUs that the rank has for
-  // communication; it moves its own computation to those for computation.
+  // Starts the process, with malloc variables that keep memory.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-              const comm::World& world, const ThreadPlacement& placement, comm::ProcessGroup& group,
-              const model::DevicePtr& device);
+              const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device);
   ~PyTorchPeer();
 
   // For the record: the versions of its libraries ("pytorch", "python", "blas"), and its clock.

@@ -129,8 +129,6 @@ class Server:
         torch.set_num_threads(command["threads"])
         dist.init_process_group(command["backend"], store=self.store, rank=self.rank,
                                 world_size=command["world_size"], timeout=timeout)
-        if command["compute_cpus"]:
-            os.sched_setaffinity(0, command["compute_cpus"])  # this thread; communication has its own already
         return {"libraries": libraries(self.device), "clock": clock_of(self.device).NAME}
 
     def begin(self, command):

@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "bench/collectives/options.h"
-#include "bench/training/memory.h"
 #include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
@@ -62,8 +60,8 @@ std::vector<Choice> OfModels(const Arguments& models, const std::string& title, 
 
 class Builder {
  public:
-  Builder(const SuiteOptions& options, std::vector<std::string>* notes)
-      : options_(options), shared_(ArgumentsOf(options.ranks)), notes_(notes) {
+  Builder(const SuiteOptions& options, const MemoryLimits& memory, std::vector<std::string>* notes)
+      : options_(options), memory_(memory), shared_(ArgumentsOf(options.ranks)), notes_(notes) {
     shared_.push_back("--backend=" + absl::StrJoin(options.backends, ","));
     world_.size = world_.local_size = static_cast<int>(options.ranks.world_size);
   }
@@ -107,10 +105,11 @@ class Builder {
     FlagTable flags(program, "");
     Parse(arguments, flags, parsed);
     parsed.Complete(flags, world_);
-    return TooLargeForThisHost(parsed, world_);
+    return TooLargeFor(memory_, parsed, world_);
   }
 
   const SuiteOptions& options_;
+  const MemoryLimits memory_;
   Arguments shared_;
   comm::World world_;
   std::vector<std::string>* const notes_;
@@ -185,57 +184,31 @@ void Reference(Builder& builder) {
   builder.Train("compare", {{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
 }
 
-// A delay of a microsecond is none.
-void Resolution(const SuiteOptions& options, Builder& builder) {
-  std::string variants = "core";
-  std::vector<int64_t> delays_us = options.delays_us;
-  delays_us.insert(delays_us.begin(), 1);
-  for (const int64_t delay_us : delays_us) {
-    for (const char* const where : {"forward", "hook", "wait"})
-      variants += Join(",core:", where, "_delay_us=", delay_us);
-  }
-  const std::string time = absl::FormatDuration(absl::FromChrono(options.time));
-  builder.Train("ddp", OfModels({options.model}, "known delays",
-                                {"--variants=" + variants, "--batch_size=2", "--seq_len=64",
-                                 "--warmup_steps=2", "--time=" + time}));
-}
-
 }  // namespace
 
 void SuiteOptions::AddTo(FlagTable& flags) {
-  flags.Add("preset", &preset, OneOf({"smoke", "quick", "resolution", "reference"}),
-            "Which experiments: smoke, quick, resolution or reference. "
+  flags.Add("preset", &preset, OneOf({"smoke", "quick", "reference"}),
+            "Which experiments: smoke, quick or reference. "
             "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
-            "resolution: how small a difference can be shown, by known delays. "
             "reference: the published experiments, for hours on a CPU.");
   flags.Add("backend", &backends, OneOf(comm::BackendNames()),
             "What moves the gradients; every experiment compares them. Default: gloo, but for quick on a CPU "
             "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
             "A text to train on, whose bytes are the tokens, instead of random tokens.");
-  flags.Add(
-      "resume", &resume, Path("the directory of a suite that was stopped"),
-      "Goes on with that suite: keeps the experiments that are finished, and runs the others from their "
-      "beginning. Takes no other flag.");
-  flags.Add("model", &model, Text("a model of //bench:ddp"), "The model of --preset=resolution.");
-  flags.Add("time", &time, Duration(), "How long --preset=resolution measures.");
-  flags.Add(
-      "delay_us", &delays_us, Integer(1),
-      "By how many microseconds --preset=resolution delays core, in forward, in its first hook or in its "
-      "wait.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }
 
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes) {
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
+                                        const MemoryLimits& memory) {
   if (options.backends.empty()) {
     options.backends = {"gloo"};
     if (options.preset == "quick" && options.ranks.device == "cpu") options.backends.emplace_back("shm");
   }
-  Builder builder(options, notes);
+  Builder builder(options, memory, notes);
   if (options.preset == "smoke") Smoke(builder);
   if (options.preset == "quick") Quick(options, builder);
-  if (options.preset == "resolution") Resolution(options, builder);
   if (options.preset == "reference") Reference(builder);
   return builder.Take();
 }

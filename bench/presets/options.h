@@ -1,14 +1,13 @@
 #ifndef GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 #define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 
-#include <chrono>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
+#include "bench/training/memory.h"
 
 namespace gradsync::bench {
 
@@ -18,32 +17,25 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  std::string resume;  // a directory; empty: a new suite
-  // For --preset=resolution.
-  std::string model = "tiny";
-  std::chrono::milliseconds time = std::chrono::minutes(4);
-  std::vector<int64_t> delays_us = {1000,
-                                    5000};  // an even number makes an even one of rows, and short blocks
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);
 };
 
-// One run of a benchmark, and what has become of it.
+// One run of a benchmark.
 struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
   // Where its records go, below the suite's directory; empty: into it.
   std::string subdirectory;
-  bool done = false;
-  std::vector<std::string> files = {};  // that it wrote, below the suite's directory
 };
 
 // The experiments of the preset, in order; --help says what each preset is for. Where this host has not the
 // memory for a published model, the largest that fits takes its place. `notes` gets a line for everything
 // that was left out or replaced. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes);
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
+                                        const MemoryLimits& memory = MemoryOfThisHost());
 
 }  // namespace gradsync::bench
 

@@ -20,6 +20,11 @@ using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAreArray;
 
+// Where everything fits, whatever is free where the test runs.
+std::vector<Experiment> Make(const SuiteOptions& options, std::vector<std::string>* notes) {
+  return MakeExperiments(options, notes, {.host_bytes = int64_t{1} << 40});
+}
+
 class PresetTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
@@ -28,7 +33,7 @@ TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
   options.ranks.world_size = 3;
   options.ranks.timeout = std::chrono::milliseconds(1500);
   std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  const std::vector<Experiment> experiments = Make(options, &notes);
   ASSERT_GE(experiments.size(), 3u);
   EXPECT_EQ(experiments.front().program, "all_reduce");
   for (const std::string program : {"ddp", "compare"}) {
@@ -62,13 +67,13 @@ TrainingOptions Parsed(const Experiment& experiment) {
 // A row over another would have nothing to be compared with.
 TEST(SuiteOptionsTest, NoExperimentHasAnotherBackend) {
   using Backends = std::vector<std::string>;
-  for (const char* const preset : {"smoke", "quick", "resolution", "reference"}) {
+  for (const char* const preset : {"smoke", "quick", "reference"}) {
     for (const Backends& backends : {Backends{"gloo"}, {"shm"}, {"hierarchical"}, {"shm", "gloo_own"}}) {
       std::vector<std::string> notes;
       SuiteOptions options;
       options.preset = preset;
       options.backends = backends;
-      for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+      for (const Experiment& experiment : Make(options, &notes)) {
         if (experiment.program == "all_reduce") continue;
         EXPECT_THAT(Parsed(experiment).GroupBackends(), UnorderedElementsAreArray(backends))
             << preset << ": " << experiment.title;
@@ -83,7 +88,7 @@ TEST(SuiteOptionsTest, QuickGathersUnderForwardWhereThatCouldWin) {
     std::vector<std::string> notes, rows;
     SuiteOptions options;
     options.backends = backends;
-    const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+    const std::vector<Experiment> experiments = Make(options, &notes);
     for (const size_t i : {1, 2}) {
       for (const TrainingVariant& variant : Parsed(experiments.at(i)).variants)
         if (variant.carries()) rows.push_back(variant.over());
@@ -104,7 +109,7 @@ TEST(SuiteOptionsTest, QuickTakesTenRoundsOrMoreInWholeBlocks) {
     options.preset = "quick";
     options.backends = backends;
     int trainings = 0;
-    for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+    for (const Experiment& experiment : Make(options, &notes)) {
       if (experiment.program == "all_reduce" || experiment.subdirectory == "traces") continue;
       ++trainings;
       const TrainingOptions parsed = Parsed(experiment);
@@ -120,7 +125,7 @@ TEST(SuiteOptionsTest, QuickTakesTenRoundsOrMoreInWholeBlocks) {
 // The report's timeline is of the suite itself; traced steps are in no table of it.
 TEST(SuiteOptionsTest, QuickTracesAStepOfEachStrategy) {
   std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments({}, &notes);
+  const std::vector<Experiment> experiments = Make({}, &notes);
   const auto traced = std::ranges::find(experiments, "traces", &Experiment::subdirectory);
   ASSERT_NE(traced, experiments.end());
   const TrainingOptions parsed = Parsed(*traced);
@@ -133,7 +138,7 @@ TEST(SuiteOptionsTest, QuickTracesAStepOfEachStrategy) {
 // Two launches, which share their time.
 TEST(SuiteOptionsTest, QuickMeasuresEachLaunchOfTheDecidingModelForNinetySeconds) {
   std::vector<std::string> notes;
-  const TrainingOptions parsed = Parsed(MakeExperiments({}, &notes).at(1));
+  const TrainingOptions parsed = Parsed(Make({}, &notes).at(1));
   EXPECT_EQ(parsed.model, "tiny");
   EXPECT_EQ(parsed.ranks.repeats, 2);
   EXPECT_EQ(parsed.time, std::chrono::seconds(90));
@@ -141,7 +146,7 @@ TEST(SuiteOptionsTest, QuickMeasuresEachLaunchOfTheDecidingModelForNinetySeconds
 
 TEST(SuiteOptionsTest, QuickGivesTheLargerModelATimeSoThatASlowMachineTakesNoLonger) {
   std::vector<std::string> notes;
-  const TrainingOptions parsed = Parsed(MakeExperiments({}, &notes).at(2));
+  const TrainingOptions parsed = Parsed(Make({}, &notes).at(2));
   EXPECT_EQ(parsed.model, "small");
   EXPECT_EQ(parsed.time, std::chrono::minutes(4));
 }
@@ -152,7 +157,7 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
   // The --backend of all experiments.
   const auto backends_of = [](const SuiteOptions& options) {
     std::vector<std::string> found, notes;
-    for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+    for (const Experiment& experiment : Make(options, &notes)) {
       for (const std::string& argument : experiment.arguments)
         if (argument.starts_with("--backend=")) found.push_back(experiment.program + argument.substr(9));
     }
@@ -170,36 +175,25 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
                           "ddp=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
 }
 
-TEST(SuiteOptionsTest, ResolutionDelaysCore) {
-  SuiteOptions options;
-  options.preset = "resolution";
-  options.model = "small";
-  options.delays_us = {500};
-  std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
-  ASSERT_EQ(experiments.size(), 1u);
-  EXPECT_THAT(
-      experiments[0].arguments,
-      IsSupersetOf({"--model=small", "--time=4m",
-                    "--variants=core,core:forward_delay_us=1,core:hook_delay_us=1,core:wait_delay_us=1,"
-                    "core:forward_delay_us=500,core:hook_delay_us=500,core:wait_delay_us=500"}));
-  // Its blocks are as short as can be, because the table counts samples of whole blocks.
-  SuiteOptions by_default;
-  by_default.preset = "resolution";
-  EXPECT_EQ(Parsed(MakeExperiments(by_default, &notes)[0]).variants.size(), 10u);
-}
-
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
   SuiteOptions options;
   options.preset = "smoke";
   options.ranks.world_size = 4096;
   std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  const std::vector<Experiment> experiments = Make(options, &notes);
   EXPECT_EQ(experiments.size(), 1u);
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_THAT(notes.back(), StartsWith("bucket sizes, a narrow resnet50: left out: --model=resnet50: "));
   EXPECT_THAT(notes.front(),
               StartsWith("tiny, every strategy: left out: --model=tiny: 4096 ranks need about "));
+}
+
+TEST(SuiteOptionsTest, OnASmallHostTheLargerModelIsLeftOut) {
+  std::vector<std::string> notes;
+  const size_t all = Make({}, &notes).size();
+  EXPECT_THAT(notes, ::testing::IsEmpty());
+  EXPECT_EQ(MakeExperiments({}, &notes, {.host_bytes = int64_t{8} << 30}).size(), all - 1);
+  EXPECT_THAT(notes, ElementsAre(StartsWith("small, exact strategies that could win: left out: ")));
 }
 
 TEST(SuiteOptionsTest, PeersTakePartInAllTraining) {
@@ -209,7 +203,7 @@ TEST(SuiteOptionsTest, PeersTakePartInAllTraining) {
   options.peers.modes = {"eager", "compiled"};
   options.peers.peer_python = "/opt/python";
   std::vector<std::string> notes;
-  for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+  for (const Experiment& experiment : Make(options, &notes)) {
     const bool trains = experiment.program != "all_reduce";
     for (const char* const flag :
          {"--with_peers=pytorch", "--peer_modes=eager,compiled", "--peer_python=/opt/python"}) {
@@ -222,7 +216,7 @@ TEST(SuiteOptionsTest, ABadFlagIsFoundBeforeAnythingRuns) {
   SuiteOptions options;
   options.corpus = "/nonexistent";
   std::vector<std::string> notes;
-  EXPECT_THROW(MakeExperiments(options, &notes), InvalidInput);
+  EXPECT_THROW(Make(options, &notes), InvalidInput);
 }
 
 }  // namespace

@@ -4,12 +4,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +20,6 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/runfile.h"
 #include "bench/presets/options.h"
-#include "bench/presets/state.h"
 #include "bench/records/record.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
@@ -36,10 +33,12 @@ namespace {
 namespace fs = std::filesystem;
 
 void MakeDirectory(const std::string& out) {
-  // They would end up in the same tables.
-  Require(FilesOf({}, out).empty(), "--out=", out,
-          ": there are records of another run, expected an empty or a new directory, or --resume");
   std::error_code error;
+  // They would end up in the same tables.
+  for (const auto& entry : fs::directory_iterator(out, error)) {
+    Require(entry.path().extension() != ".jsonl", "--out=", out,
+            ": there are records of another run, expected an empty or a new directory");
+  }
   fs::create_directories(out, error);
   Require(!error, "--out=", out, ": cannot be made: ", error.message());
 }
@@ -47,22 +46,13 @@ void MakeDirectory(const std::string& out) {
 class Suite {
  public:
   Suite(const char* argv0, std::string out, std::vector<Experiment> experiments)
-      : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)) {
-    SetUnfinishedAside(experiments_, out_);
-    SaveState(experiments_, out_);
-  }
+      : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)) {}
 
   // The exit status.
   int Run() {
     for (size_t i = 0; i < experiments_.size() && !stopped_by_; ++i) {
-      Experiment& next = experiments_[i];
-      const std::string title = Join("[", i + 1, "/", experiments_.size(), "] ", next.title);
-      if (next.done) {
-        std::cout << title << ": kept" << std::endl;
-        continue;
-      }
-      RunExperiment(next, title);
-      SaveState(experiments_, out_);
+      const Experiment& next = experiments_[i];
+      RunExperiment(next, Join("[", i + 1, "/", experiments_.size(), "] ", next.title));
     }
     WriteReports();
     return Report();
@@ -71,17 +61,15 @@ class Suite {
   std::optional<int> stopped_by() const { return stopped_by_; }
 
  private:
-  void RunExperiment(Experiment& experiment, const std::string& title) {
+  void RunExperiment(const Experiment& experiment, const std::string& title) {
     const auto begin = std::chrono::steady_clock::now();
-    const std::vector<std::string> before = FilesOf(experiment, out_);
     std::vector<std::string> command = {RunfilePath(argv0_, "bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
     command.emplace_back("--answer=false");
-    experiment.done = RunProgram(title, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
-                                 Join(experiment.title, ": ", experiment.program));
-    std::ranges::set_difference(FilesOf(experiment, out_), before, std::back_inserter(experiment.files));
+    RunProgram(title, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
+               Join(experiment.title, ": ", experiment.program));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     std::cout << title << ": " << absl::FormatDuration(absl::Seconds(std::llround(elapsed.count())))
               << std::endl;
@@ -140,7 +128,7 @@ class Suite {
   int Report() const {
     if (stopped_by_) {
       std::cerr << "suite: stopped by " << comm::SignalName(*stopped_by_) << " during " << stopped_doing_
-                << "; --resume=" << out_ << " goes on\n";
+                << "; its records so far are in " << out_ << "\n";
       return 1;
     }
     std::cout << "All tables, commands, flags: " << out_ << "/report.html, tables.md" << std::endl;
@@ -151,25 +139,14 @@ class Suite {
   comm::StopSignals signals_;
   const char* const argv0_;
   const std::string out_;
-  std::vector<Experiment> experiments_;
+  const std::vector<Experiment> experiments_;
   std::vector<std::string> failures_;
   std::optional<int> stopped_by_;
   std::string stopped_doing_;
 };
 
-// Where to write what: as the command line says, or as a suite that was stopped has left it.
-std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, const SuiteOptions& options) {
-  if (!options.resume.empty()) {
-    for (const auto& [flag, value] : flags.Values({"resume"})) {
-      Require(!flags.given(flag.substr(2)), flag,
-              ": cannot be given beside --resume, which goes on as before");
-    }
-    return {options.resume, LoadState(options.resume)};
-  }
-  for (const char* const flag : {"model", "time", "delay_us"}) {
-    Require(!flags.given(flag) || options.preset == "resolution", "--", flag, ": --preset=", options.preset,
-            " does not take it");
-  }
+// Where to write what, as the command line says.
+std::pair<std::string, std::vector<Experiment>> Begin(const SuiteOptions& options) {
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
   const std::string out = options.ranks.OutputDirectory(options.preset + "-" + NewRunId());
@@ -182,12 +159,10 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
-  std::string name = "suite";
-  if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = name = "resolution";
   FlagTable flags(
-      name, Join("Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
-                 "  ./bazelw run //bench:",
-                 name, " -- --out=DIR"));
+      "suite",
+      "Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
+      "  ./bazelw run //bench:suite -- --out=DIR");
   options.AddTo(flags);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
@@ -196,7 +171,7 @@ int RunSuite(int argc, char** argv) try {
   }
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
-  auto [out, experiments] = Begin(flags, options);
+  auto [out, experiments] = Begin(options);
   auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments));
   const int status = suite->Run();
   const std::optional<int> signal = suite->stopped_by();

@@ -14,7 +14,7 @@ namespace gradsync::bench {
 //
 //   kCell   what the variants of a run share: model, batch, dtype, device, threads
 //   kTrial  which of the trials of one variant
-//   kRun    how the launch measured: how many steps, which seed, on which CPUs
+//   kRun    how the launch measured: how many steps, which seed
 enum class Scope { kCell, kTrial, kRun };
 
 // An object in a record.
@@ -47,7 +47,6 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "dtype", kText, kBenchmarks, "of activations, or elements"},
     {kConfig, "threads_per_rank", kInt, kBenchmarks, "that compute"},
     {kConfig, "comm_threads", kInt, kBenchmarks, "that communicate"},
-    {kConfig, "placement", kText, kBenchmarks, "none or pin; may differ between ranks, as no other", kRun},
     {kConfig, "seed", kInt, kBenchmarks, "of this launch", kRun},
     {kConfig, "link_rate", kInt, kSome, "bits per second to which the link was limited, in each direction"},
     {kConfig, "collective", kText, kAllReduce, "all_reduce, reduce_scatter, all_gather or broadcast"},
@@ -59,7 +58,7 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "model", kText, kSome, "by name"},
     {kConfig, "batch_size", kInt, kSome, "of one rank"},
     {kConfig, "accumulation_steps", kInt, kSome, "such batches in a step, if there are several"},
-    {kConfig, "order", kText, kBenchmarks, "interleaved, blocks, or launches of one variant"},
+    {kConfig, "order", kText, kBenchmarks, "interleaved or blocks"},
     {kConfig, "warmup_steps", kInt, kSome, "untimed", kRun},
     {kConfig, "steps", kInt, kSome, "timed", kRun},
     {kConfig, "time", kText, kSome, "of a launch, for timed steps, instead of a number of them", kRun},
@@ -119,8 +118,6 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "backward.*_ns", kInt, kSome, "profile: operations"},
     {kSamples, "sync.*_ns", kInt, kSome, "profile: the wait"},
     {kSamples, "optimizer.*_ns", kInt, kSome, "profile: its step"},
-    {kSamples, "own_ns", kInt, kLearning,
-     "the strategy's work in BeginStep, hooks and Finish, without waits"},
     {kSamples, "training_loss_nano", kInt, kLearning, "1e-9 nats for each byte, mean over ranks"},
     {kSamples, "held_out_loss_nano", kInt, kLearning, "of the held-out text after the step; -1: none"},
 
@@ -146,7 +143,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "launch", kInt, kBenchmarks, "of its set, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
     {kFacts, "boot", kText, kSome, "of the rank's machine: its ranks share CPUs and a clock"},
-    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use; of the launcher, before it is pinned"},
+    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use"},
     {kFacts, "numa_node", kText, kSome, "of the CPU that the rank was on when its records began"},
     {kFacts, "huge_pages", kText, kSome, "which ones the system gives unasked: always [madvise] never"},
     {kFacts, "governor", kText, kSome, "of the clock of CPU 0"},
@@ -157,8 +154,6 @@ inline constexpr SchemaName kSchema[] = {
      "flushed: computed as zeros; of peers kept, unless they say otherwise"},
     {kFacts, "malloc", kText, kSome,
      "a peer's: glibc's variables that keep memory instead of giving it back"},
-    {kFacts, "compute_cpus", kText, kSome, "pinned: which"},
-    {kFacts, "communication_cpus", kText, kSome, "pinned: which, or any"},
     {kFacts, "gpu_uuid", kText, kSome, "of a GPU"},
     {kFacts, "ranks_per_gpu", kInt, kSome, "of a GPU"},
     {kFacts, "nccl_log_prefix", kText, kSome, "in NCCL's own logs"},
@@ -178,7 +173,6 @@ inline constexpr SchemaName kSchema[] = {
      "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
      "strategy that leaves weights to the next forward"},
     {kFacts, "turn_steps", kInt, kSome, "these and the untimed ones before them, if there are several"},
-    {kFacts, "delay_ns", kInt, kSome, "by which the benchmark made each step longer, on purpose"},
     {kFacts, "peer", kText, kSome, "pytorch: the framework that took the steps"},
     {kFacts, "twin", kText, kSome, "of peers: gradsync's strategy that it compares with"},
     {kFacts, "tokens_per_step", kInt, kSome, "of all ranks"},
@@ -198,9 +192,6 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "state_bytes", kInt, kSome, "likewise, of the optimizer's and the strategy's state"},
     {kFacts, "theory_bytes", kNumber, kSome, "these three as published, without padding"},
     {kFacts, "theory_sent_bytes", kNumber, kSome, "by each rank in a step, likewise"},
-    {kFacts, "order0_bits", kNumber, kLearning, "entropy of the held-out text's bytes, each for itself"},
-    {kFacts, "xz_bits", kNumber, kLearning, "of xz, for each byte of the same behind the training text"},
-    {kFacts, "first_step", kInt, kLearning, "steps that a checkpoint had taken before; 0: none"},
     {kFacts, "sent_bytes_per_step", kNumber, kSome,
      "of each rank, by the fastest algorithms; missing of peers"},
     {kFacts, "bucket_sizes", kText, kSome, "a peer's: the bytes of its buckets, in order"},

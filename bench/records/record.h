@@ -159,7 +159,7 @@ struct Record {
   int64_t rank = 0;
   int64_t world_size = 1;
   // Together with the configuration, this is all that tells this measurement from another. It is the same on
-  // all ranks, except for "placement".
+  // all ranks.
   Variant variant;
   ConfigFields config;
   // One entry per measured step, all of one length.

@@ -14,7 +14,7 @@ using ::testing::ThrowsMessage;
 TEST(VariantTest, WhatIsReadIsPrinted) {
   for (const char* const text :
        {"none", "core@gloo", "core:bucket_bytes=1Mi@shm", "powersgd:clip_norm=0.5,rank=4@gloo",
-        "core@mpi:progress=wait", "core:a=1@hierarchical:inner=shm,outer=mpi", "pytorch_none",
+        "core:a=1@hierarchical:inner=shm,outer=mpi", "pytorch_none",
         "pytorch_ddp_view_compiled:bucket_bytes=1Mi@gloo"}) {
     EXPECT_EQ(Variant::Parse(text).name(), text);
   }
@@ -40,8 +40,8 @@ TEST(VariantTest, PartsAreFoundInItsText) {
 
 TEST(VariantTest, ACollectiveIsCalledAsItsBackend) {
   EXPECT_EQ((Variant{.backend = "gloo"}).name(), "gloo");
-  EXPECT_EQ((Variant{.backend = "mpi", .backend_options = {{"progress", "wait"}}}).name(),
-            "mpi:progress=wait");
+  EXPECT_EQ((Variant{.backend = "hierarchical", .backend_options = {{"outer", "mpi"}}}).name(),
+            "hierarchical:outer=mpi");
 }
 
 TEST(VariantTest, OptionsAreTheSameInAnyOrder) {
@@ -54,8 +54,8 @@ TEST(VariantTest, CommasAreBetweenVariantsAndBetweenOptions) {
               ElementsAre("diloco:period=1:outer_rate=1", "naive"));
   EXPECT_THAT(Variant::Split("diloco:period=1,outer_rate=1:outer_momentum=0@shm,core:a=1,none"),
               ElementsAre("diloco:period=1,outer_rate=1:outer_momentum=0@shm", "core:a=1", "none"));
-  EXPECT_THAT(Variant::Split("core@mpi:progress=wait,core@gloo"),
-              ElementsAre("core@mpi:progress=wait", "core@gloo"));
+  EXPECT_THAT(Variant::Split("core@hierarchical:outer=mpi,core@gloo"),
+              ElementsAre("core@hierarchical:outer=mpi", "core@gloo"));
   EXPECT_THAT(Variant::Split("a=1,b=2"), ElementsAre("a=1,b=2"));
 }
 

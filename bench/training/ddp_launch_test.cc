@@ -197,6 +197,16 @@ TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
             "--out=" + out + ": cannot be made: ", {.directories = directories});
 }
 
+// One rank says it for all.
+TEST(DdpLaunchTest, WhatFitsIsSaidOnce) {
+  const std::string out = FreshDirectory();
+  const std::vector<ProgramResult> ranks =
+      UnderTorchrun(Micro(out, {"--variants=naive", "--max_memory=1GiB"}), out);
+  EXPECT_THAT(ranks[0].out, HasSubstr("Memory of each of 2 ranks by estimate"));
+  for (const ProgramResult& rank : ranks) EXPECT_EQ(rank.status, 0) << rank.err;
+  EXPECT_EQ(ranks[1].out, "");
+}
+
 // Three starts, the first of them twice, because it may fail: one set.
 TEST(DdpLaunchTest, LaunchesOfALauncherAreASetIfTheyAreGivenItsName) {
   const std::string out = FreshDirectory();

@@ -77,13 +77,13 @@ class TrainingJob : public RankJob {
                   .restarts = options.restarts()},
                  device_, group_, CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_, rank),
-        disturbance_(group_, device_, rank.placement().all_cpus()),
+        disturbance_(group_, device_, AllowedCpus()),
         recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
     if (options.peers.wanted()) {
       peers_.emplace(FindPeerProgram(options.peers.python(), program), options.ranks,
-                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), rank.placement(), trainer_);
+                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), trainer_);
     }
     if (options.trace) trace_.emplace(NewTrace());
   }
@@ -122,7 +122,6 @@ class TrainingJob : public RankJob {
       rank_.DescribeThrottling(more.facts);
       series.stepper->Describe(more.facts);
       if (peak_bytes > 0) more.facts.Set("peak_resident_bytes", peak_bytes);
-      if (options_.max_memory) CompareWithMaxMemory(peak_bytes, series);
       if (series.profile) {
         series.profile->WriteTo(more);
         notes_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("step_ns").size(),
@@ -141,15 +140,6 @@ class TrainingJob : public RankJob {
       Add(more, series);
       rank_.writer().WriteToDisk();
     }
-  }
-
-  void CompareWithMaxMemory(int64_t peak_bytes, const Series& series) {
-    const int64_t most = rank_.Reduce(peak_bytes, comm::ReduceOp::kMax);
-    const std::string took = Join(NameOf(series), ": at most ", ApproximateBytes(static_cast<double>(most)),
-                                  " of memory on each rank");
-    notes_ += Join("\n", took, "\n");
-    if (most > *options_.max_memory)
-      rank_.AddFault(Join(took, ", expected ", ApproximateBytes(static_cast<double>(*options_.max_memory))));
   }
 
   std::vector<Series> Prepare(const Cell& cell, std::span<const TrainingVariant> variants) {
@@ -198,9 +188,7 @@ class TrainingJob : public RankJob {
       for (const int i : RoundOrder(num_variants, round, seed)) {
         Series& series = all[static_cast<size_t>(i)];
         TakeStep(series, options_.warmup_steps + round, round, batch);
-        // With max_memory there may be no room for whole weights.
-        if (!options_.max_memory && !series.stepper->variant().is_peer() &&
-            IsSpotChecked(round, i, per_check, seed)) {
+        if (!series.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
           ++series.spot_checks;
           if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
         }
@@ -373,18 +361,15 @@ bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const st
 
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const MakeTrainingTask& make_task) {
-  const auto complete = [&](const comm::World& world) {
-    options.Complete(flags, world);
-    if (!options.max_memory || world.launcher != "self") return;
-    // There and back, so that a machine that drifts favours none.
-    const auto index = static_cast<size_t>(ThisLaunch().index), count = options.variants.size();
-    const size_t place = index % count;
-    options.variants = {options.variants[index / count % 2 == 0 ? place : count - 1 - place]};
+  const auto complete = [&](const comm::World& world) { options.Complete(flags, world); };
+  const auto answer = [&](const comm::World& world) {
+    if (options.max_memory && world.rank == 0)
+      std::cout << EstimatesFor(options, world, ResidentBytes().value_or(0));
+    return options.max_memory.has_value();
   };
   const auto check = [&](const comm::World& world) {
     const std::optional<std::string> too_large = TooLargeForThisHost(options, world);
     Require(!too_large, too_large.value_or(""));
-    std::cout << options.estimates;
     if (options.precision) RunfilePath(argv[0], kEstimator);
     if (!options.peers.wanted()) return;
     CheckPeerProgram(FindPeerProgram(options.peers.python(), argv[0]), options.peers.compiled(),
@@ -396,7 +381,8 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
   const auto is_enough = [&](const std::string& launch_set) {
     return options.precision && IsPreciseEnough(options, argv[0], launch_set);
   };
-  return RunRankProgram(argc, argv, {"ddp", flags, options.ranks, complete, check, prepare, is_enough});
+  return RunRankProgram(argc, argv,
+                        {"ddp", flags, options.ranks, complete, check, prepare, is_enough, answer});
 }
 
 }  // namespace gradsync::bench

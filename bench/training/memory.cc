@@ -228,11 +228,14 @@ std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const Trainin
               *limits.host_bytes, "are available");
 }
 
+MemoryLimits MemoryOfThisHost() {
+  return {.host_bytes = AvailableMemoryBytes(),
+          .gpu_bytes = static_cast<int64_t>(model::CudaMemoryBytes(0)),
+          .num_gpus = model::CudaDeviceCount()};
+}
+
 std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const comm::World& world) {
-  return TooLargeFor({.host_bytes = AvailableMemoryBytes(),
-                      .gpu_bytes = static_cast<int64_t>(model::CudaMemoryBytes(0)),
-                      .num_gpus = model::CudaDeviceCount()},
-                     options, world);
+  return TooLargeFor(MemoryOfThisHost(), options, world);
 }
 
 }  // namespace gradsync::bench

@@ -45,8 +45,8 @@ std::string EstimatesFor(const TrainingOptions& options, const comm::World& worl
 // help.
 std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
                                        const comm::World& world);
-// The same, for what this host has at the moment: of its GPUs all memory, since asking what is free takes
-// some of it.
+// What this host has at the moment: of its GPUs all memory, since asking what is free takes some of it.
+MemoryLimits MemoryOfThisHost();
 std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <span>
 #include <system_error>
 #include <utility>
 
 #include "absl/time/time.h"
-#include "bench/records/host.h"
 #include "bench/records/units.h"
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
@@ -228,11 +226,10 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
             "after the other.");
   flags.Add(
       "max_memory", &max_memory, Bytes(),
-      "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by "
-      "estimate; of --model launches each that fits in processes of its own, without --verify, --repeats "
-      "times (by default 3) in turn; fails if one takes more. All resident pages of a rank's process count, "
-      "those of code and libraries too, which are 20 to 30 MiB before it trains, or about 180 MiB with the "
-      "libraries of CUDA. Memory that ranks share counts for each of them.");
+      "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by estimate, "
+      "each in processes of its own and without --verify, and measures nothing. All resident pages of a "
+      "rank's process count, those of code and libraries too, which are 20 to 30 MiB before it trains, or "
+      "about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each of them.");
   flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "
@@ -354,31 +351,11 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());
 }
 
-void TrainingOptions::CompleteMemory(const FlagTable& flags, const comm::World& world) {
+void TrainingOptions::CompleteMemory(const FlagTable& flags) {
   Require(ranks.device == "cpu", "--max_memory: expected --device=cpu, found ", ranks.device);
   for (const char* const name : {"precision", "order", "with_peers", "verify"})
     Require(!flags.given(name), "--", name, ": cannot be given beside --max_memory");
   verify = false;
-  order = "launches";
-  // Launches are the samples.
-  if (!flags.given("repeats")) ranks.repeats = 3;
-  Require(ranks.repeats > 2, "--max_memory: compares launches, expected --repeats of 3 or more, found ",
-          ranks.repeats);
-  const int64_t program_bytes = ResidentBytes().value_or(0);
-  estimates = EstimatesFor(*this, world, program_bytes);
-  const double limit = static_cast<double>(*max_memory);
-  double least = std::numeric_limits<double>::infinity();
-  std::erase_if(variants, [&](const TrainingVariant& variant) {
-    const double bytes = EstimateOfRank(*this, variant, world, program_bytes);
-    least = std::min(least, bytes);
-    return bytes > limit;
-  });
-  Require(!variants.empty(), "--max_memory=", ApproximateBytes(limit), ": no variant of --model=", model,
-          " fits, the smallest takes about ", ApproximateBytes(least), "\n", estimates);
-  ranks.repeats *= std::ssize(variants);
-  Require(world.launcher == "none" || world.launcher == "self" || variants.size() == 1,
-          "--max_memory: ", world.launcher, " starts the ranks once, expected one variant that fits, found ",
-          variants.size());
 }
 
 void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world) {
@@ -399,7 +376,7 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
     Require(ranks.repeats > 2, "--precision: ends between launches, expected --repeats of 3 or more, found ",
             ranks.repeats);
   }
-  if (max_memory) CompleteMemory(flags, world);
+  if (max_memory) CompleteMemory(flags);
   if (time) *time /= ranks.repeats;
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),

@@ -71,9 +71,8 @@ struct TrainingOptions {
   int64_t steps = 14;                             // a block of the seven variants that are the default
   std::optional<std::chrono::milliseconds> time;  // instead of steps; once completed, of one launch
   std::optional<double> precision;                // part of a step; repeats launches unless it is reached
-  std::string order = "interleaved";              // with max_memory: launches
-  // A rank may take so many bytes: each variant that is estimated to take less is launched alone, in turn.
-  std::optional<int64_t> max_memory;
+  std::string order = "interleaved";
+  std::optional<int64_t> max_memory;  // of a rank, in bytes: nothing is measured, see EstimatesFor
 
   bool verify = true;
   bool check_gradients = false;
@@ -86,7 +85,6 @@ struct TrainingOptions {
 
   // What Complete makes of them: all that take turns, peers behind gradsync's own.
   std::vector<TrainingVariant> variants;
-  std::string estimates;  // with max_memory: which variants of which model fit, for people
 
   void AddTo(FlagTable& flags);
   // Those of them that say what is trained by whom (model, batches, training, variants, ranks), as far as
@@ -137,7 +135,7 @@ struct TrainingOptions {
   void AddChecksTo(FlagTable& flags);
   void CompleteModel(const FlagTable& flags);
   void CompleteVariants(const FlagTable& flags);
-  void CompleteMemory(const FlagTable& flags, const comm::World& world);
+  void CompleteMemory(const FlagTable& flags);
 
   bool times_steps_ = false;  // of a program that has flags for them
 };

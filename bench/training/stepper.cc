@@ -97,7 +97,6 @@ class OwnStepper : public Stepper {
             variant().lead_in_steps(),
             cell().accumulation_steps,
             variant().clip_norm(),
-            variant().delays(),
             variant().learning_rate()};
   }
 
@@ -195,9 +194,8 @@ std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant&
 }
 
 Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-             const comm::World& world, const ThreadPlacement& placement, Trainer& trainer)
-    : trainer_(trainer),
-      process_(program, options, backend, world, placement, trainer.group(), trainer.device()) {}
+             const comm::World& world, Trainer& trainer)
+    : trainer_(trainer), process_(program, options, backend, world, trainer.group(), trainer.device()) {}
 
 void Peers::Begin(std::span<const TrainingVariant> variants, const ConfigFields& config) {
   std::map<std::string, int64_t> bucket_bytes;

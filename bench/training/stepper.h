@@ -5,13 +5,14 @@
 #include <span>
 #include <stdexcept>
 
-#include "bench/launch/placement.h"
+#include "bench/launch/rank_options.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/record.h"
 #include "bench/training/tasks.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
 #include "comm/processes/temporary_directory.h"
+#include "comm/rendezvous/world.h"
 #include "model/model.h"
 
 namespace gradsync::bench {
@@ -67,7 +68,7 @@ class Peers {
  public:
   // Starts the process. What is given by reference must outlive this.
   Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-        const comm::World& world, const ThreadPlacement& placement, Trainer& trainer);
+        const comm::World& world, Trainer& trainer);
 
   // Has the process make what the peers among `variants` train, from rank 0's initial weights. `config`: what
   // all their records have. To be called before Make, for each set of variants that take turns.

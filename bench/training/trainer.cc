@@ -216,12 +216,6 @@ void Trainer::Enter(std::string_view phase, Mark mark) {
   if (!is_last) options_.ranges->Push(RangeKind::kPhase, phase);
 }
 
-void Trainer::Spin(int64_t ns) const {
-  if (ns == 0) return;
-  for (const int64_t end_ns = now_() + ns; now_() < end_ns;) {
-  }
-}
-
 Var Trainer::Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer, ddp::Strategy* strategy) {
   losses_.clear();
@@ -256,7 +250,6 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   const auto waited_ns = [&] { return turn.group.waited_ns(); };
   const auto gathers_ns = [&] { return turn.group.waited_ns(comm::Collective::kAllGather); };
   int64_t hooks_ns = 0, hooks_waited_ns = 0;
-  const int64_t waited_before_ns = waited_ns();
   Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
@@ -272,7 +265,6 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   }
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
-    Spin(turn.delays.forward_ns);
     const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer, &strategy);
     Enter("backward", Mark::kForwardEnd);
     forward_waited_ns += waited_ns() - broadcast_ns;
@@ -288,21 +280,12 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     };
     model::UseHook on_use;
     if (strategy.hears_uses()) on_use = [&](const Parameter& param) { hook([&] { strategy.OnUse(param); }); };
-    bool is_first = true;
     Backward(
-        loss, params(),
-        [&](Parameter& param) {
-          hook([&] {
-            if (std::exchange(is_first, false)) Spin(turn.delays.hook_ns);
-            strategy.OnGradReady(param);
-          });
-        },
-        on_use);
+        loss, params(), [&](Parameter& param) { hook([&] { strategy.OnGradReady(param); }); }, on_use);
   }
   backward_gathers_ns += gathers_ns();
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
-  Spin(turn.delays.wait_ns);
   if (keep != nullptr) {
     strategy.CompleteGradients();
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());
@@ -315,8 +298,6 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   Enter("end", Mark::kStepEnd);
   result.after_update_bytes = bytes();
   StepMarks marks = timer_->Read();
-  const int64_t all_ns = waited_ns() - waited_before_ns - broadcast_ns;
-  result.waited_ns += all_ns;
   // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
     // What the update waited is not the optimizer's time.

@@ -42,8 +42,6 @@ struct StepResult {
   // communicate before the last backward pass.
   int64_t forward_gathers_ns = 0;
   std::optional<int64_t> backward_gathers_ns = {};
-  // How long this rank has waited for the strategy's collectives, by the host's clock.
-  int64_t waited_ns = 0;
   // How long at least one collective of the step was in flight. Counts from the end of forward, or from the
   // step's begin if the strategy may communicate before the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
@@ -83,7 +81,6 @@ struct Turn {
   // PyTorch's clip_grad_norm_, without the 1e-6 that it adds to the norm). If a strategy drifts, each rank
   // clips its own gradients.
   double clip_norm = std::numeric_limits<double>::infinity();
-  Delays delays = {};
   double learning_rate = 0;  // of these steps; 0: that of TrainerOptions
 };
 
@@ -160,8 +157,6 @@ class Trainer {
                       double loss_scale = 1);
 
  private:
-  // Uses the processor for so long.
-  void Spin(int64_t ns) const;
   // Takes the mark, at which one phase ends and this one begins.
   void Enter(std::string_view phase, Mark mark);
   // From strategies that keep values elsewhere.

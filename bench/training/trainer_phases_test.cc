@@ -16,25 +16,6 @@ using model::Batch;
 using model::DType;
 using model::Tensor;
 
-// Each in its own place, and at least as long as it is said to be.
-TEST(TrainerPhasesTest, DelaysAreWhereTheyWereAskedFor) {
-  static constexpr int64_t kDelayNs = 20'000'000;
-  OnTwoRanks([](Rank& rank) {
-    const auto strategy = rank.Make("core");
-    const Batch batch = BatchOf(rank.device, 0);
-    const auto step = [&](const Delays& delays) {
-      return rank.trainer.Step({.strategy = *strategy, .group = rank.group, .delays = delays}, batch);
-    };
-    EXPECT_GE(step({.forward_ns = kDelayNs}).marks.forward_ns(), kDelayNs);
-    const StepResult hook = step({.hook_ns = kDelayNs});
-    EXPECT_GE(hook.marks.backward_ns(), kDelayNs);
-    EXPECT_GE(hook.hooks_ns.value_or(0), kDelayNs);
-    // Before anything is sent, which could hide it.
-    EXPECT_GE(rank.group.entries().front().issue_ns, hook.marks[Mark::kForwardEnd] + kDelayNs);
-    EXPECT_GE(step({.wait_ns = kDelayNs}).marks.sync_exposed_ns(), kDelayNs);
-  });
-}
-
 // Writes down the phases, and how many operations were in each.
 class PhaseSink : public RangeSink {
  public:
@@ -127,16 +108,13 @@ TEST(TrainerPhasesTest, WhatAnUpdateWaitsIsExposed) {
     Waiting strategy(slow);
     slow.Barrier();  // before the step
     const StepResult result = rank.trainer.Step({strategy, slow}, BatchOf(rank.device, 0));
-    EXPECT_GE(result.waited_ns, 1'500'000);
-    EXPECT_LT(result.waited_ns, slow.waited_ns());
     EXPECT_GE(result.marks.sync_exposed_ns(), 1'500'000);
     EXPECT_GE(result.marks.optimizer_ns(), 500'000);
     EXPECT_EQ(result.marks.step_ns(),
               result.marks.forward_ns() + result.marks.backward_and_sync_ns() + result.marks.optimizer_ns());
-    // A period has the means of its steps, and all their waits.
+    // A period has the means of its steps.
     const StepResult three =
         rank.trainer.Step({.strategy = strategy, .group = slow, .num_steps = 3}, BatchOf(rank.device, 0));
-    EXPECT_GE(three.waited_ns, 3 * 1'500'000);
     EXPECT_GE(three.marks.sync_exposed_ns(), 1'500'000);
     EXPECT_GE(three.marks.optimizer_ns(), 500'000);
   });
@@ -159,7 +137,6 @@ TEST(TrainerPhasesTest, WhatForwardAndBackwardWaitIsKnown) {
     EXPECT_GE(*result.backward_gathers_ns, of_units_ns);
     EXPECT_GE(result.hooks_waited_ns, *result.backward_gathers_ns + 1'500'000);
     EXPECT_LT(result.hooks_waited_ns, result.marks.backward_ns());
-    EXPECT_GE(result.waited_ns, result.forward_waited_ns + result.hooks_waited_ns);
     // Others gather nothing that they read.
     const auto zero2 = rank.trainer.NewStrategy("zero2", {}, slow);
     EXPECT_FALSE(rank.trainer.Step({*zero2, slow}, BatchOf(rank.device, 0)).backward_gathers_ns.has_value());

@@ -111,15 +111,11 @@ std::string PrintValue(const ddp::Option& option, double value) {
 }
 
 std::span<const ddp::Option> BenchOptions() {
-  static constexpr double kMostUs = 60e6;
   static constexpr ddp::Option kOptions[] = {
       {.name = kClipNorm,
        .meaning = "the largest norm of all gradients together; 0: no limit",
        .maximum = 1e9},
-      {.name = kLearningRate, .meaning = "the optimizer's; 0: that of --learning_rate", .maximum = 1e3},
-      {.name = "forward_delay_us", .meaning = "microseconds of useless work in forward", .maximum = kMostUs},
-      {.name = "hook_delay_us", .meaning = "the same in the first hook of backward", .maximum = kMostUs},
-      {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs}};
+      {.name = kLearningRate, .meaning = "the optimizer's; 0: that of --learning_rate", .maximum = 1e3}};
   return kOptions;
 }
 
@@ -131,14 +127,6 @@ double TrainingVariant::clip_norm() const {
 double TrainingVariant::learning_rate() const {
   const auto given = values.find(kLearningRate);
   return given == values.end() ? 0 : given->second;
-}
-
-Delays TrainingVariant::delays() const {
-  const auto ns = [&](std::string_view delay) {
-    const auto given = values.find(delay);
-    return given == values.end() ? 0 : static_cast<int64_t>(1e3 * given->second);
-  };
-  return {ns("forward_delay_us"), ns("hook_delay_us"), ns("wait_delay_us")};
 }
 
 std::string TrainingVariant::peer() const {
@@ -164,7 +152,6 @@ void TrainingVariant::Describe(Record& record) const {
     record.facts.Set("period", turn_steps());
     record.facts.Set("turn_steps", lead_in_steps() + turn_steps());
   }
-  if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;
   record.facts.Set("peer", framework);
   record.facts.Set("twin", traits->name);

@@ -21,16 +21,6 @@ namespace gradsync::bench {
 
 using ddp::kDefaultBucketBytes;
 
-// Known effects: in each step every rank computes nothing of use for this long, so that the step ends this
-// much later. If a strategy sends something before its first hook returns, the step may be longer by less.
-struct Delays {
-  int64_t forward_ns = 0;  // before forward
-  int64_t hook_ns = 0;     // in the first hook of backward
-  int64_t wait_ns = 0;     // when the strategy has waited for its last collective
-
-  int64_t total_ns() const { return forward_ns + hook_ns + wait_ns; }
-};
-
 // A variant that there is, and what it means. Its options are only those that differ from their defaults: the
 // strategy's own (its traits), those that the benchmark gives to every strategy (BenchOptions), and the
 // capacity of buckets, if it has buckets, in one of these ways:
@@ -49,8 +39,6 @@ struct TrainingVariant : Variant {
   double clip_norm() const;
   // The optimizer's; 0: it has none of its own.
   double learning_rate() const;
-  // What the benchmark adds to its steps.
-  Delays delays() const;
   // What the strategy is made with.
   ddp::StrategyOptions strategy_options() const;
   // Every how many steps it synchronises.

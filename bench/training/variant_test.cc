@@ -177,19 +177,6 @@ TEST(VariantTest, PeersDoNotClip) {
               ElementsAre("pytorch_naive@gloo"));
 }
 
-// Delays are no options of the strategy.
-TEST(VariantTest, DelaysAreInTheRecord) {
-  const TrainingVariant variant =
-      Make("core:wait_delay_us=1500,forward_delay_us=20", {{"gloo"}, {kDefaultBucketBytes}})[0];
-  EXPECT_EQ(variant.name(), "core:forward_delay_us=20,wait_delay_us=1500@gloo");
-  EXPECT_EQ(variant.delays().forward_ns, 20'000);
-  EXPECT_EQ(variant.delays().wait_ns, 1'500'000);
-  EXPECT_TRUE(variant.strategy_options().values.empty());
-  Record record;
-  variant.Describe(record);
-  EXPECT_EQ(record.facts.IntOr("delay_ns", 0), 1'520'000);
-}
-
 TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
   const std::vector<TrainingVariant> variants =
       Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
@@ -236,19 +223,18 @@ INSTANTIATE_TEST_SUITE_P(
             "bucketed_async, core, core_update, zero1, "},
         std::pair{"core@smoke", "--variants=core@smoke: unknown backend 'smoke', expected "},
         std::pair{"core@", "--variants=core@: unknown backend '', expected "},
-        std::pair{"core@gloo:progress=wait",
-                  "--variants=core@gloo:progress=wait: backend gloo has no option 'progress'"},
+        std::pair{"core@gloo:inner=shm",
+                  "--variants=core@gloo:inner=shm: backend gloo has no option 'inner'"},
         std::pair{"core@gloo:rows=1",
                   "--variants=core@gloo:rows=1: options of core stand before the @: core:rows=1@gloo"},
         std::pair{"pytorch_naive", "--variants=pytorch_naive: unknown strategy 'pytorch_naive', expected "},
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "clip_norm, learning_rate, forward_delay_us, hook_delay_us or wait_delay_us"},
+                  "clip_norm or learning_rate"},
         std::pair{"bucketed_async:size=3",
                   "--variants=bucketed_async:size=3: bucketed_async has no option 'size', expected "
-                  "clip_norm, learning_rate, forward_delay_us, "
-                  "hook_delay_us, wait_delay_us, bucket_bytes, bucket_elements "},
+                  "clip_norm, learning_rate, bucket_bytes, bucket_elements "},
         std::pair{"core_update:clip_norm=1",
                   "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "
                   "gradients, and cannot clip them"},

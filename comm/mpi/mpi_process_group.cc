@@ -159,21 +159,17 @@ class Engine : public std::enable_shared_from_this<Engine> {
  public:
   Engine(const GroupOptions& options, std::shared_ptr<FirstCause> first_cause)
       : options_(options),
-        has_thread_(!options.backend_options.contains("progress") ||
-                    options.backend_options.at("progress") == "thread"),
         is_part_(first_cause != nullptr),
         first_cause_(is_part_ ? std::move(first_cause) : std::make_shared<FirstCause>(options.world)) {
     const World& world = options.world;
     if (world.size > 1) Connect();
-    if (has_thread_) {
-      thread_ = std::thread([this] { RunThread(); });
-      const std::string name = Join("mpi_", world.NameOf(world.rank));
-      pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
-    }
+    thread_ = std::thread([this] { RunThread(); });
+    const std::string name = Join("mpi_", world.NameOf(world.rank));
+    pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
   }
 
   FlightPtr Issue(Request request) {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     request.sequence = next_sequence_++;
     auto flight = std::make_shared<Flight>(shared_from_this(), std::move(request));
     if (!failure_.empty()) {
@@ -181,30 +177,19 @@ class Engine : public std::enable_shared_from_this<Engine> {
       return flight;
     }
     waiting_.push_back(flight);
-    if (has_thread_) {
-      changed_.notify_all();
-    } else {
-      StartWaiting(lock);
-    }
+    changed_.notify_all();
     return flight;
   }
 
   void Wait(Flight& flight) {
     if (flight.done) return;
     std::unique_lock lock(mutex_);
-    if (has_thread_) return changed_.wait(lock, [&] { return flight.done.load(); });
-    progress_ns_ = Now();  // until now nobody looked
-    while (!flight.done) {
-      if (Drive(lock)) continue;
-      lock.unlock();
-      std::this_thread::yield();
-      lock.lock();
-    }
+    changed_.wait(lock, [&] { return flight.done.load(); });
   }
 
   // Fails what is unfinished and what comes.
   void Abort(const std::string& cause) {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (failure_.empty()) FailAll(cause, cause);
   }
 
@@ -299,7 +284,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
       if (request.collective == Collective::kBarrier && !active_.empty()) break;
       try {
         if (!request.after.Done()) {
-          // What is active needs this thread. Without any, whoever is waited for may need it.
+          // What is active needs this thread.
           if (!active_.empty()) break;
           Work after = request.after;
           lock.unlock();
@@ -394,8 +379,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // Notes the failure for the other ranks, and finds out which came first.
   void Fail(std::unique_lock<std::mutex>& lock, const Flight& first, const std::exception& error) {
-    if (is_failing_ || !failure_.empty()) return;
-    is_failing_ = true;
+    if (!failure_.empty()) return;
     const Signature signature = first.signature;
     lock.unlock();
     first_cause_->Write(error);
@@ -425,7 +409,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   }
 
   const GroupOptions options_;
-  const bool has_thread_, is_part_;
+  const bool is_part_;
   const std::shared_ptr<FirstCause> first_cause_;
   MPI_Comm communicator_ = MPI_COMM_NULL;  // none in a world of one
   std::mutex mutex_;                       // of what follows
@@ -435,7 +419,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<MPI_Request> requests_;  // of active_
   int64_t next_sequence_ = 0;
   int64_t progress_ns_ = 0;  // when the last one ended, or the first one was started
-  bool is_failing_ = false;
   bool is_closed_ = false;
   std::string failure_;  // the first one's cause; empty while all is well
   std::thread thread_;

@@ -26,8 +26,7 @@ std::string MpiVersion();
 // and the first groups of all ranks are made at the same time.
 //
 // As many collectives are in flight at the same time as there are threads in the options. Open MPI moves data
-// only while somebody calls it: a thread of the group's own, or, with progress=wait, whoever waits. Then
-// nothing moves while this rank computes, or only asks whether it is done.
+// only while somebody calls it, which a thread of the group's own does.
 //
 // See GroupMaker. Throws InvalidInput too in a build without Open MPI, CollectiveError if the ranks have not
 // been started by a launcher that Open MPI knows.

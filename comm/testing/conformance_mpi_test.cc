@@ -17,7 +17,6 @@ namespace {
 std::vector<ConformanceParam> Params() {
   std::vector<ConformanceParam> params;
   for (const int size : {1, 2, 3, 4}) params.push_back({"mpi", size});
-  params.push_back({.backend = "mpi", .size = 3, .options = {{"progress", "wait"}}});
   for (const std::string inner : {"shm", "mpi"}) {
     params.push_back({.backend = "hierarchical",
                       .size = 4,

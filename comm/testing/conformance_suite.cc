@@ -287,7 +287,6 @@ TEST_P(ConformanceTest, WaitingAtOnceChangesNothing) {
 
 // What nobody waits for, or not yet, is done by and by.
 TEST_P(ConformanceTest, WhoAsksOftenEnoughHearsThatItIsDone) {
-  if (GetParam().options.contains("progress")) GTEST_SKIP() << "only who waits moves data";
   OnAllRanks([](ProcessGroup& group) {
     for (const Waits waits : {Waits::kLater, Waits::kAtOnce}) {
       for (const int64_t numel : {1, 20'000, 300'000}) {

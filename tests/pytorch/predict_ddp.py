@@ -68,7 +68,7 @@ def measure(name, out, rounds):
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
     from torch.distributed.optim import ZeroRedundancyOptimizer
-    from gradsync import record as recording
+    from gradsync import recorder as recording
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     model, data, loss = make(name, dist.get_rank())

@@ -104,7 +104,8 @@ commits() {  # commits DOCUMENT: which commit measured which of its records, in 
 
 # What explains the columns of a table stands under the document's first one that needs it.
 once() {
-  awk '/^- / && length > 200 && seen[$0]++ { left_out = 1; next } !left_out || !/^$/ { print } { left_out = 0 }'
+  awk '/^- / && length > 100 && seen[$0]++ { next } /^$/ { ++blank; next } /^<!-- end -->$/ { blank = 0 }
+    { while (blank > 0) { print ""; --blank } print }'
 }
 
 remake() {  # remake DOCUMENT: as it should be

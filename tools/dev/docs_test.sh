@@ -9,8 +9,9 @@ cp "$docs" tools/dev/
 printf '#!/bin/sh\n' >bazelw
 # The record's text as a table, between what a document does not want.
 cat >bazel-bin/tools/summarize <<'TOOL'
-#!/bin/sh
-printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n## Flags\n\n- a flag\n' "$1" "$(cat "$2"/*.jsonl)"
+#!/bin/bash
+note="- what a column means: $(printf 'so much and %.0s' {1..9})more"
+printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n%s\n\n## Flags\n\n- a flag\n' "$1" "$(cat "$2"/*.jsonl)" "$note"
 TOOL
 cat >bazel-bin/tools/report <<'TOOL'
 #!/bin/sh
@@ -60,12 +61,12 @@ cat >expected <<'DOCUMENT'
 
 | kept |
 
+- what a column means: so much and so much and so much and so much and so much and so much and so much and so much and so much and more
 <!-- end -->
 <!-- begin: published docs/published -->
 **A sentence.**
 
 | published |
-
 <!-- end -->
 <!-- picture: docs/images/a.svg report docs/records/a --figure=cost -->
 ![A](docs/images/a.svg)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tools/dev/hosts.sh [--ranks=K] [--rate=RATE[,RATE...]] [--repeats=L] [--mpirun] N PROGRAM [ARG...]: runs a benchmark on
-# N hosts, which are network namespaces joined by a switch, with K ranks (1) on each: as torchrun would start them, or by
-# mpirun. RATE, in tc's words (200mbit,4gbit), limits each host's link in each direction. Each has a run of its own, whose
-# records have it as "link_rate". All that L times (1), rates in turn: launches of one set, as of the benchmarks' own
-# --repeats. After each run it says how many bytes each host sent. As root. Memory, CPUs and clock are shared.
+# tools/dev/hosts.sh [--ranks=K] [--rate=RATE[,RATE...]] [--repeats=L] N PROGRAM [ARG...]: runs a benchmark on N hosts,
+# which are network namespaces joined by a switch, with K ranks (1) on each, as torchrun would start them. RATE, in tc's
+# words (200mbit,4gbit), limits each host's link in each direction. Each has a run of its own, whose records have it as
+# "link_rate". All that L times (1), rates in turn: launches of one set, as of the benchmarks' own --repeats. After each
+# run it says how many bytes each host sent. As root. Memory, CPUs and clock are shared.
 #
 #   ./bazelw build //bench:ddp && tools/dev/hosts.sh --ranks=2 4 bazel-bin/bench/ddp --backend=hierarchical --out=DIR
 set -euo pipefail
@@ -13,13 +13,12 @@ fail() {
   exit "$1"
 }
 
-ranks=1 rates='' repeats=1 mpirun=''
+ranks=1 rates='' repeats=1
 while [[ ${1-} == --* ]]; do
   case $1 in
     --ranks=*) ranks=${1#*=} ;;
     --rate=*) rates=${1#*=} ;;
     --repeats=*) repeats=${1#*=} ;;
-    --mpirun) mpirun=yes ;;
     *) fail 2 "has no option $1" ;;
   esac
   shift
@@ -28,22 +27,20 @@ done
 if (($# < 2)) || [[ ! $ranks =~ ^[1-9][0-9]*$ || ! $repeats =~ ^[1-9][0-9]*$ || ! $1 =~ ^[1-9][0-9]?$ ]]; then
   fail 2 "needs a number of hosts and a program: tools/dev/hosts.sh --ranks=2 --rate=4gbit 4 bazel-bin/bench/ddp --out=DIR"
 fi
-for tool in ip tc ${mpirun:+mpirun}; do
-  command -v "$tool" >/dev/null || fail 1 "$tool is missing: BAZELW_EXTRAS=\"dev mpi\" ./bazelw info installs it"
+for tool in ip tc; do
+  command -v "$tool" >/dev/null || fail 1 "$tool is missing: BAZELW_EXTRAS=dev ./bazelw info installs it"
 done
 ((EUID == 0)) || fail 1 "network namespaces need root"
 num_hosts=$1
 shift
 
 prefix=gradsync$$
-scratch=$(mktemp -d)
 pids=()
 # shellcheck disable=SC2317  # called by the trap
 finish() {
   if ((${#pids[@]} > 0)); then kill "${pids[@]}" 2>/dev/null || true; fi
   wait
   for host in switch $(seq 0 $((num_hosts - 1))); do ip netns del "$prefix-$host" 2>/dev/null || true; done
-  rm -rf "$scratch"
 }
 trap finish EXIT
 
@@ -72,25 +69,9 @@ limit() {
     burst $((GRADSYNC_LINK_RATE / 16000 > 70000 ? GRADSYNC_LINK_RATE / 16000 : 70000)) latency 100ms
 }
 
-# What mpirun calls in place of ssh, with an address and a command.
-# shellcheck disable=SC2016  # for the agent
-printf '#!/bin/sh\nhost=${1##*.}\nshift\nexec ip netns exec %s-$((host - 1)) unshare --uts sh -c "hostname host$host; $*"\n' \
-  "$prefix" >"$scratch/agent"
-chmod +x "$scratch/agent"
-
 start() {  # start PROGRAM [ARG...]: on all hosts
-  local host rank list=''
+  local rank
   pids=()
-  if [[ $mpirun ]]; then
-    for ((host = 0; host < num_hosts; ++host)); do list+="${list:+,}$(address "$host"):$ranks"; done
-    ip netns exec "$prefix-0" unshare --uts sh -c 'hostname host1; exec "$@"' sh \
-      env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-      mpirun --mca plm_rsh_agent "$scratch/agent" --mca oob_tcp_if_include link0 --mca btl_tcp_if_include link0 \
-      --oversubscribe --bind-to none --host "$list" -n $((num_hosts * ranks)) \
-      -x MASTER_ADDR -x MASTER_PORT ${GRADSYNC_LAUNCH:+-x GRADSYNC_LAUNCH} ${rate:+-x GRADSYNC_LINK_RATE} "$@" &
-    pids+=($!)
-    return
-  fi
   for ((rank = 0; rank < num_hosts * ranks; ++rank)); do
     ip netns exec "$prefix-$((rank / ranks))" env RANK="$rank" WORLD_SIZE=$((num_hosts * ranks)) \
       LOCAL_RANK=$((rank % ranks)) LOCAL_WORLD_SIZE="$ranks" "$@" &

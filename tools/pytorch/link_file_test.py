@@ -253,14 +253,14 @@ class LinkFileTest(unittest.TestCase):
     def test_osu_allreduce_has_to_be_told_its_ranks(self):
         rows = ["%-10d %20.2f" % (size, 1e6 * seconds(size)) for size in SIZES]
         text = ["# OSU MPI-CUDA Allreduce Latency Test v7.3", "# Datatype: MPI_FLOAT.", "# Size       Avg Latency(us)", *rows]
-        self.assert_right(text, 4, ["taken to be measured by 4 ranks (--world_size)"], world_size=4)
-        self.assert_right(["[1,0]<stdout>:" + line for line in text], 4, ["--world_size"], world_size=4)
+        self.assert_right(text, 4, ["taken to be measured by 4 ranks, as many as are asked for"], world_size=4)
+        self.assert_right(["[1,0]<stdout>:" + line for line in text], 4, ["as many as are asked for"], world_size=4)
         self.assert_right(["mpirun -np 8 -N 2 osu_allreduce -m 1:1"] + text, 8)
         self.assert_refused(["mpirun -n 8 osu_allreduce -f", *text, "mpirun -n 4 osu_allreduce -f", *text], "several numbers of ranks")
         self.assert_refused(text, "does not tell how many ranks")
         full = [row + " %.2f %.2f 1000" % (0.5e6 * seconds(size), 2e6 * seconds(size)) for row, size in zip(rows, SIZES)]
         header = ["# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations"]
-        self.assert_right(text[:1] + header + full, 2, ["--world_size"], world_size=2)
+        self.assert_right(text[:1] + header + full, 2, ["as many as are asked for"], world_size=2)
         self.assert_refused(text[:1] + header + [f"{row} 1.00 2.00 10" for row in rows], "is not between")
         self.assert_refused([text[0].replace("Allreduce", "Bcast"), *text[1:]], "no rows of osu_allreduce")
         self.assert_refused([text[0], "# Size  Overall(us)  Compute(us)", *rows], "expected Size and Avg Latency(us)")
@@ -293,9 +293,12 @@ class LinkFileTest(unittest.TestCase):
     def test_the_screen_says_what_was_read(self):
         text = screen(link=self.path(log(8, rows=rows_of(8, sizes=[1 << 27, 1 << 28]), listed=ranks_of(8, hosts=1))))
         self.assertIn(", measured by 8 ranks, 128 MiB to 256 MiB.\nBeware of it: all ranks on one host: it does not tell what a "
-                      "link between hosts takes.\nBeware of it: not all sizes of buckets, 1 MiB to 3 MiB, were measured.\n"
+                      "link between hosts takes.\nBeware of it: not all sizes of buckets, 1 MiB to 4 MiB, were measured.\n"
                       "Assumed: collectives go around a ring.\n", text)
         self.assertNotIn("Beware", screen(link=self.path(log())))
+        # The script's own buckets have 1 and 3 MiB; those of 5 MiB and more hold all 4.
+        small = self.path(log(rows=rows_of(sizes=[1 << 20, 3 << 20])))
+        self.assertIn("Beware of it: not all sizes of buckets, 1 MiB to 4 MiB, were measured.", screen(link=small))
 
     def test_logs_that_are_cut_or_changed_are_read_or_refused_in_one_line(self):
         source = random.Random(3)

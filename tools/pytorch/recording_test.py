@@ -98,7 +98,9 @@ class RecordingTest(unittest.TestCase):
                            ("notes", "not JSON, error at byte 1"), ("{\n", "a launch is one line"), ("", "no launch"),
                            ("[" * 100000, ""), ("9" * 5000, ""), ("[1]", "expected an object"), ("NaN", "")):
             self.assertIn(said, said_of(text))
-        for name, value in (("threads", 2), ("command", ["train.py", "8"])):
+        self.assertEqual(len(Recording(written(launch(), changed(hosts=["b", "b"]))).launches), 2)
+        for name, value in (("threads", 2), ("command", ["train.py", "8"]), ("torch", "2.3.1"), ("optimizer", "AdamW"),
+                            ("cores", 3), ("processor", "another"), ("hosts", ["a", "b"])):
             self.assertIn("line 2: another script, model, world or machine", said_of(launch(), changed(**{name: value})))
 
 

@@ -113,9 +113,9 @@ TEST_F(ReaderTest, WhatDiffersIsApart) {
   other_run.run_id = "another";
   Record other_buckets = WithBatch("none", 0, 2);
   other_buckets.variant.options["bucket_bytes"] = "5";
-  Record other_place = WithBatch("none", 1, 2);
-  other_place.config.Set("placement", "cpu 1");
-  WriteLines(path, {WithBatch("none", 0, 2), other_run, other_buckets, other_place});
+  Record other_seed = WithBatch("none", 1, 2);
+  other_seed.config.Set("seed", 9);
+  WriteLines(path, {WithBatch("none", 0, 2), other_run, other_buckets, other_seed});
   Read({path});
   EXPECT_EQ(Order(), "none:2,none:1|none:1");
 }

@@ -21,9 +21,7 @@ std::string NumberText(double number) {
   return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
 }
 
-}  // namespace
-
-void RenderCsvTable(const Table& table, std::ostream& out) {
+void RenderTable(const Table& table, std::ostream& out) {
   std::vector<size_t> shown;
   for (size_t i = 0; i < table.columns().size(); ++i) {
     if (table.columns()[i].audience == Audience::kPeople) continue;
@@ -40,6 +38,8 @@ void RenderCsvTable(const Table& table, std::ostream& out) {
   }
 }
 
+}  // namespace
+
 void RenderCsv(const Report& report, std::ostream& out) {
   bool is_first = true;
   const auto is_shown = [](const Table& table) { return table.audience() != Audience::kPeople; };
@@ -49,7 +49,7 @@ void RenderCsv(const Report& report, std::ostream& out) {
     if (!is_first) out << "\r\n";
     is_first = false;
     if (are_many) out << "# " << table.name() << "\r\n";
-    RenderCsvTable(table, out);
+    RenderTable(table, out);
   }
 }
 

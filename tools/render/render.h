@@ -21,8 +21,6 @@ void RenderJson(const Report& report, std::ostream& out);
 // RFC 4180. If there are several tables, a line "# name" precedes each, and an empty line follows each but
 // the last. Rows alone: findings and notes are in the other formats.
 void RenderCsv(const Report& report, std::ostream& out);
-// One table alone, strictly RFC 4180.
-void RenderCsvTable(const Table& table, std::ostream& out);
 
 }  // namespace gradsync::tools
 

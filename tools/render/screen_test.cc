@@ -75,7 +75,7 @@ TEST(ScreenTest, TheCommandIsOfTwoRowsAndTheirTurns) {
   // Twelve and a half blocks of two rounds, each of 40 or 50 s.
   EXPECT_THAT(screen_with(0), HasSubstr("\n  ./bazelw run //bench:compare -- --width=8 --batch_size=1 "
                                         "--accumulation_steps=4 --seq_len=128 \\\n"
-                                        "  --variants=zero1@gloo,core@gloo --time=17m --out=DIR\n"));
+                                        "  --variants=core@gloo,zero1@gloo --time=17m --out=DIR\n"));
   EXPECT_THAT(screen_with(4), HasSubstr(" --time=21m "));
 }
 

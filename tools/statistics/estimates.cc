@@ -118,11 +118,6 @@ Judged Judge(const RoundDifferences& differences, const std::vector<size_t>& lau
   return judged;
 }
 
-// Variants that do not differ are taken to differ in this part of the cases.
-constexpr double kDifferByChance = 0.1;
-// Slopes are those of rounds that are less far apart: of all pairs they would tell no more.
-constexpr size_t kMostApart = 10;
-
 // What launches have of their own.
 struct Launches {
   double inflation = 1;  // how many times the variance that rounds explain theirs is
@@ -137,9 +132,10 @@ double ChanceOf(double degrees) {
 }
 
 // What launches have of their own, from the variants of each base and the base itself, in units of their own
-// standard deviations. It is nothing, unless launches differ by more than chance does in one case of ten.
+// standard deviations. It is nothing, unless launches differ by more than rounds explain; with `tested`, by
+// more than chance does in one case of ten.
 Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
-                    const std::vector<size_t>& launches) {
+                    const std::vector<size_t>& launches, bool tested) {
   double between = 0, within = 0, num_differences = 0;
   for (const auto& [base, members] : by_base) {
     const auto num_rounds = std::ssize(members[0]->influence);
@@ -167,25 +163,8 @@ Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
   const auto num_rounds = static_cast<double>(std::accumulate(launches.begin(), launches.end(), size_t{0}));
   const double inflation = between / (num_launches - 1) / (within / (num_rounds - num_launches));
   const double degrees = num_differences * (num_launches - 1);
-  return inflation > std::max(ChanceOf(degrees), 1.0) ? Launches{inflation, degrees} : Launches{};
-}
-
-// By how much the ranks of each variant among `members` are above their mean, added up over `num_rounds`
-// rounds, in which all of them have a value; ties share their ranks.
-std::vector<double> RankSums(const std::vector<std::vector<double>>& values,
-                             const std::vector<size_t>& members, size_t* num_rounds) {
-  std::vector<double> sums(members.size());
-  *num_rounds = 0;
-  for (size_t i = 0; i < values[members[0]].size(); ++i) {
-    if (std::ranges::any_of(members, [&](size_t k) { return std::isnan(values[k][i]); })) continue;
-    ++*num_rounds;
-    for (size_t k = 0; k < members.size(); ++k) {
-      const double own = values[members[k]][i];
-      for (const size_t other : members)
-        sums[k] += 0.5 * ((own > values[other][i]) - (own < values[other][i]));
-    }
-  }
-  return sums;
+  return inflation > std::max(tested ? ChanceOf(degrees) : 0, 1.0) ? Launches{inflation, degrees}
+                                                                   : Launches{};
 }
 
 struct LooseLocation {
@@ -229,6 +208,43 @@ Launches LaunchesOf(const std::set<LooseLocation>& samples) {
   return ratios > degrees ? Launches{ratios / degrees, degrees} : Launches{};
 }
 
+// See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
+std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
+                                const std::vector<size_t>& all_launches, size_t looks, double trimmed,
+                                bool one_sided) {
+  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
+  // Where launches have one round each, rounds are all there is.
+  const std::vector<size_t> launches =
+      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
+  std::vector<Judged> all;
+  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
+  std::map<size_t, std::vector<const Judged*>> by_base;
+  size_t num_intervals = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!(all[i].variance > 0)) continue;
+    by_base[family[i].base].push_back(&all[i]);
+    ++num_intervals;
+  }
+  const Launches own = LaunchesOf(by_base, launches, /*tested=*/!one_sided);
+  const double chance = 0.05 / static_cast<double>(looks);
+  const double critical =
+      one_sided ? SidakCritical(1, 2 * chance / static_cast<double>(std::max<size_t>(1, num_intervals)))
+                : SidakCritical(num_intervals, chance);
+  std::vector<Estimate> estimates;
+  for (const Judged& judged : all) {
+    Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
+    if (std::isnan(judged.variance)) continue;
+    double margin = 0;
+    if (judged.variance > 0) {
+      margin = std::sqrt(judged.variance * own.inflation) *
+               StudentT(critical, std::min(own.degrees, judged.degrees));
+    }
+    estimate.by_launches = own.inflation > 1;
+    estimate.interval = {judged.value - margin, judged.value + margin};
+  }
+  return estimates;
+}
+
 }  // namespace
 
 Estimate Scaled(const Estimate& estimate, double factor) {
@@ -256,101 +272,24 @@ double SidakCritical(size_t count, double chance) {
 }
 
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& all_launches, size_t looks, double trimmed) {
-  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
-  // Where launches have one round each, rounds are all there is.
-  const std::vector<size_t> launches =
-      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
-  std::vector<Judged> all;
-  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
-  std::map<size_t, std::vector<const Judged*>> by_base;
-  size_t num_intervals = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!(all[i].variance > 0)) continue;
-    by_base[family[i].base].push_back(&all[i]);
-    ++num_intervals;
-  }
-  const Launches own = LaunchesOf(by_base, launches);
-  std::vector<Estimate> estimates;
-  for (const Judged& judged : all) {
-    Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
-    if (std::isnan(judged.variance)) continue;
-    double margin = 0;
-    if (judged.variance > 0) {
-      margin = std::sqrt(judged.variance * own.inflation) *
-               StudentT(SidakCritical(num_intervals, 0.05 / static_cast<double>(looks)),
-                        std::min(own.degrees, judged.degrees));
-    }
-    estimate.by_launches = own.inflation > 1;
-    estimate.interval = {judged.value - margin, judged.value + margin};
-  }
-  return estimates;
+                                     const std::vector<size_t>& launches, size_t looks, double trimmed) {
+  return Estimated(family, launches, looks, trimmed, /*one_sided=*/false);
 }
 
-std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
-                            const std::vector<size_t>& references) {
-  std::vector<size_t> members(values.size());
-  std::iota(members.begin(), members.end(), size_t{0});
-  const size_t most_leave = std::max<size_t>(1, members.size() / 6);
-  std::vector<bool> alike(values.size());
-  while (members.size() > 1 && members.size() + most_leave >= values.size()) {
-    size_t num_rounds = 0;
-    const std::vector<double> sums = RankSums(values, members, &num_rounds);
-    const auto count = static_cast<double>(members.size());
-    // The standard deviation of one variant's sum of ranks.
-    const double deviation = std::sqrt(static_cast<double>(num_rounds) * (count * count - 1) / 12);
-    const auto differs = [&](double sum, size_t tested) {
-      return std::abs(sum) > deviation * SidakCritical(tested, kDifferByChance);
-    };
-    const auto furthest = std::ranges::max_element(sums, {}, [](double sum) { return std::abs(sum); });
-    if (!differs(*furthest, members.size())) {
-      for (size_t k = 0; k < members.size(); ++k) {
-        const bool is_reference = std::ranges::count(references, members[k]) > 0;
-        alike[members[k]] = !is_reference || !differs(sums[k], 1);
-      }
-      return alike;
-    }
-    members.erase(members.begin() + (furthest - sums.begin()));
-  }
-  return alike;
+std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
+                                     const std::vector<size_t>& launches, size_t looks) {
+  std::vector<double> least;
+  for (const Estimate& estimate : Estimated(family, launches, looks, kTrimmed, /*one_sided=*/true))
+    least.push_back(estimate.interval.low);
+  return least;
 }
 
-double CommonCoefficient(const std::vector<std::vector<double>>& values,
-                         const std::vector<std::vector<double>>& covariates) {
-  if (values.size() < 2) return 0;
-  const auto less_means = [&](std::vector<std::vector<double>> left) {
-    for (size_t i = 0; i < left[0].size(); ++i) {
-      double sum = 0;
-      for (const std::vector<double>& own : left) sum += own[i];
-      for (std::vector<double>& own : left) own[i] -= sum / static_cast<double>(left.size());
-    }
-    return left;
-  };
-  const std::vector<std::vector<double>> y = less_means(values), x = less_means(covariates);
-  std::vector<double> slopes;
-  for (size_t k = 0; k < y.size(); ++k) {
-    for (size_t i = 0; i < y[k].size(); ++i) {
-      for (size_t j = i + 1; j < std::min(y[k].size(), i + kMostApart); ++j) {
-        const double slope = (y[k][j] - y[k][i]) / (x[k][j] - x[k][i]);
-        if (std::isfinite(slope)) slopes.push_back(slope);
-      }
-    }
-  }
-  return slopes.empty() ? 0 : Median(slopes);
-}
-
-std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family, bool are_alike) {
-  const auto location_of = [are_alike](const LooseSample& sample) {
-    LooseLocation location = LooseLocationOf(sample);
-    if (are_alike || location.more_launches == 0) return location;
-    return LooseLocation{location.log, std::max(location.within, location.between), 0,
-                         location.more_launches};
-  };
+std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {
   std::vector<std::pair<LooseLocation, LooseLocation>> all;
   std::set<LooseLocation> samples;
   size_t count = 0;
   for (const auto& [own, base] : family) {
-    const auto& [first, second] = all.emplace_back(location_of(own), location_of(base));
+    const auto& [first, second] = all.emplace_back(LooseLocationOf(own), LooseLocationOf(base));
     if (std::isnan(first.log) || std::isnan(second.log)) continue;
     samples.insert({first, second});
     ++count;

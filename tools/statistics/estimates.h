@@ -67,22 +67,14 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, size_t looks = 1,
                                      double trimmed = kTrimmed);
 
-// The coefficient of a covariate that variants have in common: the median slope between two rounds of one
-// variant, less the means of all variants in these rounds (Sen, Estimates of the regression coefficient based
-// on Kendall's tau, 1968), which a few disturbed steps do not move. `values` and `covariates` by variant and
-// round; rounds with a NaN do not count. 0 where there is nothing to learn it from.
-double CommonCoefficient(const std::vector<std::vector<double>>& values,
-                         const std::vector<std::vector<double>>& covariates);
-
-// Which variants' values do not differ but by chance. Ranks within rounds are compared (Friedman, The use of
-// ranks to avoid the assumption of normality, 1937), because what disturbs a step moves means far. The
-// variant whose ranks add up to the largest statistic leaves while that is larger than the largest of as many
-// independent ones is in one case of ten (Sidak, 1967): one that differs does not hide among many that do
-// not. None is left where more than a sixth of them, or the last but one, would leave. `references` are part
-// of many differences, so then each of them leaves that alone differs from all that are left by more than is
-// chance in one case of ten. Rounds with a NaN do not count.
-std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
-                            const std::vector<size_t>& references = {});
+// By how much each difference of the family is at least above 0, as these are X - Y for one X and each rival
+// Y: one-sided bounds, which hold all at once in 95 cases of 100, whatever the differences have in common
+// (Bonferroni). So if X takes least, one of them is above 0 in at most 5 cases of 100 (Hsu, Constrained
+// simultaneous confidence intervals for multiple comparisons with the best, 1984). NaN with fewer than two
+// rounds. A wrong choice is worse than none: launches are the samples where they differ by more than rounds
+// explain, be it by chance.
+std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
+                                     const std::vector<size_t>& launches, size_t looks = 1);
 
 // Values that nothing ties to another sample's, launch after launch.
 struct LooseSample {
@@ -98,11 +90,9 @@ struct LooseComparison {
 // programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family
 // (Sidak, 1967). NaN with fewer than two values on a side, or values that are not positive.
 //
-// `are_alike`: whether samples' launches differ alike, beside how values do. Then launches are the samples
-// where their means vary more than values explain, over all samples together; each counts once, however many
-// are compared with it. Else the launches of each sample, if it has several, are
-// its own, and two of them tell next to nothing.
-std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family, bool are_alike = true);
+// Launches are the samples where their means vary more than values explain, over all samples together; each
+// counts once, however many are compared with it.
+std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // What the largest of `count` independent |z| stays below in all cases but this part.
 double SidakCritical(size_t count, double chance = 0.05);

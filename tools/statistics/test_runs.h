@@ -31,8 +31,8 @@ class Draws {
   uint64_t state_;
 };
 
-// What is left of measured steps and of their forwards, in thousandths of a step, once the medians of rounds
-// and of variants are taken out: round after round, and in it step and forward of each of 13 variants.
+// What is left of measured steps, in thousandths of a step, once the medians of rounds and of variants are
+// taken out: round after round, and in it the step of each of 13 variants.
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // a launch of `tiny`, 28 rounds
 std::span<const int> SmallResiduals();  // a launch of `small`, whose step is ten times as long: 10 rounds
@@ -40,7 +40,7 @@ std::span<const int> SmallResiduals();  // a launch of `small`, whose step is te
 // In thousandths of a step, by variant and round.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
-  std::vector<Values> steps{}, forwards{};
+  std::vector<Values> steps{};
   double mean = 0;  // of what a step would take without its residual and an effect
 };
 

@@ -12,7 +12,6 @@ namespace gradsync::tools {
 // Add...Tables(cells, tables).
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
-  ROW(Resolution)            \
   ROW(Training)              \
   ROW(Memory)                \
   ROW(Links)                 \

@@ -186,26 +186,31 @@ std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells) {
   const Baselines bases = BaselinesOf(cells, /*with_void=*/true);
   for (const auto& [cell, base] : bases.rows) {
     Choice& choice = choices.emplace_back(Choice{cell, base, PlaceOf(*cell, *base, bases)});
-    // The baseline's own difference is 0.
-    const auto difference = [base = base](const Row* row) {
-      return row == base ? Estimate{0, {0, 0}} : row->against_baseline;
-    };
     std::vector<const Row*> rows;
     for (const Row& row : cell->rows) {
       const bool is_exact = row.facts().StringOr("agreement", "exact") == "exact";
       const bool is_here = &row == base || (row.baseline == static_cast<size_t>(base - cell->rows.data()) &&
                                             row.verdict != Verdict::kNone);
-      const bool is_delayed = row.facts().DoubleOr("delay_ns", 0) > 0;  // on purpose
-      if (is_exact && is_here && !is_delayed && row.no_verdict.empty()) rows.push_back(&row);
+      if (is_exact && is_here && row.no_verdict.empty()) rows.push_back(&row);
     }
     if (rows.size() < 2 || !cell->void_reason.empty()) continue;
-    choice.best = *std::ranges::min_element(rows, {}, [&](const Row* row) { return difference(row).value; });
-    double least_high = difference(choice.best).interval.high;
-    for (const Row* row : rows) least_high = std::min(least_high, difference(row).interval.high);
-    for (const Row* row : rows) {
-      const double low = difference(row).interval.low;
-      if (row != choice.best && low <= least_high) choice.rivals.push_back(row);
-      if (low > least_high) choice.lead = std::fmin(choice.lead, low);
+    const std::vector<std::vector<double>> leads = LeadsOf(*cell, rows);
+    const auto difference = [&, base = base](size_t k) {
+      return rows[k] == base ? 0 : rows[k]->against_baseline.value;
+    };
+    size_t best = rows.size();
+    for (size_t k = 0; k < rows.size(); ++k) {
+      if (MayBeFastest(leads[k]) && (best == rows.size() || difference(k) < difference(best))) best = k;
+    }
+    if (best == rows.size()) continue;  // each is slower than another one
+    choice.best = rows[best];
+    for (size_t k = 0; k < rows.size(); ++k) {
+      if (k == best) continue;
+      if (MayBeFastest(leads[k])) {
+        choice.rivals.push_back(rows[k]);
+      } else if (choice.best == base || rows[k] == base) {
+        choice.lead = std::fmin(choice.lead, leads[k][best]);
+      }
     }
   }
   return choices;
@@ -221,12 +226,13 @@ std::string SentenceOf(const Choice& choice) {
   const Answer answer = AnswerOf(*choice.cell, *choice.best);
   const Interval& interval = answer.difference.interval;
   if (choice.best == choice.base)
-    return Join(std::isnan(choice.lead)
-                    ? "no exact row is shown to be faster"
-                    : "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer",
+    return Join(choice.lead > 0 ? "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer"
+                                : "no exact row is shown to be faster",
                 perhaps);
   return Join(answer.verdict == Verdict::kFaster
                   ? Join(PercentRange({-interval.high, -interval.low}), " faster than ", answer.baseline)
+              : choice.lead > 0
+                  ? Join("at least ", PercentAtLeast(choice.lead), " faster than ", answer.baseline)
                   : Join("not told apart from ", answer.baseline, " (", PercentRange(interval), ")"),
               perhaps);
 }

@@ -38,15 +38,17 @@ Answer AnswerOf(const Cell& cell, const Row& row);
 // no answers.
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells);
 // The row to use in a place, which is a cell over one backend. It has the shortest step of the exact rows
-// that may be fastest. Rows that are lossy, wrong, delayed on purpose or without a verdict take no part.
+// that may be the fastest of these (see LeadsOf). Rows that are lossy, wrong or without a verdict take no
+// part.
 struct Choice {
   const Cell* cell = nullptr;
   const Row* base = nullptr;         // that all are compared with
   std::string place{};               // as in answers
   const Row* best = nullptr;         // maybe the baseline; null: no verdict
   std::vector<const Row*> rivals{};  // that may be as fast
-  double lead =
-      kNaN;  // by which every row but these is slower than the baseline, at least, as a part of its step
+  // If the best is the baseline, by which all rows but these are slower than it at least, as a part of its
+  // step; else by which the baseline is slower than the best.
+  double lead = kNaN;
 };
 // One for each baseline.
 std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells);

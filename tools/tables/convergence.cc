@@ -21,23 +21,22 @@ namespace {
 constexpr double kMega = 1e6;
 
 // Samples, see bench/records/names.h. Losses are in 1e-9 nats, so that a series is in nats.
-constexpr SampleName kHeldOutLoss = "held_out_loss_nano", kStep = "step_ns", kOwn = "own_ns";
+constexpr SampleName kHeldOutLoss = "held_out_loss_nano", kStep = "step_ns";
 
 // The steps of one trial after which it was judged, and bits per byte.
 std::map<double, double> JudgedSteps(const Measurement& measured) {
   std::map<double, double> judged;
   const Series* const losses = measured.Find(kHeldOutLoss);
-  const auto first = static_cast<double>(measured.record.facts.IntOr("first_step", 0));
   for (size_t i = 0; losses != nullptr && i < losses->max.size(); ++i) {
-    if (losses->max[i] >= 0) judged[first + static_cast<double>(i) + 1] = losses->max[i] / std::numbers::ln2;
+    if (losses->max[i] >= 0) judged[static_cast<double>(i) + 1] = losses->max[i] / std::numbers::ln2;
   }
   return judged;
 }
 
 // Means over periods, of a strategy that synchronises every so many steps; what is left of a last one is not
 // counted.
-void AddPeriods(const Measurement& measured, SampleName samples, std::vector<double>* all) {
-  const Series* const series = measured.Find(samples);
+void AddPeriods(const Measurement& measured, std::vector<double>* all) {
+  const Series* const series = measured.Find(kStep);
   const auto period = static_cast<size_t>(std::max<int64_t>(1, measured.record.facts.IntOr("period", 1)));
   for (size_t end = period; series != nullptr && end <= series->max.size(); end += period)
     all->push_back(Mean(std::span(series->max).subspan(end - period, period)));
@@ -86,7 +85,6 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
     const double until = StepsUntil((1 + kReachedWithin) * trial.bits.back(), steps, own->bits);
     if (!std::isnan(until)) reached.push_back(until);
   }
-  row->num_reached = reached.size();
   if (!base.empty() && reached.size() == base.size()) row->steps_to_reach = Mean(reached);
   if (row == &baseline) return;
   row->against_baseline = Scaled(MeanOver(differences, family), 1 / Mean(base));
@@ -115,11 +113,10 @@ LearningCell CellOf(const Group& group) {
   }
   cell.steps.assign(steps.begin(), steps.end());
   for (LearningRow& row : cell.rows) {
-    std::vector<double> all_steps, all_own, final_bits;
+    std::vector<double> all_steps, final_bits;
     for (const Measurement& measured : group) {
       if (is_tuning(measured) || measured.variant() != row.variant()) continue;
-      AddPeriods(measured, kStep, &all_steps);
-      AddPeriods(measured, kOwn, &all_own);
+      AddPeriods(measured, &all_steps);
       const std::map<double, double> judged = JudgedSteps(measured);
       std::vector<double> bits;
       for (const double step : cell.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
@@ -127,7 +124,6 @@ LearningCell CellOf(const Group& group) {
       row.trials.push_back({measured.record.config.IntOr("trial_seed", 0), std::move(bits)});
     }
     row.step_s = Median(all_steps);
-    row.own_s = Median(all_own);
     row.bytes_per_step = row.measured->record.facts.DoubleOr("sent_bytes_per_step", kNaN);
     row.final_bits = MeanOver(final_bits, 1);
   }
@@ -142,17 +138,6 @@ LearningCell CellOf(const Group& group) {
 struct LearningView {
   const LearningCell& cell;
   const LearningRow& row;
-
-  // How much longer a step is than that of a strategy over the same backend, as a part.
-  double StepAgainst(std::string_view strategy) const {
-    for (const LearningRow& base : cell.rows) {
-      if (base.measured->strategy() == strategy &&
-          base.measured->record.variant.backend == row.measured->record.variant.backend) {
-        return row.step_s / base.step_s - 1;
-      }
-    }
-    return kNaN;
-  }
 };
 
 enum Section { kHeadline = 1, kDetails };
@@ -165,9 +150,6 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
   };
   const auto text = [](bench::ConfigName name) {
     return [name](const View& view) { return view.row.measured->record.config.StringOr(name, ""); };
-  };
-  const auto fact = [](bench::FactName name) {
-    return [name](const View& view) { return view.row.measured->record.facts.DoubleOr(name, kNaN); };
   };
   std::vector<Field<View>> fields = {
       {{.name = "variant"}, of_row(&LearningRow::variant)},
@@ -188,21 +170,13 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
        }},
       {{.name = "steps", .kind = Kind::kInteger, .section = kDetails},
        [](const View& view) { return std::round(view.row.steps_to_reach); }},
-      {{.name = "own_work (s)", .digits = 2, .section = kDetails}, of_row(&LearningRow::own_s)},
-      {{.name = "step_vs_bf16 (%)", .kind = Kind::kPercent, .section = kDetails},
-       [](const View& view) { return 100 * view.StepAgainst(kSpeedBaseline); }},
       {{.name = "seeds_bits_per_byte", .section = kDetails}, of_row(&LearningRow::final_bits)},
       {{.name = "step (s)", .section = kDetails}, of_row(&LearningRow::step_s)},
-      {{.name = "step_vs_naive (%)", .kind = Kind::kPercent, .section = kDetails},
-       [](const View& view) { return 100 * view.StepAgainst(kLossBaseline); }},
       {{.name = "sent_per_step (MB)", .section = kDetails},
        [](const View& view) { return view.row.bytes_per_step / kMega; }},
       {{.name = "seeds", .section = kDetails}, [](const View& view) { return view.row.trials.size(); }},
-      {{.name = "seeds_that_reach", .section = kDetails}, of_row(&LearningRow::num_reached)},
       {{.name = "text", .section = kHeadline, .said_once = true}, text("text")},
       {{.name = "text_sha256", .section = kDetails, .said_once = true}, text("text_sha256")},
-      {{.name = "order0_bits", .section = kHeadline, .said_once = true}, fact("order0_bits")},
-      {{.name = "xz_bits", .section = kHeadline, .said_once = true}, fact("xz_bits")},
   };
   for (const bench::ConfigName name : std::initializer_list<bench::ConfigName>{
            "num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
@@ -305,11 +279,9 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
     }
   }
   if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
-  table.AddNote(Join(
-      "bits/byte: of the held-out text after the last step, mean over seeds. order0_bits is the "
-      "entropy of single bytes; xz_bits is what xz needs for the held-out text behind the training text. "
-      "delta: against ",
-      kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
+  table.AddNote(Join("bits/byte: of the held-out text after the last step, mean over seeds. delta: against ",
+                     kLossBaseline,
+                     ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
   table.AddNote(
       is_reached
           ? Join("time, sent: until every seed has reached the last loss of ", kLossBaseline,
@@ -318,10 +290,7 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
                  "the vector).")
           : Join("No other row reaches the last loss of ", kLossBaseline,
                  " within 0.1 % with every seed, so only `--details` shows time and sent."));
-  table.SetSectionTitle(kDetails, Join("steps: until every seed has reached that loss; own_work: what the "
-                                       "strategy itself computes in each step; step_vs_bf16: how much longer "
-                                       "a step is than that of ",
-                                       kSpeedBaseline, " over the same backend"));
+  table.SetSectionTitle(kDetails, "steps: until every seed has reached that loss");
   tables->push_back(std::move(table));
   AddTuningTable(cells, tables);
 }

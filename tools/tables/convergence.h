@@ -13,9 +13,8 @@
 // What //bench:convergence measured: how far a model learns with each variant.
 namespace gradsync::tools {
 
-// The row that losses are compared with, and the one that a lossy row's speed is.
+// The row that losses are compared with.
 inline constexpr std::string_view kLossBaseline = "naive";
-inline constexpr std::string_view kSpeedBaseline = "bf16_wire";
 // With fewer seeds no difference has a verdict: an interval of two knows their deviation with one degree of
 // freedom.
 inline constexpr size_t kFewestSeeds = 3;
@@ -34,7 +33,6 @@ struct LearningRow {
   const Measurement* measured = nullptr;  // of the first seed
   std::vector<Trial> trials;
   double step_s = 0;          // median of all trials' steps, or of the means of their periods
-  double own_s = 0;           // median of the strategy's own work in a step
   double bytes_per_step = 0;  // that each rank sends and the link carries, mean
   // Over seeds; NaN where fewer than two are complete. Intervals of differences hold for all rows at once.
   Estimate final_bits{};
@@ -42,7 +40,6 @@ struct LearningRow {
   Verdict verdict = Verdict::kNone;
   // Until every seed reaches the baseline's last loss with this seed, on average; NaN if one does not.
   double steps_to_reach = kNaN;
-  size_t num_reached = 0;
 
   std::string variant() const { return measured->variant(); }
 };

@@ -85,9 +85,9 @@ double LessInPeriods(const Measurement& floor, SampleName samples, int64_t perio
   return TrimmedMean(less);
 }
 
-ByRound Minus(const ByRound& a, const ByRound& b, double factor = 1) {
+ByRound Minus(const ByRound& a, const ByRound& b) {
   ByRound difference(a.size());
-  for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - factor * b[i];
+  for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - b[i];
   return difference;
 }
 
@@ -101,43 +101,6 @@ ByRound OverFloor(const Cell& cell, const Row& row, const ByRound& own, SampleNa
   return difference;
 }
 
-// Less what the two rows' forwards explain of their difference.
-ByRound Adjusted(const Cell& cell, const Row& own, const Row& other, ByRound difference,
-                 const Rounds& rounds) {
-  const double coefficient = own.is_peer() ? cell.peer_coefficient : cell.coefficient;
-  if (coefficient == 0 || !own.uses_forward || !other.uses_forward || own.is_peer() != other.is_peer())
-    return difference;
-  const auto forward = [&](const Row& row) { return InRounds(*row.measured, "forward_ns", rounds); };
-  return Minus(difference, Minus(forward(own), forward(other)), coefficient);
-}
-
-// Finds the coefficient of a framework's forwards, because the same work is not the same under another, and
-// the rows whose forward is neither known nor shown to differ from the others'. In other rows the coefficient
-// would multiply a difference. Forward is known to differ in a row with a delay there, in one that shares its
-// weights with other ranks (they are in one cache), and in one that communicates in it.
-double FindCoefficient(bool of_peers, const Rounds& rounds, Cell* cell) {
-  std::vector<ByRound> steps, forwards, of_owners;
-  std::vector<Row*> owners;
-  std::vector<size_t> references;
-  for (Row& row : cell->rows) {
-    if (row.is_peer() != of_peers) continue;
-    steps.push_back(InRounds(*row.measured, StepSamples(*row.measured), rounds));
-    forwards.push_back(InRounds(*row.measured, "forward_ns", rounds));
-    const bool is_known = row.facts().BoolOr("places_values", false) || row.option("forward_delay_us") > 0 ||
-                          row.measured->Find("forward_wait_ns") != nullptr;
-    if (is_known) continue;
-    // It alone does not communicate.
-    if (row.floor == static_cast<size_t>(&row - cell->rows.data())) references.push_back(owners.size());
-    owners.push_back(&row);
-    of_owners.push_back(forwards.back());
-  }
-  const double coefficient = rounds.count() >= kFewestForInterval ? CommonCoefficient(steps, forwards) : 0;
-  if (coefficient == 0) return 0;
-  const std::vector<bool> alike = FindAlike(of_owners, references);
-  for (size_t k = 0; k < owners.size(); ++k) owners[k]->uses_forward = alike[k];
-  return coefficient;
-}
-
 void EstimateCosts(const Rounds& rounds, Cell* cell) {
   std::vector<RoundDifferences> totals, parts;
   std::vector<Row*> owners;
@@ -145,12 +108,10 @@ void EstimateCosts(const Rounds& rounds, Cell* cell) {
     if (row.floor == Row::kNone || &row == &cell->rows[row.floor]) continue;
     const auto of = [&](SampleName samples) { return InRounds(*row.measured, samples, rounds); };
     const auto against_floor = [&](SampleName samples) {
-      return Adjusted(*cell, row, cell->rows[row.floor], OverFloor(*cell, row, of(samples), samples, rounds),
-                      rounds);
+      return OverFloor(*cell, row, of(samples), samples, rounds);
     };
     const ByRound total = against_floor(StepSamples(*row.measured)), worked = of(kWorked);
     const ByRound exposed = Minus(of(kAveraged), worked), own = Minus(worked, of(kComputed));
-    // A clock that is slow in this step is slow in forward and backward.
     const ByRound tax = against_floor(kComputed);
     const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
     totals.push_back({.values = total, .base = row.floor});
@@ -165,12 +126,6 @@ void EstimateCosts(const Rounds& rounds, Cell* cell) {
     for (size_t part = 0; part < std::size(kCostParts); ++part)
       cost.*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part].value;
   }
-}
-
-LooseSample StepsByLaunch(const Row& row) {
-  LooseSample sample{.values = MainTimes(*row.measured).max};
-  for (const Launch& launch : row.measured->launches) sample.launches.push_back(launch.num_steps);
-  return sample;
 }
 
 // All rows with their baselines.
@@ -188,11 +143,6 @@ void CompareWithBaselines(Cell* cell) {
 
 }  // namespace
 
-void EstimateByLaunches(Cell* cell) {
-  cell->num_launches = cell->any().measured->launches.size();
-  CompareWithBaselines(cell);
-}
-
 void EstimateInTurn(Cell* cell) {
   const Rounds rounds = RoundsOf(*cell);
   cell->round_s = SecondsPerRound(*cell);
@@ -202,21 +152,12 @@ void EstimateInTurn(Cell* cell) {
   const bench::Record& record = cell->any().measured->record;
   if (record.config.DoubleOr("precision", 0) > 0)
     cell->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
-  cell->coefficient = FindCoefficient(false, rounds, cell);
-  cell->peer_coefficient = FindCoefficient(true, rounds, cell);
   CompareWithBaselines(cell);
   EstimateCosts(rounds, cell);
 }
 
 std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   std::vector<Estimate> estimates;
-  if (cell.has_own_launches() && cell.void_reason.empty()) {
-    std::vector<LooseComparison> family;
-    for (const auto& [own, other] : pairs) family.push_back({StepsByLaunch(*own), StepsByLaunch(*other)});
-    estimates = EstimateLoose(family, /*are_alike=*/false);
-    for (Estimate& estimate : estimates) estimate.by_launches = true;
-    return estimates;
-  }
   if (!cell.takes_turns()) {
     for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
     return estimates;
@@ -227,11 +168,38 @@ std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
     const auto steps = [&](const Row* row) {
       return InRounds(*row->measured, StepSamples(*row->measured), rounds);
     };
-    family.push_back({.values = Adjusted(cell, *own, *other, Minus(steps(own), steps(other)), rounds),
+    family.push_back({.values = Minus(steps(own), steps(other)),
                       .divisors = steps(other),
                       .base = static_cast<size_t>(other - cell.rows.data())});
   }
   return EstimateRounds(family, rounds.launches, cell.num_looks);
+}
+
+std::vector<std::vector<double>> LeadsOf(const Cell& cell, const std::vector<const Row*>& rows) {
+  std::vector<std::vector<double>> leads(rows.size(), std::vector<double>(rows.size(), kNaN));
+  if (!cell.takes_turns() || rows.empty()) return leads;
+  const Rounds rounds = RoundsOf(cell);
+  const auto steps_of = [&](const Row& row) {
+    return InRounds(*row.measured, StepSamples(*row.measured), rounds);
+  };
+  const ByRound base = steps_of(cell.rows[rows[0]->baseline]);
+  std::vector<ByRound> steps;
+  for (const Row* const row : rows) steps.push_back(steps_of(*row));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::vector<RoundDifferences> family;
+    for (size_t j = 0; j < rows.size(); ++j) {
+      if (j != i) family.push_back({.values = Minus(steps[i], steps[j]), .divisors = base});
+    }
+    const std::vector<double> least = LeastDifferences(family, rounds.launches, cell.num_looks);
+    for (size_t j = 0; j < rows.size(); ++j) {
+      if (j != i) leads[i][j] = least[j - (j > i)];
+    }
+  }
+  return leads;
+}
+
+bool MayBeFastest(const std::vector<double>& leads) {
+  return std::ranges::none_of(leads, [](double lead) { return lead > 0; });
 }
 
 std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs) {

@@ -8,7 +8,7 @@
 #include "tools/tables/rows.h"
 #include "tools/tables/test_tables.h"
 
-// Differences of steps of the same round: costs, their parts, and the covariate.
+// Differences of steps of the same round: costs, and their parts.
 namespace gradsync::tools {
 namespace {
 
@@ -116,44 +116,11 @@ double Noise(size_t round, int strategy) {
   return x - std::floor(x) - 0.5;
 }
 
-// A run in which forward wanders by up to 1 ms and the rest of the step with it, twice as much, and by 0.5 ms
-// on its own.
-std::vector<Phases> Wandering(int strategy, const Phases& phases, size_t count = 40) {
-  std::vector<Phases> steps(count, phases);
-  for (size_t i = 0; i < count; ++i) {
-    steps[i].forward += Noise(i, strategy);
-    steps[i].backward += 2 * Noise(i, strategy) + 0.5 * Noise(i, 100 + strategy);
-  }
+// Rounds that differ by up to 3.5 ms.
+std::vector<Phases> Wandering(int strategy, const Phases& phases) {
+  std::vector<Phases> steps(40, phases);
+  for (size_t i = 0; i < steps.size(); ++i) steps[i].backward += 3.5 * Noise(i, strategy);
   return steps;
-}
-
-TEST(RowsTest, ForwardExplainsWhatItShares) {
-  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
-                   Made("naive", Wandering(2, {.exposed = 5}))}});
-  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
-  EXPECT_NEAR(t.cells[0].coefficient, 3, 0.25);
-  const Estimate& naive = t.row("naive@gloo").against_baseline;
-  EXPECT_NEAR(naive.value, 2 / 25.0, 0.01);
-  EXPECT_LT(naive.interval.high - naive.interval.low, 0.015);
-  EXPECT_EQ(t.row("naive@gloo").verdict, Verdict::kSlower);
-  EXPECT_EQ(Number(t.table("ddp"), 2, "covariate"), t.cells[0].coefficient);
-  EXPECT_EQ(Text(t.table("ddp"), 2, "samples"), "40 rounds");
-}
-
-// A peer's backward wanders with its forward more than gradsync's does.
-TEST(RowsTest, AnotherFrameworksForwardHasACoefficientOfItsOwn) {
-  const auto peer = [](int strategy, const Phases& phases) {
-    std::vector<Phases> steps = Wandering(strategy, phases);
-    for (size_t i = 0; i < steps.size(); ++i) steps[i].backward += 6 * Noise(i, strategy);
-    return steps;
-  };
-  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-                   Made("pytorch_none", peer(2, {})), Made("pytorch_core", peer(3, {.exposed = 3}))}});
-  EXPECT_NEAR(t.cells[0].coefficient, 3, 0.25);
-  EXPECT_NEAR(t.cells[0].peer_coefficient, 9, 0.25);
-  const Estimate& cost = t.row("pytorch_core@gloo").cost.total;
-  EXPECT_NEAR(cost.value, 0.003, 3e-4);
-  EXPECT_LT(cost.interval.half_width(), 3e-4);
 }
 
 Measurement OfTwoLaunches(std::string_view variant, int phase, double first_ms, double second_ms) {
@@ -183,110 +150,30 @@ TEST(RowsTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachBaseline) {
   EXPECT_NE(EstimateRounds(family, {24, 24})[0], expected[0]);
 }
 
-// One that communicates in forward makes it longer: the coefficient would multiply that.
-TEST(RowsTest, AStrategyThatChangesForwardGoesWithoutTheCovariate) {
-  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
-                   Made("zero1", Wandering(2, {.forward = 7, .exposed = 3}))}});
-  EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
-  EXPECT_NEAR(t.row("zero1@gloo").against_baseline.value, 2 / 25.0, 0.04);
-  EXPECT_EQ(Number(t.table("ddp"), 2, "covariate"), 0);
-}
-
-// Nobody knows then which rows leave it alone.
-TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
-  const Tabled t(
-      {{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-        Made("zero1", Wandering(2, {.forward = 7})), Made("zero2", Wandering(3, {.forward = 9}))}});
-  for (const Row& row : t.cells[0].rows) EXPECT_FALSE(row.uses_forward) << row.variant();
-}
-
-// Too small a difference for a test to find, and yet the coefficient would multiply it.
-TEST(RowsTest, AKnownDifferenceInForwardGoesWithoutTheCovariate) {
-  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "1"; };
-  const Change shared = [](Record& rank) { rank.facts.Set("places_values", true); };
-  const Tabled t(
-      {{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})), Made("naive", Wandering(2, {})),
-        Made("flat", Wandering(2, {.forward = 5.01}), 0, "run", delayed),
-        Made("zero1", Wandering(2, {}), 0, "run", shared)}});
-  EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
-  EXPECT_FALSE(t.row("flat:forward_delay_us=1@gloo").uses_forward);
-  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
-}
-
-// The reference: differences by round, less the median slope times those of forward, trimmed by a fifth.
+// The reference: differences by round, trimmed by a fifth.
 TEST(RowsTest, EstimatesAreTheReferences) {
   const std::vector<std::string> names = {"none", "naive", "flat", "core"};
   Group group;
-  std::vector<std::vector<double>> steps, forwards;
+  std::vector<std::vector<double>> steps;
   for (size_t k = 0; k < names.size(); ++k) {
-    const std::vector<Phases> phases =
-        Wandering(static_cast<int>(k), {.exposed = 0.7 * static_cast<double>(k)});
-    group.push_back(Made(names[k], phases));
+    group.push_back(
+        Made(names[k], Wandering(static_cast<int>(k), {.exposed = 0.7 * static_cast<double>(k)})));
     steps.emplace_back(group.back().Find("step_ns")->max);
-    forwards.emplace_back(group.back().Find("forward_ns")->max);
   }
-  const size_t n = steps[0].size();
-  const auto above = [&](const std::vector<std::vector<double>>& of, size_t k, size_t i) {
-    return of[k][i] - (of[0][i] + of[1][i] + of[2][i] + of[3][i]) / 4;
-  };
-  std::vector<double> slopes;
-  for (size_t k = 0; k < 4; ++k) {
-    for (size_t j = 0; j < n; ++j) {
-      for (size_t i = j < 9 ? 0 : j - 9; i < j; ++i)
-        slopes.push_back((above(steps, k, i) - above(steps, k, j)) /
-                         (above(forwards, k, i) - above(forwards, k, j)));
-    }
-  }
-  const double coefficient = Median(slopes);
-  const Tabled t({group});
-  EXPECT_NEAR(t.cells[0].coefficient, coefficient, 1e-9);
-  for (const size_t k : {1u, 2u}) {
+  const auto location = [&](size_t own, size_t other) {
     std::vector<double> differences;
-    for (size_t i = 0; i < n; ++i) {
-      differences.push_back(steps[k][i] - steps[3][i] - coefficient * (forwards[k][i] - forwards[3][i]));
-    }
+    for (size_t i = 0; i < steps[0].size(); ++i) differences.push_back(steps[own][i] - steps[other][i]);
     std::ranges::sort(differences);
-    const size_t cut = n / 5;
-    const double location = Mean(std::span(differences).subspan(cut, n - 2 * cut));
+    const size_t cut = differences.size() / 5;
+    return Mean(std::span(differences).subspan(cut, differences.size() - 2 * cut));
+  };
+  const Tabled t({group});
+  EXPECT_EQ(Text(t.table("ddp"), 2, "samples"), "40 rounds");
+  for (const size_t k : {1u, 2u}) {
     const Row& row = t.row(names[k] + "@gloo");
-    EXPECT_NEAR(row.against_baseline.value * TrimmedMean(steps[3]), location, 1e-12);
+    EXPECT_NEAR(row.against_baseline.value * TrimmedMean(steps[3]), location(k, 3), 1e-12);
+    EXPECT_NEAR(row.cost.total.value, location(k, 0), 1e-12);
   }
-}
-
-// The floor is in every cost: too small a difference to be the largest of four is one of the floor's alone.
-TEST(RowsTest, AFloorWhoseForwardDiffersGoesWithoutTheCovariate) {
-  const Tabled t({{Made("none", Wandering(0, {.forward = 5.1})), Made("core", Wandering(1, {})),
-                   Made("naive", Wandering(2, {})), Made("flat", Wandering(3, {}))}});
-  EXPECT_FALSE(t.row("none").uses_forward);
-  for (const char* const variant : {"core@gloo", "naive@gloo", "flat@gloo"})
-    EXPECT_TRUE(t.row(variant).uses_forward) << variant;
-}
-
-// Forward is shorter where both ranks read the weights from one cache, and longer where it gathers them, by
-// too little for a test to find.
-TEST(RowsTest, ARowThatPlacesItsWeightsGoesWithoutTheCovariate) {
-  const Change placed = [](Record& rank) { rank.facts.Set("places_values", true); };
-  const Change gathers = [](Record& rank) { rank.samples["forward_wait_ns"] = Repeat(kMs / 100, 40); };
-  const std::vector<Measurement> rows = {
-      Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-      Made("zero1", Wandering(2, {.forward = 4.99}), 0, "run", placed),
-      Made("flat", Wandering(3, {}), 0, "run", [](Record& rank) { rank.facts.Set("places_values", false); }),
-      Made("zero3", Wandering(4, {.forward = 5.01}), 0, "run", gathers)};
-  const Tabled t({rows});
-  EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_TRUE(t.row("flat@gloo").uses_forward);
-  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
-  EXPECT_FALSE(t.row("zero3@gloo").uses_forward);
-  std::vector<double> plain = rows[2].Find("step_ns")->max;
-  for (size_t i = 0; i < plain.size(); ++i) plain[i] -= rows[1].Find("step_ns")->max[i];
-  EXPECT_NEAR(t.row("zero1@gloo").against_baseline.value * t.row("core@gloo").step_s, TrimmedMean(plain),
-              1e-9);
-  // So does what is compared with it.
-  const Tabled against({rows}, "zero1");
-  EXPECT_NEAR(against.row("core@gloo").against_baseline.value * against.row("zero1@gloo").step_s,
-              -TrimmedMean(plain), 1e-9);
 }
 
 // Ranks take turns in being slow. In one step the slower rank counts; over eight steps both are equally slow.

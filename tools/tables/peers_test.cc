@@ -127,23 +127,6 @@ TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
   EXPECT_THAT(blocks.findings("peers"), HasSubstr("No verdict. `in-blocks`"));
 }
 
-// Forward of another engine takes its own time: it explains nothing of a difference to it.
-TEST(PeersTableTest, ForwardIsNoCovariateBetweenFrameworks) {
-  const auto row = [](std::string_view strategy, int64_t forward_ms, int phase) {
-    std::vector<double> steps = Wobble(100, 40, phase);
-    std::vector<int64_t> forwards;
-    for (const double step : steps)
-      forwards.push_back(std::llround((step - 100 + 30 * forward_ms) * kMs / 2));
-    return Steady(strategy, steps, [&](Record& rank) { rank.samples["forward_ns"] = forwards; });
-  };
-  const Tabled t({{row("none", 1, 0), row("core", 1, 1), row("flat", 1, 2), row("pytorch_none", 2, 3),
-                   row("pytorch_core", 2, 4), row("pytorch_flat", 2, 5)}});
-  EXPECT_NEAR(t.cells[0].coefficient, 2, 1e-3);
-  EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_TRUE(t.row("pytorch_core@gloo").uses_forward);
-  EXPECT_NEAR(Number(t.table("peers"), 1, "ratio_to_pytorch"), 1, 0.02);
-}
-
 TEST(PeersTableTest, AWrongPeerIsNotCompared) {
   Group group = Pair(24);
   group[3] =

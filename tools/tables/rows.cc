@@ -108,24 +108,17 @@ void Conclude(Cell* cell) {
     if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
     SetVerdict(base, &row);
   }
-  // Shown slower: its interval lies above another's with the same baseline, whose own is [0, 0].
+  std::map<size_t, std::vector<const Row*>> rivals;  // by baseline
   for (size_t i = 0; i < cell->rows.size(); ++i) {
-    Row& row = cell->rows[i];
-    const bool is_base = row.baseline == i;
-    if (!cell->void_reason.empty() || !IsRight(row) || !row.no_verdict.empty() ||
-        (!is_base && row.verdict == Verdict::kNone))
-      continue;
-    const double low = is_base ? 0 : row.against_baseline.interval.low;
-    bool is_compared = false;
-    row.may_be_fastest = true;
-    for (size_t j = 0; j < cell->rows.size(); ++j) {
-      const Row& other = cell->rows[j];
-      if (j == i || other.baseline != row.baseline || !IsRight(other) || !other.no_verdict.empty()) continue;
-      const double high = other.baseline == j ? 0 : other.against_baseline.interval.high;
-      is_compared |= !std::isnan(high);
-      row.may_be_fastest &= !(high < low);
-    }
-    row.may_be_fastest &= is_compared;
+    const Row& row = cell->rows[i];
+    if (IsRight(row) && row.no_verdict.empty() && (row.baseline == i || row.verdict != Verdict::kNone))
+      rivals[row.baseline].push_back(&row);
+  }
+  for (const auto& [base, rows] : rivals) {
+    const std::vector<std::vector<double>> leads = LeadsOf(*cell, rows);
+    for (size_t k = 0; k < rows.size(); ++k)
+      cell->rows[static_cast<size_t>(rows[k] - cell->rows.data())].may_be_fastest =
+          rows.size() > 1 && cell->takes_turns() && MayBeFastest(leads[k]);
   }
 }
 
@@ -237,7 +230,6 @@ Cell CellOf(const Group& group, std::string_view baseline_row) {
     row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second, base});
   }
   if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&cell);
-  if (cell.has_own_launches()) EstimateByLaunches(&cell);
   Conclude(&cell);
   return cell;
 }

@@ -67,8 +67,7 @@ struct Row {
   std::string no_verdict{};  // why it can have none, though it may have an interval: "disturbed:17%"
   Cost cost{};
   Estimate told_cost{};         // its total, unless it or its floor can have no verdict
-  bool uses_forward = false;    // estimates have the step's own forward as covariate
-  bool may_be_fastest = false;  // not shown slower than any other row with this baseline
+  bool may_be_fastest = false;  // among the rows with this baseline, see LeadsOf
   double bus_bytes_per_second = kNaN;
 
   std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
@@ -95,17 +94,13 @@ struct Cell {
   std::vector<Row> rows{};
   size_t num_rounds = 0;  // of all launches together; 0: not in turn
   size_t num_launches = 0;
-  size_t num_looks = 1;    // that were planned, whether it may end (`--precision`)
-  double round_s = 0;      // how long a round takes on the watch, or all rows' steps where that is unknown
-  double coefficient = 0;  // of forward, for gradsync's own rows
-  double peer_coefficient = 0;
+  size_t num_looks = 1;  // that were planned, whether it may end (`--precision`)
+  double round_s = 0;    // how long a round takes on the watch, or all rows' steps where that is unknown
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
   std::string void_reason{};
 
   // Whether differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Whether each row had launches of its own, three or more, which took turns.
-  bool has_own_launches() const { return any().config().StringOr("order", "") == "launches"; }
   // Any row; they agree in what is the cell's.
   const Row& any() const { return rows.front(); }
 };
@@ -140,11 +135,9 @@ double PrecisionOf(const Cell& cell);
 // first row takes its place.
 std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row = kDefaultBaseline);
 
-// Sets what is known of a cell whose variants took turns: its rounds, the coefficient of forward and which
-// rows use it, differences to baselines, costs and their parts.
+// Sets what is known of a cell whose variants took turns: its rounds, differences to baselines, costs and
+// their parts.
 void EstimateInTurn(Cell* cell);
-// Sets the differences to baselines of rows that had launches of their own.
-void EstimateByLaunches(Cell* cell);
 
 // The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
 // once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
@@ -152,6 +145,13 @@ using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
 std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs);
 // The same of what two rows cost over their own floors, in seconds; NaN for floors and without them.
 std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs);
+
+// Of rows with one baseline, by how much each row's step is at least longer than each other's, as a part of
+// the baseline's step (Hsu's comparisons with the best, see LeastDifferences): the fastest row has no
+// positive one in 95 cases of 100. So rows without a positive one may be the fastest. NaN where nothing may
+// be said.
+std::vector<std::vector<double>> LeadsOf(const Cell& cell, const std::vector<const Row*>& rows);
+bool MayBeFastest(const std::vector<double>& leads);
 
 }  // namespace gradsync::tools
 

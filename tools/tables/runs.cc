@@ -51,13 +51,8 @@ std::string RanksOf(const Record& record) {
   const int64_t communication = record.config.IntOr("comm_threads", 0);
   if (compute > 0)
     text += Join(", each with compute threads: ", compute, ", communication threads: ", communication);
-  const std::string placement = record.config.StringOr("placement", "");
-  if (!placement.empty()) text += ", placement: " + placement;
-  for (const bench::FactName name :
-       std::initializer_list<bench::FactName>{"compute_cpus", "communication_cpus", "nccl_log_prefix"}) {
-    if (record.facts.Find(name) != nullptr)
-      text += Join(", ", name.text(), ": ", record.facts.StringOr(name, ""));
-  }
+  if (record.facts.Find("nccl_log_prefix") != nullptr)
+    text += ", nccl_log_prefix: " + record.facts.StringOr("nccl_log_prefix", "");
   return text;
 }
 

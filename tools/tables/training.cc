@@ -92,8 +92,6 @@ Fields DdpFields() {
                                                    : std::string(WordOf(view.row.verdict));
        }},
       {{.name = "samples", .section = kCosts, .said_once = true}, SamplesOf},
-      {{.name = "covariate", .kind = Kind::kFraction, .section = kCosts},
-       [](const View& view) { return view.row.uses_forward ? view.cell.coefficient : 0; }},
 
       {{.name = "forward (s)", .section = kPhases}, MeanTime("forward_ns")},
       {{.name = "backward (s)", .section = kPhases}, MeanTime("backward_ns")},
@@ -200,13 +198,8 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   last.AddNote(
       "step: 20 % trimmed mean of the row alone. delta: how much longer a step is than the baseline's over "
       "the same backend. sync_cost: how much longer than the floor's. Both are 20 % trimmed means over "
-      "rounds, so they may differ from the difference of two steps. Where `covariate` (`--details`) is not "
-      "0, they are corrected by forward. In brackets: 95 % CI, which hold for all deltas of a cell at once, "
-      "and for all its costs. Bold: may be fastest.");
-  if (std::ranges::any_of(all, &Cell::has_own_launches))
-    last.AddNote(
-        "Rows that had launches of their own are not paired by round: the trimmed means of their launches "
-        "are compared.");
+      "rounds, so they may differ from the difference of two steps. In brackets: 95 % CI, which hold for "
+      "all deltas of a cell at once, and for all its costs. Bold: may be fastest.");
 }
 
 }  // namespace gradsync::tools

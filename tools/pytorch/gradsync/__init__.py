@@ -1,6 +1,6 @@
 """What a step of a PyTorch model costs, and what DistributedDataParallel will make of it: `python -m gradsync --help`.
 
-gradsync.record has Recorder and record() for one's own loop, and alone needs PyTorch."""
+gradsync.record has a Recorder for one's own loop, and alone needs PyTorch."""
 
 
 class Refused(ValueError):

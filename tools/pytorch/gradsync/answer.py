@@ -17,6 +17,7 @@ MIB = 1 << 20
 # How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of memory alone
 # changes them by 3 %.
 LAUNCH_ERROR = 0.03
+CAPS = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets to compare, in MiB
 
 
 def largest_zero1_share(numels, world_size):
@@ -139,6 +140,10 @@ def mean(values):
     return sum(values) / len(values)
 
 
+def sizes_of(mib):
+    return {"bucket_bytes": mib * MIB, "first_bucket_bytes": mib * MIB}
+
+
 def overlap(a, b):
     return a[1] <= b[2] and b[1] <= a[2]
 
@@ -155,8 +160,8 @@ def ask(question):
                       **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
               "sizes": [], "options": [], "measured": []}
     last = None
-    for mib in (1, 2, 5, 10, 25, 50, 100):
-        row = {**own, "bucket_bytes": mib * MIB, "first_bucket_bytes": mib * MIB}
+    for mib in CAPS:
+        row = {**own, **sizes_of(mib)}
         held = recording.bucket_bytes(row)
         if held == last:
             continue
@@ -189,7 +194,9 @@ def notes_of(question):
         notes.append("Assumed: the link is within %g %% of its data sheet%s." % (
             100 * ASSUMED_ERROR, within if flags.ranks_per_host > 1 else ""))
     if link:
-        measured, sent = link.costs.sizes(), question.recording.bucket_bytes(question.own)
+        measured = link.costs.sizes()
+        sent = [size for caps in ({}, sizes_of(CAPS[0]), sizes_of(CAPS[-1]))
+                for size in question.recording.bucket_bytes({**question.own, **caps})]
         notes.append(f"The link: {flags.link}, measured by {ranks_text(link.world_size)}, {sizes_text(measured)}.")
         notes += [f"Beware of it: {line}." for line in link.says]
         if min(sent) < min(measured) or max(sent) > max(measured):

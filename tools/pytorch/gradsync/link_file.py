@@ -198,7 +198,7 @@ def link_of_osu(lines, world_size):
     ranks, = told or {world_size}
     require(ranks > 1, "osu_allreduce does not tell how many ranks measured: say so with --world_size")
     return MeasuredLink(LinkCosts(costs), ranks, False,
-                        [] if told else [f"taken to be measured by {ranks} ranks (--world_size), which it does not tell"])
+                        [] if told else [f"taken to be measured by {ranks} ranks, as many as are asked for, which it does not tell"])
 
 
 def link_of_records(path):

@@ -25,7 +25,13 @@ DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "in_flight": 1, "wall
             **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns"), []),
             **dict.fromkeys(("before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
 # In what launches of one recording agree.
-KIND = ("command", "device", "backend", "world_size", "passes", "views", "threads", "link_rate")
+KIND = ("command", "device", "processor", "backend", "world_size", "hosts", "cores", "threads", "torch", "optimizer", "passes",
+        "views", "link_rate")
+
+
+def kind_of(launch, key):
+    """A value of KIND; of hosts, whose names change, which ranks share one."""
+    return [launch[key].index(host) for host in launch[key]] if key == "hosts" else launch.get(key)
 
 
 def require(holds, *text):
@@ -156,8 +162,8 @@ class Recording:
         check_launch(launch)
         self.launches.append(launch)
         require([p["bytes"] for p in launch["parameters"]] == self.bytes and
-                all(launch[key] == self.launches[0][key] for key in KIND),
-                "another script, model, world or machine than line 1's: move this line to another file")
+                all(kind_of(launch, key) == kind_of(self.launches[0], key) for key in KIND),
+                "another script, model, world or machine, PyTorch or optimizer than line 1's: move this line to another file")
 
     @cached_property
     def bytes(self):
