@@ -10,12 +10,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "bench/launch/rank_options.h"
 #include "bench/testing/run_program.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
@@ -97,6 +99,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kDdp,
              {"--variants=core", "--strategies=core"},
              "--strategies: cannot be given beside --variants\n"},
+        Case{kDdp,
+             {"--variants=none,core@shm", "--backend=gloo"},
+             "--backend: every one of --variants names its own, expected one without @backend\n"},
+        Case{kDdp,
+             {"--variants=naive,core:bucket_bytes=1Mi", "--bucket_bytes=1Mi"},
+             "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its "
+             "own\n"},
+        Case{kDdp, {"--peer_python=python3"}, "--peer_python: needs --with_peers=pytorch\n"},
+        Case{kAllReduce, {"--collectives=all_gather", "--op=mean"}, "--op: none of --collectives reduces\n"},
         Case{kDdp, {"--backend=gloo,smoke"}, "--backend=gloo,smoke: expected "},
         Case{kDdp, {"--variants=core@nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kAllReduce, {"--repeats=2"}, "--repeats: all_reduce has no such flag; --help lists them\n"},
@@ -182,15 +193,51 @@ TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
   EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
 }
 
+// Of what this process may use; under a launcher too.
+TEST(LauncherTest, RanksShareTheCpusByDefault) {
+  const auto threads_in = [](const std::string& out) {
+    return RecordsIn(out).front().config.IntOr("threads_per_rank", 0);
+  };
+  const auto threads = [&](std::vector<std::string> arguments) {
+    const std::string out = FreshDirectory();
+    arguments.insert(arguments.end(), {"--backend=shm", "--sizes=1KiB", "--iterations=1", "--out=" + out});
+    const ProgramResult result = RunProgram(kAllReduce, arguments);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return threads_in(out);
+  };
+  const std::string all = OwnCpus();
+  EXPECT_EQ(threads({"--world_size=1"}), ThreadsPerRank(std::vector{all}));
+  EXPECT_EQ(threads({"--world_size=2"}), ThreadsPerRank(std::vector{all, all}));
+  EXPECT_EQ(threads({"--world_size=1", "--threads_per_rank=3"}), 3);
+  const std::string out = FreshDirectory(), meeting = FreshDirectory();
+  std::vector<std::unique_ptr<RunningProgram>> ranks;
+  for (const char* const rank : {"0", "1"}) {
+    ranks.push_back(std::make_unique<RunningProgram>(
+        kAllReduce,
+        std::vector<std::string>{"--backend=shm", "--sizes=1KiB", "--iterations=1", "--out=" + out},
+        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", rank},
+                                                         {"GRADSYNC_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_RENDEZVOUS", "file://" + meeting}}));
+  }
+  for (const auto& rank : ranks) EXPECT_EQ(rank->Wait().status, 0);
+  EXPECT_EQ(threads_in(out), ThreadsPerRank(std::vector{all, all}));
+}
+
+TEST(LauncherTest, ATemporaryDirectoryThatIsNotThereIsNamed) {
+  ExpectRefusal(
+      RunProgram(kAllReduce, {"--backend=shm", "--out=" + FreshDirectory()}, {{"TMPDIR", "/nonexistent"}}),
+      "TMPDIR=/nonexistent: cannot make /nonexistent/gradsync.");
+}
+
 TEST(AnswerTest, IsTheLastScreenAndNamesTheNextCommand) {
-  const std::string out = FreshDirectory();
+  const std::string out = FreshDirectory() + "/of 2";
   const ProgramResult result =
       RunProgram(kAllReduce, {"--backend=shm", "--sizes=8,1KiB", "--iterations=2", "--out=" + out});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("\nall_reduce of 8B "));
   EXPECT_THAT(result.out, HasSubstr("\nchecks      every sum is right\n"));
-  EXPECT_THAT(result.out, EndsWith(Join("Next: ./bazelw run //tools:report -- ", out,
-                                        ", or //tools:summarize with --details\n")));
+  EXPECT_THAT(result.out, EndsWith(Join("Next: ./bazelw run //tools:report -- '", out,
+                                        "', or //tools:summarize with --details\n")));
 }
 
 TEST(HelpTest, NamesEveryFlagAndExitsWith0) {

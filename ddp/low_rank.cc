@@ -77,7 +77,7 @@ void LowRank::Finish() {
 void LowRank::Reset() {
   if (is_whole()) return;
   error_.Zero();
-  FillTruncatedNormal(q_, 1, 0, stream_);
+  FillTruncatedNormal(q_, 1, 0, model::StreamOf(model::Purpose::kLowRank, stream_));
 }
 
 }  // namespace gradsync::ddp

@@ -93,7 +93,7 @@ class PowerSgd : public Reference {
 
   Matrix Start(size_t i, int64_t columns) const {
     const auto start = model::Tensor::Empty(model::CpuDevice(), {rank_, columns}, model::DType::kF64);
-    model::FillTruncatedNormal(start, 1, 0, i);
+    model::FillTruncatedNormal(start, 1, 0, model::StreamOf(model::Purpose::kLowRank, i));
     return Eigen::Map<const Matrix>(start.data<double>(), rank_, columns).transpose();
   }
 

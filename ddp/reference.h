@@ -44,7 +44,7 @@ std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix of its first dimension and all
 // others; where the factors of that rank would not be `min_compression` times smaller, it is averaged as it
-// is. Q starts as FillTruncatedNormal(1, seed 0, stream p) of shape (rank, columns).
+// is. Q starts as FillTruncatedNormal(1, seed 0, stream p of kLowRank) of shape (rank, columns).
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 

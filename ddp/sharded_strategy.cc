@@ -158,11 +158,11 @@ void ShardedStrategy::EndPass() {
 
 double ShardedStrategy::SquaredNorm(std::span<Parameter* const> /*params*/) {
   ReceiveAll();
-  double sum = 0;
+  std::vector<Tensor> parts;
   for (size_t i = 0; i < own_.size(); ++i) {
-    for (const auto& [part, at] : own_[i])
-      sum += model::SquaredNorm(own_grads_[i].Slice(at, {part.end - part.begin}));
+    for (const auto& [part, at] : own_[i]) parts.push_back(own_grads_[i].Slice(at, {part.end - part.begin}));
   }
+  const double sum = model::SquaredNorm(parts);
   const Tensor total =
       Tensor::From<double>(plan_.buckets.front().device(), {1}, std::span<const double>(&sum, 1));
   group_.AllReduce(total, comm::ReduceOp::kSum, comm::Waits::kAtOnce).Wait();

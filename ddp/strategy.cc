@@ -1,13 +1,15 @@
 #include "ddp/strategy.h"
 
+#include <vector>
+
 #include "model/tensor_ops.h"
 
 namespace gradsync::ddp {
 
 double Strategy::SquaredNorm(std::span<model::Parameter* const> params) {
-  double sum = 0;
-  for (model::Parameter* const param : params) sum += model::SquaredNorm(param->grad());
-  return sum;
+  std::vector<model::Tensor> grads;
+  for (model::Parameter* const param : params) grads.push_back(param->grad());
+  return model::SquaredNorm(grads);
 }
 
 }  // namespace gradsync::ddp

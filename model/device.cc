@@ -1,5 +1,7 @@
 #include "model/device.h"
 
+#include <xmmintrin.h>
+
 #include <cstring>
 #include <utility>
 
@@ -32,5 +34,8 @@ DevicePtr CpuDevice(int num_threads) {
   Require(num_threads >= 1, "CPU device: ", num_threads, " threads, expected at least 1");
   return std::make_shared<CpuDeviceImpl>(num_threads);
 }
+
+// "Flush to zero" of results and "denormals are zeros" of operands.
+void FlushDenormals() { _mm_setcsr(_mm_getcsr() | 0x8040); }
 
 }  // namespace gradsync::model

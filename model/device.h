@@ -112,6 +112,10 @@ using DevicePtr = std::shared_ptr<Device>;
 // A CPU device whose kernels use `num_threads` threads (at least 1). Throws InvalidInput.
 DevicePtr CpuDevice(int num_threads = 1);
 
+// From now on this thread, and those that it starts, take denormal numbers for zeros: some processors compute
+// with them many times more slowly, as with an optimizer's moments of a parameter long without gradient.
+void FlushDenormals();
+
 }  // namespace gradsync::model
 
 #endif  // GRADSYNC_MODEL_DEVICE_H_

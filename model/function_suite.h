@@ -6,11 +6,15 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "model/autograd.h"
 #include "model/function_cases.h"
+#include "model/functions.h"
 #include "model/gradient_check.h"
 #include "model/random.h"
 #include "model/tensor_ops.h"
@@ -199,6 +203,35 @@ TEST_P(FunctionTest, IsDeterministic) {
     const CaseResult again = Compute(c, device, dtype);
     EXPECT_EQ(again.output, first.output) << Name(dtype);
     EXPECT_EQ(again.input_grads, first.input_grads) << Name(dtype);
+  }
+}
+
+// A number that is added to all logits changes neither the loss nor its gradient, whose sum is 0.
+inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
+  constexpr int64_t kVocab = 300;
+  const auto compute = [&](DType dtype, double offset) {
+    // Exact with the offset too, or, in bf16, all equal.
+    std::vector<float> values;
+    for (int64_t i = 0; i < kVocab; ++i)
+      values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
+    const Tensor wide = Tensor::From<float>(device, {1, kVocab}, std::span<const float>(values));
+    const Tensor rounded = Tensor::Empty(device, {1, kVocab}, DType::kBF16);
+    Cast(wide, rounded);
+    Parameter logits("logits", dtype == DType::kBF16 ? rounded : wide);
+    std::vector<Parameter*> list{&logits};
+    const std::vector<int32_t> ids{7};
+    const Var loss = CrossEntropy(logits, Tensor::From<int32_t>(device, {1}, std::span<const int32_t>(ids)));
+    Backward(loss, list);
+    return std::pair(ToDouble(loss.value())[0], ToDouble(logits.grad()));
+  };
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const auto [loss, grad] = compute(dtype, 1e4);
+    EXPECT_EQ(compute(dtype, 0), std::pair(loss, grad)) << Name(dtype);
+    if (dtype == DType::kF32) {
+      EXPECT_NEAR(std::accumulate(grad.begin(), grad.end(), 0.0), 0, 1e-6);
+    } else {
+      EXPECT_NEAR(loss, std::log(kVocab), 1e-6);
+    }
   }
 }
 

@@ -314,7 +314,8 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   const Tensor logits = logits_var.value();
   const Indices indices = RequireCrossEntropy(logits, targets);
   const int64_t rows = targets.numel(), vocab = logits.dim(-1);
-  const Tensor log_sum_exp = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
+  const Tensor max = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
+  const Tensor log_sum = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
   const Tensor loss = Tensor::Empty(logits.device(), {}, WideDType(logits.dtype()));
   // loss = the mean over rows of log(sum(exp(logits))) - logits[target]
   Run("cross_entropy", logits, [&]<class T>() {
@@ -322,7 +323,8 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
                                     .targets = Data(targets),
                                     .rows = rows,
                                     .vocab = vocab,
-                                    .log_sum_exp = Data(log_sum_exp),
+                                    .max = Data(max),
+                                    .log_sum = Data(log_sum),
                                     .loss = Data(loss)};
   });
   return Var::FromOp("cross_entropy", loss, {logits_var}, [=](OpGradient& op) {
@@ -332,7 +334,8 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
     Contribute(op, 0, logits, [&]<class T>(const Grad& dlogits) {
       return kernels::CrossEntropyGrad<T>{.logits = Data(logits),
                                           .targets = Data(same_targets),
-                                          .log_sum_exp = Data(log_sum_exp),
+                                          .max = Data(max),
+                                          .log_sum = Data(log_sum),
                                           .dloss = Data(dloss),
                                           .rows = rows,
                                           .vocab = vocab,

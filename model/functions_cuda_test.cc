@@ -32,6 +32,8 @@ TEST(FunctionsCudaTest, ArraysMayBeginAnywhere) {
   ExpectArraysMayBeginAnywhere(OnDevice(SmallFunctionCases(), Gpu));
 }
 
+TEST(FunctionsCudaTest, CrossEntropyIsOfDifferences) { ExpectCrossEntropyIsOfDifferences(Gpu()); }
+
 Tensor Ids(const DevicePtr& device, const std::vector<int32_t>& ids) {
   return Tensor::From<int32_t>(device, {static_cast<int64_t>(ids.size())}, std::span<const int32_t>(ids));
 }

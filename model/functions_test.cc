@@ -87,6 +87,8 @@ TEST(FunctionsTest, RopeIsTheSameAfterOtherLengths) {
   }
 }
 
+TEST(FunctionsTest, CrossEntropyIsOfDifferences) { ExpectCrossEntropyIsOfDifferences(CpuDevice()); }
+
 TEST(FunctionsTest, LargeNumbersDoNotOverflow) {
   const DevicePtr device = CpuDevice();
   const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};

@@ -11,6 +11,7 @@
 #include "model/cuda_device.h"
 #include "model/optimizer.h"
 #include "model/random.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
@@ -95,6 +96,24 @@ TEST(OptimizerCudaTest, WritesTheCopiesOfValuesWithThem) {
       for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(rounded[i].bits, BF16(values[i]).bits) << i;
     }
   }
+}
+
+// Which clipping divides by: in one order, and the CPU's.
+TEST(OptimizerCudaTest, SquaredNorms) {
+  const auto norm = [](const DevicePtr& device) {
+    std::vector<Tensor> tensors;
+    for (const int64_t numel : {1, 200'000, 0, 65'536}) {
+      tensors.push_back(Tensor::Empty(device, {numel}, DType::kF32));
+      FillTruncatedNormal(tensors.back(), 1.0, /*seed=*/0, static_cast<uint64_t>(numel));
+    }
+    tensors.push_back(Tensor::Empty(device, {65'536}, DType::kBF16));
+    Cast(tensors[3], tensors[4]);
+    return SquaredNorm(tensors);
+  };
+  const DevicePtr gpu = std::make_shared<CudaDevice>(0);
+  const double expected = norm(CpuDevice()), found = norm(gpu);
+  EXPECT_NEAR(found, expected, 1e-12 * expected);
+  EXPECT_EQ(norm(gpu), found);
 }
 
 TEST(OptimizerCudaTest, Sgd) {

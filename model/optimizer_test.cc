@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "model/random.h"
@@ -282,6 +283,30 @@ TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
   using Params = std::span<Parameter* const>;
   check([](Params params) { return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.1}); });
   check([](Params params) { return std::make_unique<AdamW>(params, kAdamW); });
+}
+
+// On every thread: those of OpenMP begin as the thread that starts them.
+TEST(Optimizer, MomentsThatWouldBecomeDenormalBecomeZero) {
+  std::thread([] {
+    FlushDenormals();
+    const DevicePtr device = CpuDevice(3);
+    Parameter p("p", Tensor::Zeros(device, {kNumel}, DType::kF32));
+    p.grad().Zero();
+    p.MarkGrad();
+    std::vector<Parameter*> list{&p};
+    AdamW adamw(list, kAdamW);
+    constexpr float kSmallest = std::numeric_limits<float>::min();
+    for (const auto& [name, moment] : adamw.State()) Fill(moment, kSmallest);
+    adamw.Step();
+    for (const auto& [name, moment] : adamw.State()) {
+      EXPECT_EQ(moment.ToVector<float>(), std::vector<float>(kNumel, 0)) << name;
+    }
+    // Nor is a denormal operand read.
+    const std::vector<float> denormal(kNumel, kSmallest / 2);
+    const Tensor x = Tensor::From<float>(device, {kNumel}, std::span<const float>(denormal));
+    Scale(x, 4);
+    EXPECT_EQ(x.ToVector<float>(), std::vector<float>(kNumel, 0));
+  }).join();
 }
 
 TEST(Optimizer, RefusesWhatCannotWork) {

@@ -98,6 +98,12 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
   return {words.w0, words.w1, words.w2, words.w3};
 }
 
+std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter) {
+  const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
+  return Philox4x32({low(seed), low(seed >> 32)},
+                    {low(counter), low(counter >> 32), low(stream), low(stream >> 32)});
+}
+
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream) {
   DispatchFloat(tensor.dtype(), "truncated normal", [&]<class T>() {
     FillOnHost<T>(tensor, [=](int64_t begin, int64_t n, T* out) {

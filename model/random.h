@@ -15,6 +15,18 @@ namespace gradsync::model {
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
 
+// What random numbers are for. Each purpose has streams of its own, so that no two share a word under one
+// seed.
+enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
+
+// The purpose's stream of this index, below 2^56. Those of kWeights are numbered as the indices are.
+constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
+  return static_cast<uint64_t>(purpose) << 56 | index;
+}
+
+// Words of a stream, for what is drawn one by one.
+std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
+
 // Fills `tensor` (f32 or f64) with a normal distribution of mean 0 and standard deviation `stddev`, cut off
 // at 3 stddev to either side (by inversion, so no value is clamped). Both dtypes get the same values, rounded
 // to f32. Throws InvalidInput for another dtype.

@@ -23,6 +23,22 @@ TEST(Philox, KnownAnswers) {
             (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+// No two purposes have a stream in common, whose index is below 2^56.
+TEST(Random, PurposesHaveStreamsOfTheirOwn) {
+  constexpr uint64_t kLast = (uint64_t{1} << 56) - 1;
+  EXPECT_EQ(StreamOf(Purpose::kWeights, 3), 3);  // as recorded seeds mean
+  EXPECT_GT(StreamOf(Purpose::kBatches, 0), StreamOf(Purpose::kWeights, kLast));
+  EXPECT_GT(StreamOf(Purpose::kPeak, 0), StreamOf(Purpose::kLowRank, kLast));
+  // Words are those that tensors are filled with.
+  const Tensor ints = Tensor::Empty(CpuDevice(), {4 * 64}, DType::kI32);
+  const uint64_t stream = StreamOf(Purpose::kOrder, 5);
+  FillUniformIntegers(ints, INT32_MAX, 9, stream);
+  for (size_t counter = 0; counter < 64; ++counter) {
+    EXPECT_EQ(ints.ToVector<int32_t>()[64 + counter],
+              static_cast<int32_t>(uint64_t{RandomWords(9, stream, counter)[1]} * INT32_MAX >> 32));
+  }
+}
+
 TEST(TruncatedNormal, HasTheRightDistribution) {
   std::vector<float> x = Normal(1 << 18, 1, 2);
   std::sort(x.begin(), x.end());

@@ -125,12 +125,13 @@ ResNet::ConvNorm ResNet::NewConvNorm(const ConvNormShape& shape) {
 void ResNet::Initialize(uint64_t seed) {
   for (size_t i = 0; i < params_.size(); ++i) {
     const Tensor& value = params_[i]->MutableValue();
+    const uint64_t stream = StreamOf(Purpose::kWeights, i);
     if (value.rank() == 4) {
       const double fan_out = static_cast<double>(value.dim(0) * value.dim(2) * value.dim(3));
-      FillTruncatedNormal(value, std::sqrt(2 / fan_out), seed, i);
+      FillTruncatedNormal(value, std::sqrt(2 / fan_out), seed, stream);
     } else if (params_[i] == fc_weight_ || params_[i] == fc_bias_) {
       const double bound = 1 / std::sqrt(static_cast<double>(fc_weight_->value().dim(1)));
-      FillUniform(value, -bound, bound, seed, i);
+      FillUniform(value, -bound, bound, seed, stream);
     } else {
       const bool is_bias = params_[i]->name().ends_with(".bias");
       Fill(value, is_bias ? 0 : 1);

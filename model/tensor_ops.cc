@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "model/kernels/elementwise.h"
@@ -37,21 +38,25 @@ void Scale(const Tensor& tensor, double factor) {
   tensor.CountWrite();
 }
 
-double SquaredNorm(const Tensor& tensor) {
-  return DispatchAnyFloat(tensor.dtype(), "squared norm", [&]<class T>() {
-    const bool is_here = tensor.device()->is_cpu();
-    const std::vector<T> copy = is_here ? std::vector<T>() : tensor.ToVector<T>();
-    const T* const values = is_here ? tensor.data<T>() : copy.data();
-    const int64_t n = tensor.numel();
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; ++i) {
-      const auto value = static_cast<double>(static_cast<Wide<T>>(values[i]));
-      sum += value * value;
-    }
-    return sum;
-  });
+double SquaredNorm(std::span<const Tensor> tensors) {
+  int64_t num_pieces = 0;
+  for (const Tensor& tensor : tensors) num_pieces += kernels::NumPieces(tensor.numel());
+  if (num_pieces == 0) return 0;
+  const DevicePtr device = tensors.front().device();
+  const Tensor sums = Tensor::Empty(device, {num_pieces}, DType::kF64);
+  double* at = sums.data<double>();
+  for (const Tensor& tensor : tensors) {
+    DispatchAnyFloat(tensor.dtype(), "squared norm", [&]<class T>() {
+      kernels::Run("squared norm", *device,
+                   kernels::SquaredSums<T>{.x = tensor.data<T>(), .n = tensor.numel(), .sums = at});
+    });
+    at += kernels::NumPieces(tensor.numel());
+  }
+  const std::vector<double> of_pieces = sums.ToVector<double>();
+  return std::accumulate(of_pieces.begin(), of_pieces.end(), 0.0);
 }
+
+double SquaredNorm(const Tensor& tensor) { return SquaredNorm({&tensor, 1}); }
 
 void Fill(const Tensor& tensor, double value) {
   DispatchAnyFloat(tensor.dtype(), "fill", [&]<class T>() {

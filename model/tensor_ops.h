@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "model/destination.h"
 #include "model/tensor.h"
@@ -20,7 +21,9 @@ void Store(const Tensor& source, const Destination<Tensor>& to);
 // tensor *= factor.
 void Scale(const Tensor& tensor, double factor);
 
-// The sum of squares of all elements, in f64. On the host, which copies them if they are elsewhere.
+// The sum of squares of all elements of all tensors, which lie on one device, in f64. It is added up in one
+// order, whatever the number of threads. The host waits for it once.
+double SquaredNorm(std::span<const Tensor> tensors);
 double SquaredNorm(const Tensor& tensor);
 
 // Every element becomes `value`.

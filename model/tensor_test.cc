@@ -8,12 +8,38 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "model/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
+
+// Of several dtypes; longer than a piece of the sum.
+TEST(SquaredNormTest, OfAllTensorsInOneOrder) {
+  const auto norm = [](int threads) {
+    const DevicePtr device = CpuDevice(threads);
+    const Tensor one = Tensor::Empty(device, {3}, DType::kF32),
+                 many = Tensor::Empty(device, {200'001}, DType::kF32),
+                 half = Tensor::Empty(device, {70'000}, DType::kBF16);
+    Fill(one, -2);
+    std::vector<float> values(200'001);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 1.0f / static_cast<float>(i + 1);
+    many.CopyFrom(Tensor::From<float>(device, {200'001}, std::span<const float>(values)));
+    Fill(half, 0.5);
+    const Tensor all[] = {one, Tensor::Empty(device, {0}, DType::kF32), many, half};
+    return SquaredNorm(all);
+  };
+  double expected = 3 * 4 + 70'000 * 0.25;
+  for (int i = 1; i <= 200'001; ++i) {
+    const double value = 1.0f / static_cast<float>(i);
+    expected += value * value;
+  }
+  EXPECT_NEAR(norm(1), expected, 1e-12 * expected);
+  for (const int threads : {2, 3, 5}) EXPECT_EQ(norm(threads), norm(1)) << threads;
+  EXPECT_EQ(SquaredNorm(std::span<const Tensor>()), 0);
+}
 
 Tensor Iota(const DevicePtr& device, Shape shape) {
   std::vector<float> values(static_cast<size_t>(Numel(shape)));

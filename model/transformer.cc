@@ -124,7 +124,7 @@ void Transformer::Initialize(uint64_t seed) {
     }
     const double in_plus_out = static_cast<double>(value.dim(0) + value.dim(1));
     const double stddev = params_[i] == token_embeddings_ ? 1.0 : std::sqrt(2.0 / in_plus_out);
-    FillTruncatedNormal(value, stddev, seed, i);
+    FillTruncatedNormal(value, stddev, seed, StreamOf(Purpose::kWeights, i));
   }
 }
 

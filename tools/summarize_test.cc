@@ -266,7 +266,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
           "--out=/x/t.xls: expected a name that ends in .md, .csv, .tex or .json, or --format beside it");
   refuses({dir, "--out=/x/t.csv", "--format=json"}, "--out=/x/t.csv: ends in .csv, but --format is json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
-  refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");
+  refuses({dir, "--precision=0"}, "--precision=0: expected a percentage, at most 100%, such as 2%");
   refuses({dir, "--run=20261121T101400-4f2a"},
           "--run=20261121T101400-4f2a: no such run, but 20261121T101500-4f2a; did you mean "
           "20261121T101500-4f2a?");

@@ -148,6 +148,7 @@ class AllReduceJob : public RankJob {
     series.wrong += series.exercise->NumWrong();
     series.record.checks.Set("wrong_elements", series.wrong);
     series.record.checks.Set("checked_elements", num_checked);
+    rank_.DescribeThrottling(series.record.facts);
     rank_.writer().Begin(series.record);
     const int64_t wrong = rank_.Reduce(series.wrong, comm::ReduceOp::kSum);
     if (wrong == 0) return;
@@ -164,7 +165,13 @@ class AllReduceJob : public RankJob {
 }  // namespace
 
 int RunAllReduceProgram(int argc, char** argv, FlagTable& flags, AllReduceOptions& options) {
-  const auto check = [&](const comm::World& world) { CheckAllReduceOptions(options, world); };
+  const auto check = [&](const comm::World& world) {
+    const bool reduces = std::ranges::any_of(options.collectives, [](const std::string& name) {
+      return name == "all_reduce" || name == "reduce_scatter";
+    });
+    Require(reduces || !flags.given("op"), "--op: none of --collectives reduces");
+    CheckAllReduceOptions(options, world);
+  };
   const auto prepare = [&](Rank& rank) { return std::make_unique<AllReduceJob>(options, rank); };
   return RunRankProgram(argc, argv, {"all_reduce", flags, options.ranks, /*complete=*/{}, check, prepare});
 }

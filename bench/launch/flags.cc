@@ -94,9 +94,10 @@ Kind<double> Percent() {
   const auto parse = [](std::string_view text) {
     const auto percent =
         text.ends_with('%') ? ParsePositiveNumber(text.substr(0, text.size() - 1)) : std::nullopt;
-    return percent ? std::optional(*percent / 100) : std::nullopt;
+    return percent && *percent <= 100 ? std::optional(*percent / 100) : std::nullopt;
   };
-  return {"a percentage such as 2%", parse, [](double share) { return Join(100 * share, "%"); }};
+  return {"a percentage, at most 100%, such as 2%", parse,
+          [](double share) { return Join(100 * share, "%"); }};
 }
 
 Kind<int64_t> Bytes() {

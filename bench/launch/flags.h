@@ -40,7 +40,7 @@ Kind<bool> Switch();
 // In [min, max].
 Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
 Kind<double> PositiveNumber();
-// A positive share: "2%" is 0.02.
+// A positive share, at most 1: "2%" is 0.02.
 Kind<double> Percent();
 // A positive number of bytes, see ParseByteCount.
 Kind<int64_t> Bytes();

@@ -21,19 +21,21 @@ constexpr char kDoNotBreak[] = "\033[?7l", kBreak[] = "\033[?7h";
 }  // namespace
 
 std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t budget_ns,
-                         int64_t elapsed_ns) {
+                         int64_t elapsed_ns, int64_t launches) {
   const std::string line = Join(what, ": ", done, total == 0 ? "" : Join("/", total));
   if (done == 0) return line;
   const auto elapsed = static_cast<double>(elapsed_ns);
-  const double left_ns = total == 0 ? static_cast<double>(budget_ns) - elapsed
-                                    : elapsed * static_cast<double>(total - done) / static_cast<double>(done);
-  const auto left = absl::Seconds(std::llround(std::max(left_ns, 0.0) / 1e9));
+  const double launch_ns = total == 0 ? static_cast<double>(budget_ns)
+                                      : elapsed * static_cast<double>(total) / static_cast<double>(done);
+  const double left_ns = std::max(launch_ns - elapsed, 0.0) + static_cast<double>(launches - 1) * launch_ns;
+  const auto left = absl::Seconds(std::llround(left_ns / 1e9));
   return Join(line, ", ", absl::FormatDuration(left), " left");
 }
 
-Progress::Progress(int64_t total, int64_t budget_ns, bool visible, int64_t line_every_ns)
+Progress::Progress(int64_t total, int64_t budget_ns, int64_t launches, bool visible, int64_t line_every_ns)
     : total_(total),
       budget_ns_(budget_ns),
+      launches_(launches),
       visible_(visible),
       is_terminal_(isatty(STDERR_FILENO) == 1),
       show_every_ns_(is_terminal_ ? kRefreshNs : line_every_ns),
@@ -50,7 +52,7 @@ void Progress::Step(std::string_view what) {
   const int64_t now_ns = comm::Now();
   if (now_ns - shown_ns_ < show_every_ns_) return;
   shown_ns_ = now_ns;
-  const std::string line = ProgressLine(what, done_, total_, budget_ns_, now_ns - begin_ns_);
+  const std::string line = ProgressLine(what, done_, total_, budget_ns_, now_ns - begin_ns_, launches_);
   const std::string text = is_terminal_ ? Join(kClearLine, kDoNotBreak, line, kBreak) : line + "\n";
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);

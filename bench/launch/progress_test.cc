@@ -11,23 +11,29 @@ namespace gradsync::bench {
 namespace {
 
 TEST(ProgressLineTest, SaysWhatHowFarAndHowLong) {
-  EXPECT_EQ(ProgressLine("batch 2", 0, 70, 0, 0), "batch 2: 0/70");
-  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 5'000'000'000), "batch 2: 10/70, 30s left");
-  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 11'000'000'000), "batch 2: 10/70, 1m6s left");
-  EXPECT_EQ(ProgressLine("batch 2", 70, 70, 0, 5'000'000'000), "batch 2: 70/70, 0 left");
+  EXPECT_EQ(ProgressLine("batch 2", 0, 70, 0, 0, 1), "batch 2: 0/70");
+  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 5'000'000'000, 1), "batch 2: 10/70, 30s left");
+  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 11'000'000'000, 1), "batch 2: 10/70, 1m6s left");
+  EXPECT_EQ(ProgressLine("batch 2", 70, 70, 0, 5'000'000'000, 1), "batch 2: 70/70, 0 left");
 }
 
 TEST(ProgressLineTest, CountsTheTimeWhereStepsHaveNoEnd) {
-  EXPECT_EQ(ProgressLine("batch 2", 0, 0, 60'000'000'000, 0), "batch 2: 0");
-  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 20'000'000'000), "batch 2: 90, 40s left");
+  EXPECT_EQ(ProgressLine("batch 2", 0, 0, 60'000'000'000, 0, 1), "batch 2: 0");
+  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 20'000'000'000, 1), "batch 2: 90, 40s left");
   // What is as long as it has to be may take longer.
-  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 70'000'000'000), "batch 2: 90, 0 left");
+  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 70'000'000'000, 1), "batch 2: 90, 0 left");
+}
+
+TEST(ProgressLineTest, CountsLaterLaunches) {
+  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 5'000'000'000, 2), "batch 2: 10/70, 1m5s left");
+  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 20'000'000'000, 2), "batch 2: 90, 1m40s left");
+  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 70'000'000'000, 2), "batch 2: 90, 1m left");
 }
 
 TEST(ProgressTest, WritesNothingIntoAFileForHalfAMinute) {
   ::testing::internal::CaptureStderr();
   {
-    Progress progress(2, 0, true);
+    Progress progress(2, 0, 1, true);
     progress.Step("a");
     progress.Step("b");
   }
@@ -37,7 +43,7 @@ TEST(ProgressTest, WritesNothingIntoAFileForHalfAMinute) {
 TEST(ProgressTest, ThenWritesALineOfItsOwnIntoAFile) {
   ::testing::internal::CaptureStderr();
   {
-    Progress visible(2, 0, true, /*line_every_ns=*/0), other_rank(2, 0, false, /*line_every_ns=*/0);
+    Progress visible(2, 0, 1, true, /*line_every_ns=*/0), other_rank(2, 0, 1, false, /*line_every_ns=*/0);
     for (const char* const what : {"batch 1", "batch 2"}) {
       visible.Step(what);
       other_rank.Step(what);
@@ -53,7 +59,7 @@ TEST(ProgressTest, RewritesOneLineOnATerminal) {
   const int saved = dup(STDERR_FILENO);
   dup2(terminal, STDERR_FILENO);
   {
-    Progress progress(2, 0, true);
+    Progress progress(2, 0, 1, true);
     progress.Step("a");
     progress.Step("b");
   }

@@ -1,6 +1,7 @@
 #include "bench/launch/rank.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -35,11 +36,15 @@ void SetLaunch(const std::string& set, int64_t index) {
   setenv(kLaunchVariable, Launch{.set = set, .index = index}.text().c_str(), 1);
 }
 
-Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv)
+Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
+           ControlGroups control_groups)
     : options_(options),
       world_(world),
       provenance_(CollectProvenance(argc, argv)),
-      device_(MakeDevice(options, world)) {}
+      device_(MakeDevice(options, world)),
+      control_groups_(std::move(control_groups)) {
+  model::FlushDenormals();
+}
 
 comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends) {
   own_ = backends.front();
@@ -66,6 +71,7 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
 }
 
 void Rank::SetRecords(Record record, bool with_file) {
+  periods_before_ = control_groups_.CpuPeriods();
   launch_ = ThisLaunch();
   // Under a launcher a set has a name of the user's, and its first launch may be tried again.
   const bool is_of_set = launch_.index == 0 && !launch_.set.empty() && world_.launcher == "self";
@@ -82,6 +88,13 @@ void Rank::SetRecords(Record record, bool with_file) {
     group->Clear();
   }
   if (with_file) writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
+}
+
+void Rank::DescribeThrottling(FactFields& facts) const {
+  const ControlGroups::Periods now = control_groups_.CpuPeriods();
+  if (now.all == periods_before_.all) return;
+  facts.Set("cpu_periods", now.all - periods_before_.all);
+  facts.Set("throttled_periods", now.throttled - periods_before_.throttled);
 }
 
 void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
@@ -106,6 +119,15 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
     for (const auto& [name, version] : comm::BackendLibraries())
       record.provenance.libraries.Set(name, version);
   }
+  facts.Set("denormals", "flushed");
+  const auto set_if_known = [&](FactName name, const std::string& value) {
+    if (!value.empty()) facts.Set(name, value);
+  };
+  set_if_known("numa_node", NumaNode());
+  set_if_known("huge_pages", ReadEntry("/sys/kernel/mm/transparent_hugepage/enabled", "", "\n"));
+  set_if_known("governor", ReadEntry("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", "\n"));
+  if (const double quota = control_groups_.CpuQuota(); std::isfinite(quota))
+    facts.Set("cpu_quota", Value(quota));
   facts.Set("allowed_cpus", absl::StrJoin(AllowedCpus(), ","));
 }
 

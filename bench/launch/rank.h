@@ -12,6 +12,7 @@
 #include "bench/launch/over_ranks.h"
 #include "bench/launch/progress.h"
 #include "bench/launch/rank_options.h"
+#include "bench/records/host.h"
 #include "bench/records/record.h"
 #include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
@@ -41,8 +42,10 @@ void SetLaunch(const std::string& set, int64_t index);
 // its file of records, its progress, its first failure. "All ranks" means that each of them must call.
 class Rank {
  public:
+  // Flushes denormals in this thread, and so in all that compute: OpenMP and groups start theirs later.
   // `options` must outlive it. Throws InvalidInput if what they name is not there.
-  Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv);
+  Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
+       ControlGroups control_groups = ControlGroups());
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
@@ -59,6 +62,8 @@ class Rank {
   // All ranks: agree on the run's name and begin its records. `record`: their experiment, and the facts that
   // all have. `with_file`: makes the file for them, and throws like RecordWriter.
   void SetRecords(Record record, bool with_file = true);
+  // How often a quota has stopped this host's threads since then; nothing without a quota.
+  void DescribeThrottling(FactFields& facts) const;
   // What a backend's records begin with.
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const Launch& launch() const { return launch_; }
@@ -75,8 +80,12 @@ class Rank {
   }
 
   // From now on rank 0 shows how many of so many steps are done, or how much is left of `budget`.
-  void Expect(int64_t num_steps) { progress_.emplace(num_steps, /*budget_ns=*/0, is_first()); }
-  void Expect(std::chrono::nanoseconds budget) { progress_.emplace(/*total=*/0, budget.count(), is_first()); }
+  void Expect(int64_t num_steps) {
+    progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
+  }
+  void Expect(std::chrono::nanoseconds budget) {
+    progress_.emplace(/*total=*/0, budget.count(), launches_left(), is_first());
+  }
   void Step(std::string_view what) { progress_->Step(what); }
 
   // Rank 0 writes it to the standard output.
@@ -90,6 +99,7 @@ class Rank {
   void Conclude(const std::string& text);
 
  private:
+  int64_t launches_left() const { return world_.launcher == "self" ? options_.repeats - launch_.index : 1; }
   const std::string& GroupOf(const std::string& backend) const { return Has(backend) ? backend : own_; }
   void SetFacts(comm::RecordingProcessGroup& group, Record& record) const;
 
@@ -100,6 +110,8 @@ class Rank {
   std::string own_;
   std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
   std::map<std::string, Record> records_;                                       // likewise
+  const ControlGroups control_groups_;
+  ControlGroups::Periods periods_before_;
   Launch launch_;
   std::string out_;
   std::optional<RecordWriter> writer_;

@@ -1,12 +1,19 @@
 #include "bench/launch/rank_options.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <vector>
 
+#include "absl/strings/str_join.h"
+#include "bench/records/host.h"
 #include "bench/records/units.h"
 #include "comm/factory.h"
+#include "comm/processes/host.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 
@@ -19,8 +26,10 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("device", &device, OneOf({"cpu", "cuda"}), "Where tensors live and are computed.");
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
             "How many ranks to start. Under a launcher it may be left out, or must agree.");
-  flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
-            "Compute threads of each rank, on the CPU.");
+  flags.Add(
+      "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+      "Compute threads of each rank, on the CPU. Default: as many as the ranks of a machine have CPUs each, "
+      "of those that they may use and that a quota allows.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Communication threads of each rank: how many collectives progress at the same time.");
   flags.Add(
@@ -36,7 +45,7 @@ void RankOptions::AddTo(FlagTable& flags) {
 
 void RankOptions::Describe(ConfigFields& config) const {
   config.Set("device", device);
-  config.Set("threads_per_rank", threads_per_rank);
+  config.Set("threads_per_rank", compute_threads());
   config.Set("comm_threads", comm_threads);
   config.Set("seed", seed);
   const char* const link_rate = std::getenv("GRADSYNC_LINK_RATE");
@@ -50,8 +59,22 @@ std::string RankOptions::OutputDirectory(std::string_view name) const {
   return (base / "results" / name).string();
 }
 
+std::string OwnCpus() {
+  std::vector<int> cpus = AllowedCpus();
+  const auto all = static_cast<double>(cpus.size());
+  cpus.resize(static_cast<size_t>(std::max(1.0, std::min(all, ControlGroups().CpuQuota()))));
+  return Join(comm::BootIdentity(), " ", absl::StrJoin(cpus, ","));
+}
+
+int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks) {
+  int64_t least = CPU_SETSIZE;
+  for (const std::string& cpus : cpus_of_ranks)
+    least = std::min(least, (std::ranges::count(cpus, ',') + 1) / std::ranges::count(cpus_of_ranks, cpus));
+  return std::max<int64_t>(1, least);
+}
+
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {
-  if (options.device == "cpu") return model::CpuDevice(static_cast<int>(options.threads_per_rank));
+  if (options.device == "cpu") return model::CpuDevice(options.compute_threads());
   const int num_gpus = model::CudaDeviceCount();
   try {
     return std::make_shared<model::CudaDevice>(num_gpus == 0 ? 0 : world.local_rank % num_gpus);

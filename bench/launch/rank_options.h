@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace gradsync::bench {
 struct RankOptions {
   std::string device = "cpu";
   int64_t world_size = 2;
-  int64_t threads_per_rank = 1;
+  std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram shares the CPUs
   int64_t comm_threads = 2;
   std::string interface_or_address;
   std::chrono::milliseconds timeout{60000};
@@ -28,12 +29,20 @@ struct RankOptions {
   bool with_mpirun = false;  // starts the ranks: see CheckDevice
 
   void AddTo(FlagTable& flags);
+  int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
   // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
   // directory.
   std::string OutputDirectory(std::string_view name) const;
 };
+
+// The machine of the calling process and the CPUs that it may use, no more of them than a quota allows:
+// "BOOT 0,1,4". Ranks of one text share them.
+std::string OwnCpus();
+// How many threads each of these ranks may compute with so that all have CPUs of their own, at least 1: the
+// same for all, although they may have different machines.
+int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
 // ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not

@@ -19,9 +19,11 @@
 #include <system_error>
 
 #include "bench/launch/runfile.h"
+#include "bench/records/provenance.h"
 #include "comm/processes/launch.h"
 #include "comm/processes/run_command.h"
 #include "comm/rendezvous/job.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -67,6 +69,14 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
           "=NAME,i for launch i");
 }
 
+// The threads of each rank by default. Ranks that this program starts may use the same CPUs as it may.
+int64_t ShareOfCpus(const comm::World& world, std::chrono::milliseconds timeout) {
+  std::vector<std::string> all(static_cast<size_t>(world.size), OwnCpus());
+  if (world.launcher != "self" && world.launcher != "none")
+    all = comm::Rendezvous(world, timeout).Exchange({OwnCpus()});
+  return ThreadsPerRank(all);
+}
+
 void CheckOutputDirectory(const RankOptions& options) {
   if (options.out.empty()) return;
   std::error_code error;
@@ -94,7 +104,8 @@ void ShowAnswer(const char* argv0, const std::string& experiment, const std::str
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
   }
-  std::printf("Next: ./bazelw run //tools:report -- %s, or //tools:summarize with --details\n", out.c_str());
+  std::printf("Next: ./bazelw run //tools:report -- %s, or //tools:summarize with --details\n",
+              Quoted(out).c_str());
 }
 
 // Throws InvalidInput if what the flags name cannot be used.
@@ -121,7 +132,7 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
       std::printf(
           "Each host has the records of its own ranks. With all of them in one directory, the answer is:\n"
           "  ./bazelw run //tools:summarize -- %s --format=screen\n",
-          rank->out().c_str());
+          Quoted(rank->out()).c_str());
     }
     return kDone;
   } catch (const InvalidInput& error) {
@@ -157,6 +168,8 @@ int LaunchRanks(const RankProgram& program, bool answer, std::span<char* const> 
       ShowAnswer(argv[0], program.experiment, options.OutputDirectory(Join(program.experiment, "-", set)),
                  set);
     return kDone;
+  } catch (const InvalidInput&) {
+    throw;
   } catch (const std::exception& error) {
     return Fail(kRankFailed, Join("cannot start the ranks: ", error.what()));
   }
@@ -193,6 +206,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   comm::World known = world.value_or(comm::World{});
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
   try {
+    if (!options.threads_per_rank) program.options.threads_per_rank = ShareOfCpus(known, options.timeout);
     if (program.complete) program.complete(known);
     // Ranks that this program started have been checked by the process that started them.
     if (known.launcher != "self") {

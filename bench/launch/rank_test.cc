@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -90,6 +93,14 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
       EXPECT_EQ(begun.rank, number);
       EXPECT_EQ(begun.facts.IntOr("num_tensors", 0), 3);
       EXPECT_EQ(begun.facts.StringOr("boot", ""), comm::BootIdentity());
+      EXPECT_EQ(begun.facts.StringOr("denormals", ""), "flushed");
+      volatile float smallest = std::numeric_limits<float>::min();
+      EXPECT_EQ(smallest / 2, 0) << "a denormal";
+      EXPECT_EQ(begun.facts.StringOr("numa_node", ""), NumaNode());
+      if (std::filesystem::exists("/sys/kernel/mm/transparent_hugepage/enabled")) {
+        EXPECT_THAT(begun.facts.StringOr("huge_pages", ""),
+                    testing::ContainsRegex("\\[(always|madvise|never)\\]"));
+      }
       EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
       EXPECT_EQ(begun.link.StringOr("kind", ""), backend.ends_with("gloo") ? "loopback" : "memory");
       EXPECT_EQ(begun.provenance.command_line, "program");
@@ -116,6 +127,31 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
   });
 }
 
+TEST(RankTest, TellsHowOftenAQuotaHasStoppedIt) {
+  const comm::TemporaryDirectory groups, out;
+  const auto write = [&](const char* name, const char* text) { std::ofstream(groups.path() + name) << text; };
+  write("/own", "0::/\n");
+  write("/cpu.max", "150000 100000\n");
+  write("/cpu.stat", "nr_periods 10\nnr_throttled 4\n");
+  RankOptions options;
+  options.out = out.path();
+  const char* const program[] = {"program"};
+  Rank rank(options, {.size = 1, .local_size = 1}, 1, program,
+            ControlGroups(groups.path(), groups.path() + "/own"));
+  rank.Join({"shm"});
+  Record record;
+  record.experiment = "ddp";
+  rank.SetRecords(record);
+  EXPECT_EQ(rank.RecordOf("shm").facts.DoubleOr("cpu_quota", 0), 1.5);
+  FactFields facts;
+  rank.DescribeThrottling(facts);
+  EXPECT_EQ(facts.Find("cpu_periods"), nullptr);
+  write("/cpu.stat", "nr_periods 50\nnr_throttled 42\n");
+  rank.DescribeThrottling(facts);
+  EXPECT_EQ(facts.IntOr("cpu_periods", 0), 40);
+  EXPECT_EQ(facts.IntOr("throttled_periods", 0), 38);
+}
+
 TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
   const auto groups = comm::MakeLocalGroups(2);
   comm::RunRanks(2, [&](int rank) {
@@ -123,6 +159,21 @@ TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
                               model::CpuDevice()),
               (std::vector<int64_t>{0, 7, 1, 8}));
   });
+}
+
+TEST(ThreadsPerRankTest, SharesWhatRanksMayUse) {
+  const auto threads = [](const std::vector<std::string>& ranks) { return ThreadsPerRank(ranks); };
+  const std::string four = "a 0,1,2,3";
+  EXPECT_EQ(threads({four}), 4);
+  EXPECT_EQ(threads({four, four}), 2);
+  EXPECT_EQ(threads({four, four, four}), 1);
+  EXPECT_EQ(threads({four, four, four, four, four}), 1);
+  // Bound by their launcher, each to CPUs of its own.
+  EXPECT_EQ(threads({"a 0,1", "a 2,3"}), 2);
+  // On another machine, with fewer: all ranks compute alike.
+  EXPECT_EQ(threads({four, "b 0,1,2"}), 3);
+  EXPECT_EQ(threads({"b 0,1,2", four}), 3);
+  EXPECT_EQ(threads({four, "b 0,1,2,3"}), 4);
 }
 
 TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {

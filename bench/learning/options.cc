@@ -105,6 +105,7 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
   Require(!lr_schedule.is_cosine || lr_schedule.warmup_steps < training.steps, "--lr_schedule: found ",
           lr_schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps,
           " of --steps");
+  Require(!tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
   corpus = std::exchange(training.corpus, "");  // which may be a directory here
   training.Complete(flags, world);
   CompleteSettings();

@@ -105,6 +105,7 @@ class ConvergenceJob : public RankJob {
       record.samples["training_loss_nano"].push_back(Nano(loss));
     record.facts.Set("sent_bytes_per_step", Value(sent_bytes / static_cast<double>(losses.size())));
     if (is_tuning) record.facts.Set("tuning", Value(true));
+    rank_.DescribeThrottling(record.facts);
     rank_.writer().Begin(record);
     rank_.writer().WriteToDisk();
     return held_out;

@@ -71,7 +71,9 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): a peer 
     const std::string what = command.at("do");
     Json answer = Json::object();
     if (what == "hello") answer = {{"port", 1}};
-    if (what == "join") answer = {{"libraries", {{"pytorch", "9.9"}}}, {"clock", "a sundial"}};
+    if (what == "join")
+      answer = {{"libraries", {{"pytorch", "9.9"}, {"mmap_max", Variable("MALLOC_MMAP_MAX_")}}},
+                {"clock", "a sundial"}};
     if (what == "begin" && !Variable("FAKE_PEER_LOG").empty()) {
       std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app) << line << "\n";
     }

@@ -53,6 +53,7 @@ std::string PeerOptions::python() const {
 void CheckPeerOptions(const PeerOptions& options, std::string_view dtype) {
   Require(!options.wanted() || dtype == "f32" || dtype == "bf16", "--dtype=", dtype,
           ": --with_peers takes f32 or bf16");
+  Require(options.wanted() || options.peer_python.empty(), "--peer_python: needs --with_peers=pytorch");
   Require(options.wanted() || options.modes == PeerOptions().modes,
           "--peer_modes: needs --with_peers=pytorch");
 }

@@ -52,6 +52,17 @@ std::string RankZeroHost(const comm::World& world) {
   return comm::HostName();
 }
 
+// As these are, a step of PyTorch's gives no memory back that the next one needs again: by default glibc maps
+// and clears large tensors anew in each, which takes several percent of it. What the user has set stays.
+std::map<std::string, std::optional<std::string>> MallocVariables() {
+  std::map<std::string, std::optional<std::string>> variables = {
+      {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "17179869184"}, {"MALLOC_TOP_PAD_", "67108864"}};
+  for (auto& [name, value] : variables) {
+    if (const char* const own = std::getenv(name.c_str())) value = own;
+  }
+  return variables;
+}
+
 // PyTorch takes a name from GLOO_SOCKET_IFNAME, and no address.
 std::string InterfaceName(const RankOptions& options, const comm::World& world) {
   const std::string& given = options.interface_or_address;
@@ -74,12 +85,13 @@ class PyTorchPeer::Process {
     }
     socket_ = comm::FileDescriptor(sockets[0]);
     const comm::FileDescriptor its_end(sockets[1]);
-    child_.emplace(
-        std::vector<std::string>{program.python, program.script, "--serve"},
-        comm::ChildOptions{.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}},
-                           .stdin_fd = its_end.get(),
-                           .stdout_fd = its_end.get(),
-                           .stderr_fd = messages_.fd()});
+    auto environment = MallocVariables();
+    environment.insert({{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}});
+    child_.emplace(std::vector<std::string>{program.python, program.script, "--serve"},
+                   comm::ChildOptions{.environment = std::move(environment),
+                                      .stdin_fd = its_end.get(),
+                                      .stdout_fd = its_end.get(),
+                                      .stderr_fd = messages_.fd()});
   }
 
   // Sends the command, and behind it the bytes of `payload`. Throws std::runtime_error if the program ends
@@ -160,7 +172,7 @@ void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::stri
 PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
                          const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device)
     : options_(options) {
-  process_ = std::make_unique<Process>(program, std::to_string(options.threads_per_rank));
+  process_ = std::make_unique<Process>(program, std::to_string(options.compute_threads()));
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =
       process_->Ask({{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
@@ -176,7 +188,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                      {"backend", backend == "nccl" ? "nccl" : "gloo"},  // it has no other
                      {"device", options.device},
                      {"interface", InterfaceName(options, world)},
-                     {"threads", options.threads_per_rank},
+                     {"threads", options.compute_threads()},
                      {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
                     patience);
   for (const auto& [name, version] : joined.at("libraries").items()) {
@@ -202,6 +214,10 @@ void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, 
       process_->Ask(command, std::max<std::chrono::milliseconds>(
                                  kStartPatience + num_compiled * kCompilePatience, options_.timeout));
   facts_.clear();
+  std::string malloc;
+  for (const auto& [name, value] : MallocVariables())
+    malloc += Join(malloc.empty() ? "" : " ", name, "=", *value);
+  for (const auto& [strategy, bytes] : bucket_bytes) facts_[strategy].Set("malloc", malloc);
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
     for (const auto& [name, value] : of_strategy.items()) {

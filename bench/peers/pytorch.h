@@ -48,7 +48,7 @@ class PyTorchPeer {
  public:
   class Process;
 
-  // Starts the process.
+  // Starts the process, with malloc variables that keep memory.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
               const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device);
   ~PyTorchPeer();
@@ -63,8 +63,8 @@ class PyTorchPeer {
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
 
-  // For the record of one of these strategies: "bucket_sizes" of one with buckets, in bytes; "compiled", what
-  // torch.compile was given, and "compile_ns", if it was given something.
+  // For the record of one of these strategies: "malloc"; "bucket_sizes" of one with buckets, in bytes;
+  // "compiled", what torch.compile was given, and "compile_ns", if it was given something.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   // So many steps on one batch, and then their means.

@@ -17,18 +17,6 @@
 namespace gradsync::bench {
 namespace {
 
-// In a form that a shell takes back.
-std::string Quoted(std::string_view argument) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=,./:@%";
-  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
-    return std::string(argument);
-  }
-  std::string quoted = "'";
-  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string Compiler() {
 #ifdef __clang__
   return "clang " __clang_version__;
@@ -53,6 +41,17 @@ std::string BuildMode() {
 }
 
 }  // namespace
+
+std::string Quoted(std::string_view argument) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=,./:@%";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(argument);
+  }
+  std::string quoted = "'";
+  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
 
 // Gives way to the one of :build_stamp.
 [[gnu::weak]] const char* BuildStamp() { return "unknown-dirty"; }

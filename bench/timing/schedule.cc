@@ -10,17 +10,16 @@
 namespace gradsync::bench {
 namespace {
 
-enum class Drawn : uint32_t { kConfigs, kRounds };
+enum class Drawn : uint64_t { kConfigs, kRounds };
 
 // 0, 1, ... n - 1 in an order that is drawn.
 std::vector<int> Shuffled(int n, Drawn what, int64_t block, uint64_t seed) {
   std::vector<int> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  const uint64_t stream = model::StreamOf(model::Purpose::kOrder, static_cast<uint64_t>(what));
   // Fisher and Yates. A word is far larger than the number of configurations, so its remainder is fair.
   for (uint32_t left = static_cast<uint32_t>(n); left > 1; --left) {
-    const uint32_t word =
-        model::Philox4x32(key, {static_cast<uint32_t>(block), left, static_cast<uint32_t>(what), 0})[0];
+    const uint32_t word = model::RandomWords(seed, stream, static_cast<uint64_t>(block) << 32 | left)[0];
     std::swap(order[left - 1], order[word % left]);
   }
   return order;

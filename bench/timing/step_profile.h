@@ -15,15 +15,15 @@
 
 namespace gradsync::bench {
 
-// What a device does per second at best, and how that was measured: "a product of f32 matrices, side 1024".
+// What a device does per second at best, and how that was measured.
 struct Peak {
   double per_second = 0;
   std::string source;
 };
 
-// Floating-point operations: the fastest of several products of large square matrices of `dtype` (on the CPU
-// of f32 for bf16), in a quarter of a second. To be called on all ranks of a host at once, because they
-// compute at once.
+// Floating-point operations: the fastest of products of several shapes, of `dtype`, on a CPU also of what it
+// is computed in, in less than a second. To be called on all ranks of a host at once, because they compute at
+// once.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Where the time of one variant's steps goes, by phase and operation, and what operations compute in it. Time

@@ -25,7 +25,8 @@ class Uniform : public BatchSource {
 
  private:
   void FillOnHost(int rank, int64_t step, const Tensor& inputs, const Tensor& targets) override {
-    const uint64_t stream = (static_cast<uint64_t>(rank) << 40 | static_cast<uint64_t>(step)) << 1;
+    const uint64_t stream = model::StreamOf(
+        model::Purpose::kBatches, (static_cast<uint64_t>(rank) << 40 | static_cast<uint64_t>(step)) << 1);
     fill_(inputs, stream);
     fill_(targets, stream + 1);
   }
@@ -36,8 +37,7 @@ class Uniform : public BatchSource {
 // Windows at random places of a text.
 class Windows : public BatchSource {
  public:
-  Windows(std::string text, uint64_t seed)
-      : text_(std::move(text)), key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {}
+  Windows(std::string text, uint64_t seed) : text_(std::move(text)), seed_(seed) {}
 
  private:
   void FillOnHost(int rank, int64_t step, const Tensor& inputs, const Tensor& targets) override {
@@ -52,14 +52,14 @@ class Windows : public BatchSource {
   // `row`: of all ranks' batches one after the other.
   size_t WindowOffset(int64_t step, int64_t row, int64_t seq_len) const {
     const std::array<uint32_t, 4> words =
-        model::Philox4x32(key_, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
-                                 static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)});
+        model::RandomWords(seed_, model::StreamOf(model::Purpose::kBatches, static_cast<uint64_t>(step)),
+                           static_cast<uint64_t>(row));
     const uint64_t random = static_cast<uint64_t>(words[0]) << 32 | words[1];
     return random % (text_.size() - static_cast<size_t>(seq_len));
   }
 
   const std::string text_;
-  const std::array<uint32_t, 2> key_;
+  const uint64_t seed_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "bench/testing/unreachable_device.h"
 #include "comm/testing/errors.h"
 #include "model/error.h"
+#include "model/random.h"
 
 namespace gradsync::bench {
 namespace {
@@ -47,6 +49,26 @@ Tokens Get(BatchSource& source, int rank, int64_t step, int64_t batch, int64_t s
   const Tensor targets = Tensor::Empty(host, {batch, seq_len}, DType::kI32);
   source.Fill(rank, step, {inputs, targets});
   return {inputs.ToVector<int32_t>(), targets.ToVector<int32_t>()};
+}
+
+// Weights of the same seed rise with their words, as tokens do.
+TEST(UniformTokensTest, SharesNoWordsWithWeights) {
+  constexpr int64_t kNumel = 1024;
+  const auto source = UniformTokens(50'000, 7);
+  const auto correlation = [](const std::vector<int32_t>& tokens, const std::vector<float>& weights) {
+    double sum = 0;
+    for (size_t i = 0; i < tokens.size(); ++i) sum += (tokens[i] - 25e3) * weights[i];
+    return std::abs(sum) / (1024 * 14.4e3);
+  };
+  for (uint64_t param = 0; param < 8; ++param) {
+    const Tensor weights = Tensor::Empty(model::CpuDevice(), {kNumel}, DType::kF32);
+    FillTruncatedNormal(weights, 1, 7, model::StreamOf(model::Purpose::kWeights, param));
+    for (int64_t step = 0; step < 4; ++step) {
+      const Tokens batch = Get(*source, 0, step, 1, kNumel);
+      EXPECT_LT(correlation(batch.inputs, weights.ToVector<float>()), 0.25) << param << " " << step;
+      EXPECT_LT(correlation(batch.targets, weights.ToVector<float>()), 0.25) << param << " " << step;
+    }
+  }
 }
 
 TEST(UniformTokensTest, DiffersByRankAndStepButNotByRun) {

@@ -117,12 +117,17 @@ TEST(DdpLaunchTest, LaunchesOfASetHaveSeedsAndOrdersOfTheirOwn) {
   EXPECT_NE(orders[1], orders[2]);
 }
 
-// After the second launch at the earliest, and only with ten steps or more.
+// After the second launch at the earliest, by the word of the estimator, in whose place a program stands.
 TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
-  const auto launches_at = [](const char* precision) {
-    const std::string out = FreshDirectory();
+  const auto launches_at = [](const char* precision, const char* answer) {
+    const std::string out = FreshDirectory(), runfiles = FreshDirectory();
+    const std::filesystem::path estimator = runfiles + "/gradsync/tools/summarize";
+    std::filesystem::create_directories(estimator.parent_path());
+    std::ofstream(estimator) << "#!/bin/sh\n[ \"$1\" = " << precision << " ] && " << answer << "\n";
+    std::filesystem::permissions(estimator, std::filesystem::perms::owner_all);
     const Arguments arguments = Micro(out, {"--strategies=none,naive,core", precision, "--repeats=3"});
-    const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "10"));
+    const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "2"),
+                                            {{"RUNFILES_DIR", runfiles}, {"RUNFILES_MANIFEST_FILE", ""}});
     EXPECT_EQ(result.status, 0);
     EXPECT_EQ(result.err, "");
     const std::vector<Record> records = RecordsIn(out);
@@ -135,8 +140,8 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
     EXPECT_EQ(says_why, launches < 3) << result.out;
     return launches;
   };
-  EXPECT_EQ(launches_at("--precision=1000000%"), 2u);
-  EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);
+  EXPECT_EQ(launches_at("--precision=2%", "exit 0"), 2u);
+  EXPECT_EQ(launches_at("--precision=2%", "exit 3"), 3u);
 }
 
 // What differs between ranks under a launcher: GRADSYNC_LAUNCH, and the directory where each is started.

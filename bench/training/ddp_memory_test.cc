@@ -108,7 +108,7 @@ class ResidentMemoryTest : public ::testing::Test {
 // than of 1, which is far more than what of code and libraries happens to be resident.
 TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheCell) {
   const std::string out = FreshDirectory();
-  Arguments arguments = Micro(out, {"--variants=naive", "--verify=false"});
+  Arguments arguments = Micro(out, {"--strategies=naive", "--verify=false"});
   for (const auto& [flag, value] :
        {std::pair{"--batch_size", "256,1"}, {"--seq_len", "128"}, {"--d_model", "64"}, {"--d_ff", "256"}})
     arguments = With(arguments, flag, value);
@@ -128,9 +128,10 @@ TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
   if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
   const auto bytes_of = [](bool two_hosts) {
     const std::string out = FreshDirectory();
-    const Arguments arguments =
+    Arguments arguments =
         With(Micro(out, {"--backend=hierarchical", "--variants=zero3:within=host", "--verify=false"}),
              "--vocab_size", "262144");
+    std::erase(arguments, "--bucket_bytes=4KiB");  // It has none.
     if (two_hosts) {
       RunOnTwoHosts(arguments);
     } else {

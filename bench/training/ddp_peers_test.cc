@@ -57,6 +57,9 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
       continue;
     }
     EXPECT_EQ(record.provenance.libraries.StringOr("pytorch", ""), "9.9");
+    EXPECT_EQ(record.provenance.libraries.StringOr("mmap_max", ""), "0");
+    EXPECT_EQ(record.facts.StringOr("malloc", ""),
+              "MALLOC_MMAP_MAX_=0 MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=17179869184");
     EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
     EXPECT_EQ(record.provenance.clock, "a sundial");
     EXPECT_EQ(record.samples.at("begin_ns"), (std::vector<int64_t>{7, 7, 7}));
@@ -120,14 +123,19 @@ TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
 
 TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
   const std::string out = FreshDirectory();
-  const ProgramResult result = RunDdp(out, WithFake({"--strategies=none,core", "--peer_modes=eager,compiled",
-                                                     "--world_size=1", "--verify=false"}));
+  // What the user has set for its memory stays.
+  const ProgramResult result = RunDdp(
+      out,
+      WithFake({"--strategies=none,core", "--peer_modes=eager,compiled", "--world_size=1", "--verify=false"}),
+      {{"MALLOC_MMAP_MAX_", "7"}});
   ASSERT_EQ(result.status, 0) << result.err;
   std::set<std::string> strategies;
   for (const Record& record : RecordsIn(out)) {
     const std::string strategy = record.variant.qualified_strategy();
     strategies.insert(strategy);
-    const bool compiled = strategy.ends_with("_compiled");
+    const bool compiled = strategy.ends_with("_compiled"), is_peer = strategy.starts_with("pytorch_");
+    EXPECT_EQ(record.provenance.libraries.StringOr("mmap_max", ""), is_peer ? "7" : "");
+    EXPECT_EQ(record.facts.StringOr("malloc", "").starts_with("MALLOC_MMAP_MAX_=7 "), is_peer);
     EXPECT_EQ(record.facts.StringOr("compiled", ""), compiled ? "a model" : "");
     EXPECT_EQ(record.facts.IntOr("compile_ns", 0), compiled ? 77 : 0);
     // What the peer says.

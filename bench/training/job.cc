@@ -119,6 +119,7 @@ class TrainingJob : public RankJob {
       }
       more.facts.Set("allocations_in_timed_steps",
                      series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
+      rank_.DescribeThrottling(more.facts);
       series.stepper->Describe(more.facts);
       if (peak_bytes > 0) more.facts.Set("peak_resident_bytes", peak_bytes);
       if (series.profile) {

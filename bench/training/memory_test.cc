@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "bench/training/test_options.h"
+#include "model/autograd.h"
 #include "model/error.h"
+#include "model/resnet.h"
+#include "model/transformer.h"
 
 namespace gradsync::bench {
 namespace {
@@ -52,6 +55,20 @@ TEST(MemoryTest, EstimatesWhatAForwardPassKeeps) {
   const model::Var out = model.Predict(images);
   const auto kept = static_cast<double>(device->allocator().stats().bytes_in_use - before);
   EXPECT_NEAR(4 * options.Size().activations / kept, 1, 0.15);
+}
+
+// At most, when the loss's gradient is there too: logits twice.
+TEST(MemoryTest, EstimatesWhatABackwardPassTakes) {
+  const TrainingOptions options = Parse(
+      {"--d_model=16", "--d_ff=32", "--num_layers=1", "--num_heads=2", "--seq_len=64", "--batch_size=4"});
+  const model::DevicePtr device = model::CpuDevice();
+  model::Transformer model(options.transformer_config(), device, model::DType::kF32, 0);
+  for (model::Parameter* const param : model.parameters()) param->grad();
+  const model::Tensor ids = model::Tensor::Zeros(device, {4, 64}, model::DType::kI32);
+  const size_t before = device->allocator().stats().bytes_in_use;
+  Backward(model.Loss({ids, ids}), model.parameters());
+  const auto most = static_cast<double>(device->allocator().stats().peak_bytes_in_use - before);
+  EXPECT_NEAR(4 * options.Size().activations / most, 1, 0.15);
 }
 
 // Activations are negligible here.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -54,6 +55,23 @@ void CheckPixels(const TrainingOptions& options) {
   Require(smallest * side * side >= 2, "--batch_size=", smallest,
           ": the last layers see one pixel of images of ", options.image_size, " x ", options.image_size,
           ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
+}
+
+// Flags that no variant takes, because each says the same itself.
+void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
+  bool sends = false, takes_backend = false, takes_bytes = false;
+  for (const std::string& text : texts) {
+    const Variant given = Variant::Parse(text);
+    const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
+    sends |= traits.communicates;
+    takes_backend |= traits.communicates && given.backend == kNoBackend;
+    takes_bytes |= traits.has_buckets && !given.options.contains("bucket_bytes") &&
+                   !given.options.contains("bucket_elements");
+  }
+  Require(takes_backend || !sends || !flags.given("backend"),
+          "--backend: every one of --variants names its own, expected one without @backend");
+  Require(takes_bytes || !flags.given("bucket_bytes"),
+          "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its own");
 }
 
 }  // namespace
@@ -299,6 +317,7 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
   variants = MakeVariants(
       from_text ? "variants" : "strategies", texts,
       {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
+  if (from_text) RefuseUnused(flags, texts);
   for (const TrainingVariant& variant : variants) {
     Require(!variant.traits->needs_f32 || gradient_type() == model::DType::kF32, "--dtype=", dtype, ": ",
             variant.name(), " takes f32 or bf16");

@@ -371,9 +371,9 @@ void Trainer::StepWithWholeGradients(const Turn& turn, const model::Batch& batch
 
 void Trainer::StepOptimizer(double clip_norm) {
   optimizer_->Step(ClipScale(clip_norm, [&] {
-    double sum = 0;
-    for (Parameter* const param : params()) sum += model::SquaredNorm(param->grad());
-    return sum;
+    std::vector<Tensor> grads;
+    for (Parameter* const param : params()) grads.push_back(param->grad());
+    return model::SquaredNorm(grads);
   }));
 }
 

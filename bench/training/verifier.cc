@@ -28,9 +28,8 @@ constexpr double kImagePeerTolerance = 0.25;
 }  // namespace
 
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed) {
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  const uint32_t drawn = model::Philox4x32(
-      key, {static_cast<uint32_t>(round / rounds_per_check), static_cast<uint32_t>(variant), 0x5b07, 0})[0];
+  const uint64_t stream = model::StreamOf(model::Purpose::kSpotChecks, static_cast<uint64_t>(variant));
+  const uint32_t drawn = model::RandomWords(seed, stream, static_cast<uint64_t>(round / rounds_per_check))[0];
   return round % rounds_per_check == drawn % rounds_per_check;
 }
 

@@ -42,7 +42,7 @@ double SquaredDistance(const Tensor& a, const Tensor& b) {
 double RootMeanSquare(std::span<const Tensor> tensors) {
   double sum = 0, numel = 0;
   for (const Tensor& tensor : tensors) {
-    sum += model::SquaredNorm(tensor);
+    sum += model::SquaredNorm(OnHost(tensor));
     numel += static_cast<double>(tensor.numel());
   }
   return numel == 0 ? 0 : std::sqrt(sum / numel);
@@ -52,7 +52,7 @@ double RelativeError(const Tensor& found, const Tensor& expected, double root_me
   constexpr double kSmallestShare = 1e-2;
   const double difference = std::sqrt(SquaredDistance(found, expected));
   const double floor = kSmallestShare * root_mean_square * std::sqrt(static_cast<double>(found.numel()));
-  const double norm = std::max(std::sqrt(model::SquaredNorm(expected)), floor);
+  const double norm = std::max(std::sqrt(model::SquaredNorm(OnHost(expected))), floor);
   if (!std::isfinite(difference) || !std::isfinite(norm)) return kInfinity;
   if (norm == 0) return difference == 0 ? 0 : kInfinity;
   return difference / norm;

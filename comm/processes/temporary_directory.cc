@@ -4,17 +4,23 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "model/error.h"
+
 namespace gradsync::comm {
 namespace {
 
 std::string MakeDirectory() {
-  std::string path = (std::filesystem::temp_directory_path() / "gradsync.XXXXXX").string();
-  if (mkdtemp(path.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path);
+  const char* const base = std::getenv("TMPDIR");
+  std::string path = Join(base == nullptr || *base == '\0' ? "/tmp" : base, "/gradsync.XXXXXX");
+  Require(mkdtemp(path.data()) != nullptr, "TMPDIR=", base == nullptr ? "" : base, ": cannot make ", path,
+          ": ", std::strerror(errno), "; expected a directory that can be written to");
   return path;
 }
 

@@ -76,6 +76,19 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
+// The sum of squares of each piece of x, in f64.
+inline constexpr int64_t kSumPiece = int64_t{1} << 16;
+inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
+template <class T>
+struct SquaredSums {
+  const T* x;
+  int64_t n;
+  double* sums;  // (NumPieces(n))
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
 // y = gate * s * up, where s = 1 / (1 + exp(-gate)).
 template <class T>
 struct SwiGlu {

@@ -88,6 +88,21 @@ void BiasGrad<T>::OnCpu(Device& device) const {
 GRADSYNC_INSTANTIATE_KERNEL(BiasGrad, OnCpu);
 
 template <class T>
+void SquaredSums<T>::OnCpu(Device& device) const {
+  ParallelForEach(device, NumPieces(n), 1, [&](int64_t piece) {
+    const int64_t end = std::min(n, (piece + 1) * kSumPiece);
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = piece * kSumPiece; i < end; ++i) {
+      const auto value = static_cast<double>(static_cast<Wide<T>>(x[i]));
+      sum += value * value;
+    }
+    sums[piece] = sum;
+  });
+}
+GRADSYNC_INSTANTIATE_KERNEL(SquaredSums, OnCpu);
+
+template <class T>
 void SwiGlu<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {

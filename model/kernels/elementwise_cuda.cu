@@ -56,6 +56,22 @@ void BiasGrad<T>::OnCuda(Device& device) const {
 GRADSYNC_INSTANTIATE_KERNEL(BiasGrad, OnCuda);
 
 template <class T>
+void SquaredSums<T>::OnCuda(Device& device) const {
+  LaunchBlocks(device, "SquaredSums", NumPieces(n), [*this] __device__(int64_t piece) {
+    const int64_t rest = n - piece * kSumPiece,
+                  end = piece * kSumPiece + (rest < kSumPiece ? rest : kSumPiece);
+    double sum = 0;
+    for (int64_t i = piece * kSumPiece + threadIdx.x; i < end; i += blockDim.x) {
+      const auto value = static_cast<double>(Widen(x[i]));
+      sum += value * value;
+    }
+    sum = CombineBlock(sum, 0.0, SumOf{});
+    if (threadIdx.x == 0) sums[piece] = sum;
+  });
+}
+GRADSYNC_INSTANTIATE_KERNEL(SquaredSums, OnCuda);
+
+template <class T>
 void SwiGlu<T>::OnCuda(Device& device) const {
   LaunchPackLoop<T>(device, "SwiGlu", n, ArePacked(gate, up, y),
                     [*this] __device__(auto numel, int64_t first) {

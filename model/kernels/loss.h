@@ -11,14 +11,15 @@ namespace gradsync::model::kernels {
 // The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA they have not been
 // checked: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
 //
-// log_sum_exp = log(sum(exp(row))); loss = the mean over rows of log_sum_exp - row[target].
+// max = the row's largest, log_sum = log(sum(exp(row - max))); loss = the mean over rows of
+// max - row[target] + log_sum. They stay apart, because a large max would round log_sum away.
 template <class T>
 struct CrossEntropy {
   const T* logits;         // (rows, vocab)
   const int32_t* targets;  // (rows)
   int64_t rows, vocab;
-  Wide<T>* log_sum_exp;  // (rows)
-  Wide<T>* loss;         // one
+  Wide<T>*max, *log_sum;  // (rows)
+  Wide<T>* loss;          // one
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
@@ -29,7 +30,7 @@ template <class T>
 struct CrossEntropyGrad {
   const T* logits;
   const int32_t* targets;
-  const Wide<T>* log_sum_exp;
+  const Wide<T>*max, *log_sum;
   const Wide<T>* dloss;  // one
   int64_t rows, vocab;
   Destination<T*> dlogits;

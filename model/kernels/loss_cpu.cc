@@ -12,12 +12,12 @@ void CrossEntropy<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ForRows<T>(device, rows, vocab, [&](int64_t row, auto& read, auto&, auto&) {
     const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
-    const W max = in.maxCoeff();
-    log_sum_exp[row] = max + std::log((in - max).exp().sum());
+    max[row] = in.maxCoeff();
+    log_sum[row] = std::log((in - max[row]).exp().sum());
   });
   double sum = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    sum += log_sum_exp[row] - static_cast<W>(logits[row * vocab + targets[row]]);
+    sum += max[row] - static_cast<W>(logits[row * vocab + targets[row]]) + log_sum[row];
   }
   *loss = static_cast<W>(sum / static_cast<double>(rows));
 }
@@ -30,7 +30,7 @@ void CrossEntropyGrad<T>::OnCpu(Device& device) const {
   ForRows<T>(device, rows, vocab, [&](int64_t row, auto& read, auto&, auto& write) {
     const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
     write(dlogits.data + row * vocab, vocab, dlogits.accumulate, [&](ArrayMap<W> out) {
-      Store(out, (in - log_sum_exp[row]).exp() * factor, dlogits.accumulate);
+      Store(out, (in - max[row] - log_sum[row]).exp() * factor, dlogits.accumulate);
       out[targets[row]] -= factor;
     });
   });

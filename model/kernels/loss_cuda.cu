@@ -12,13 +12,16 @@ void CrossEntropy<T>::OnCuda(Device& device) const {
   LaunchBlocks(device, "LogSumExp", rows, [*this] __device__(int64_t row) {
     using W = Wide<T>;
     const T* in = logits + row * vocab;
-    W max = -INFINITY;
-    for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) max = LargestOf{}(Widen(in[i]), max);
-    max = CombineBlock(max, static_cast<W>(-INFINITY), LargestOf{});
+    W largest = -INFINITY;
+    for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) largest = LargestOf{}(Widen(in[i]), largest);
+    largest = CombineBlock(largest, static_cast<W>(-INFINITY), LargestOf{});
     W sum = 0;
-    for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) sum += exp(Widen(in[i]) - max);
+    for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) sum += exp(Widen(in[i]) - largest);
     sum = CombineBlock(sum, W{0}, SumOf{});
-    if (threadIdx.x == 0) log_sum_exp[row] = max + log(sum);
+    if (threadIdx.x == 0) {
+      max[row] = largest;
+      log_sum[row] = log(sum);
+    }
   });
   int64_t* const wrong_target = &Gpu(device).wrong_indices().target;
   LaunchBlocks(device, "MeanLoss", 1, [=, *this] __device__(int64_t) {
@@ -27,7 +30,7 @@ void CrossEntropy<T>::OnCuda(Device& device) const {
       const int32_t target = targets[row];
       const bool valid = target >= 0 && target < vocab;
       if (!valid) *wrong_target = row + 1;
-      sum += valid ? static_cast<double>(log_sum_exp[row] - Widen(logits[row * vocab + target]))
+      sum += valid ? static_cast<double>(max[row] - Widen(logits[row * vocab + target]) + log_sum[row])
                    : static_cast<double>(NAN);
     }
     sum = CombineBlock(sum, 0.0, SumOf{});
@@ -41,10 +44,9 @@ void CrossEntropyGrad<T>::OnCuda(Device& device) const {
   LaunchBlocks(device, "CrossEntropyGrad", rows, [*this] __device__(int64_t row) {
     using W = Wide<T>;
     const W factor = *dloss / static_cast<W>(rows);
-    const W shift = log_sum_exp[row];
     const int32_t target = targets[row];
     for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) {
-      const W p = exp(Widen(logits[row * vocab + i]) - shift);
+      const W p = exp(Widen(logits[row * vocab + i]) - max[row] - log_sum[row]);
       Store(dlogits.data + row * vocab + i, (i == target ? p - W{1} : p) * factor, dlogits.accumulate);
     }
   });

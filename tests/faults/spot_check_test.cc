@@ -10,12 +10,13 @@
 namespace gradsync::bench {
 namespace {
 
-ProgramResult RunFaulty(const std::string& strategies, const std::string& kind = "corrupt") {
+ProgramResult RunFaulty(const std::string& strategies, const std::string& kind = "corrupt",
+                        const std::string& verify = "false", const std::string& count = "1") {
   return RunProgram("tests/faults/faulty_ddp",
                     {"--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=1", "--vocab_size=64",
                      "--batch_size=1", "--seq_len=8", "--world_size=3", "--warmup_steps=1", "--steps=1",
-                     "--verify=false", "--strategies=" + strategies, "--out=" + FreshDirectory()},
-                    {{"GRADSYNC_TEST_FAULT", "1 optimizer 1 " + kind}});
+                     "--verify=" + verify, "--strategies=" + strategies, "--out=" + FreshDirectory()},
+                    {{"GRADSYNC_TEST_FAULT", "1 optimizer " + count + " " + kind}});
 }
 
 // The second time that rank 1 comes to the optimizer is its first timed step.
@@ -24,6 +25,14 @@ TEST(SpotCheckTest, NamesVariantStepAndRank) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, ::testing::HasSubstr("flat@gloo, timed step 0, batch 1, sequence 8: after it the "
                                                "gradients of rank 1 differ from those of the other ranks\n"));
+}
+
+// The third time is the step of the check.
+TEST(VerificationTest, EndsTheRunWhereItFails) {
+  const ProgramResult result = RunFaulty("flat", "corrupt", /*verify=*/"true", /*count=*/"2");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("rank 0: flat@gloo: "));
+  EXPECT_EQ(RunFaulty("none", "corrupt", "true", "2").status, 0);
 }
 
 TEST(FailureTest, OtherRanksSayWhatTheRankFailedOf) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -217,6 +218,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   measurement.steps_differ = measurement.num_steps != StepsOf(*most);
   std::map<std::string, int64_t> machines;
   std::map<std::string, int64_t> gpus;
+  std::vector<std::string> nodes;
   for (Record& rank : ranks) AddSums(&rank);
   Align(&ranks);
   for (Record& rank : ranks) {
@@ -224,11 +226,17 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);
     measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++machines[MachineOf(rank)]);
+    nodes.push_back(rank.facts.StringOr("numa_node", "?"));
+    measurement.cpu_periods = std::max(measurement.cpu_periods, rank.facts.IntOr("cpu_periods", 0));
+    measurement.throttled_periods =
+        std::max(measurement.throttled_periods, rank.facts.IntOr("throttled_periods", 0));
     // What a rank counted, and what the records show: either may lack ranks.
     measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, rank.facts.IntOr("ranks_per_gpu", 0));
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
     if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
   }
+  if (std::ranges::adjacent_find(nodes, std::not_equal_to()) != nodes.end())
+    measurement.numa_nodes = absl::StrJoin(nodes, ",");
   TakeSkew(ranks, &measurement);
   measurement.record = std::move(ranks.front());
   measurement.record.samples.clear();
@@ -259,6 +267,9 @@ void AddLaunch(const Measurement& more, Measurement* measurement) {
   measurement->num_ranks = std::min(measurement->num_ranks, more.num_ranks);
   measurement->ranks_on_host = std::max(measurement->ranks_on_host, more.ranks_on_host);
   measurement->ranks_on_gpu = std::max(measurement->ranks_on_gpu, more.ranks_on_gpu);
+  if (measurement->numa_nodes.empty()) measurement->numa_nodes = more.numa_nodes;
+  measurement->cpu_periods += more.cpu_periods;
+  measurement->throttled_periods += more.throttled_periods;
   TakeWorse(more.grad_rel_error, &measurement->grad_rel_error);
   TakeWorse(more.param_rel_error, &measurement->param_rel_error);
   TakeIfBoth(more.grads_equal, &measurement->grads_equal);

@@ -71,6 +71,9 @@ struct Measurement {
   int64_t num_ranks = 0;         // whose records are there
   int64_t ranks_on_host = 0;     // the most on one machine
   int64_t ranks_on_gpu = 0;      // the most on one GPU
+  std::string numa_nodes;        // "0,1": of each rank, if they differ
+  // Of a quota of CPU time: all, and those in which a host used it up; the most of any rank.
+  int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Over ranks: the largest error (NaN if any is), whether all found gradients and parameters as the
   // reference's and replicas as each other, all wrong elements. Empty if no rank says.

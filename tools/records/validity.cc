@@ -15,6 +15,7 @@ constexpr size_t kFewestForP99 = 100;
 constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
+constexpr double kOfStep = 0.01;
 // Others may take this part of the processor time that a host has in a step.
 constexpr double kOthersMayTake = 0.03;
 // Less memory than this part of the theory's is an error and no rounding.
@@ -69,13 +70,25 @@ Detail TooFast(const Judged& judged) {
             Join(std::llround(judged.bus_bytes_per_second / 1e9), "GB/s"));
 }
 
+// By more than a tenth of it, and by so much that a step shows it.
+bool RanksDiffer(const Series* series, double least_s) {
+  if (series == nullptr || series->rank_means.size() < 2) return false;
+  const auto [least, most] = std::ranges::minmax(series->rank_means);
+  return most > least * (1 + kRanksMayDifferBy) && most - least > least_s;
+}
+
 Detail RanksDisagree(const Judged& judged) {
   // A step, and whatever else ends with a collective, takes equally long on all.
   const Series* const computed = judged.measurement.Find(kComputed);
-  const std::vector<double>& means = (computed == nullptr ? judged.times : *computed).rank_means;
-  if (means.size() < 2) return std::nullopt;
-  const auto [least, most] = std::minmax_element(means.begin(), means.end());
-  return If(*most > *least * (1 + kRanksMayDifferBy));
+  const bool differ = RanksDiffer(computed == nullptr ? &judged.times : computed, 0) ||
+                      RanksDiffer(judged.measurement.Find("optimizer_ns"), kOfStep * judged.times.mean());
+  const std::string& nodes = judged.measurement.numa_nodes;
+  return If(differ, nodes.empty() ? "" : "nodes-" + nodes);
+}
+
+Detail Throttled(const Judged& judged) {
+  const Measurement& measured = judged.measurement;
+  return If(measured.throttled_periods > 0, Join(measured.throttled_periods, "/", measured.cpu_periods));
 }
 
 Detail SharedCpu(const Judged& judged) {
@@ -158,7 +171,9 @@ constexpr Check kChecks[] = {
      "ranks have different numbers of steps; those that all have are used",
      [](const Judged& judged) { return If(judged.measurement.steps_differ); }},
     {Flag::kRanksDisagree, "ranks-disagree",
-     "mean compute time differs by more than 10 % between ranks (of a collective: its mean time)",
+     "mean compute time or the optimizer's differs by more than 10 % between ranks (of a collective: its "
+     "mean "
+     "time); behind it each rank's NUMA node, if they differ",
      RanksDisagree},
     {Flag::kInBlocks, "in-blocks",
      "strategies took their steps one after the other: a machine that drifts looks like a difference",
@@ -168,6 +183,9 @@ constexpr Check kChecks[] = {
     {Flag::kDisturbed, "disturbed",
      "other programs, or the kernel for the network, used this part of the ranks' CPUs during the steps",
      Disturbed},
+    {Flag::kThrottled, "throttled",
+     "in so many of the periods of its quota of CPU time a rank's host had used it up, and threads waited",
+     Throttled},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
     {Flag::kRowsSaveNothing, "rows-save-nothing",

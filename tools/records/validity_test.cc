@@ -122,6 +122,24 @@ TEST(ValidityTest, TooFewSteps) {
   EXPECT_EQ(with_steps(100), "");
 }
 
+TEST(ValidityTest, Throttled) {
+  const auto periods = [](int64_t all, int64_t throttled) {
+    return AllFlags([=](Record& rank) {
+      rank.facts.Set("cpu_periods", all);
+      rank.facts.Set("throttled_periods", rank.rank == 1 ? throttled : 0);
+    });
+  };
+  EXPECT_EQ(periods(40, 38), "throttled:38/40");
+  EXPECT_EQ(periods(40, 1), "throttled:1/40");
+  EXPECT_EQ(periods(40, 0), "");
+  Record rank = DdpRecord("naive", 0, Repeat(kMs, 100));
+  rank.facts.Set("cpu_periods", 40);
+  rank.facts.Set("throttled_periods", 2);
+  Measurement both = Measure();
+  AddLaunch(CombineRanks({rank, DdpRecord("naive", 1, Repeat(kMs, 100))}), &both);
+  EXPECT_EQ(TextOf(FlagsOf(Judge(both))), "throttled:2/40");
+}
+
 // A host of eight CPUs, here with two ranks, has 8 ms of processor time in a step of 1 ms.
 TEST(ValidityTest, Disturbed) {
   const auto others = [](int64_t ns) {
@@ -200,6 +218,26 @@ TEST(ValidityTest, RanksThatComputeDifferentlyDisagree) {
   late.samples["sync_exposed_ns"] = Repeat(0, 100);
   EXPECT_EQ(TextOf(FlagsOf(Judge(Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), late})))),
             "ranks-disagree");
+}
+
+// The optimizer's phase is a tenth of these steps of 1 ms.
+TEST(ValidityTest, RanksWhoseOptimizersDifferDisagree) {
+  const auto with = [](int64_t optimizer_ns, const char* first_node, const char* second_node) {
+    Record first = DdpRecord("naive", 0, Repeat(kMs, 100)), second = DdpRecord("naive", 1, Repeat(kMs, 100));
+    second.samples["optimizer_ns"] = Repeat(optimizer_ns, 100);
+    first.facts.Set("numa_node", first_node);
+    second.facts.Set("numa_node", second_node);
+    Measurement both = Measure();
+    AddLaunch(CombineRanks({first, second}), &both);
+    return TextOf(FlagsOf(Judge(both)));
+  };
+  EXPECT_EQ(with(kMs / 10, "0", "1"), "");
+  EXPECT_EQ(with(kMs / 10 * 13 / 10, "0", "0"), "ranks-disagree");
+  EXPECT_EQ(with(kMs / 10 * 13 / 10, "0", "1"), "ranks-disagree:nodes-0,1");
+  // What a step does not show.
+  EXPECT_EQ(
+      AllFlags([](Record& rank) { rank.samples["optimizer_ns"] = Repeat(kMs / 200 * (1 + rank.rank), 100); }),
+      "");
 }
 
 TEST(ValidityTest, OneLaunch) {
