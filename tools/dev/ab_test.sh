@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # ab.sh in a repository whose commits are stand-ins for programs: what is built and launched when, and how it ends.
 set -euo pipefail
-command -v git >/dev/null || { echo "skipped: git is missing" && exit; }
+for tool in git jq; do
+  command -v "$tool" >/dev/null || { echo "skipped: $tool is missing" && exit; }
+done
 
 ab=$PWD/tools/dev/ab.sh
 mkdir "$TEST_TMPDIR/repository"
