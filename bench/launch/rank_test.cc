@@ -101,6 +101,8 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
         EXPECT_THAT(begun.facts.StringOr("huge_pages", ""),
                     testing::ContainsRegex("\\[(always|madvise|never)\\]"));
       }
+      EXPECT_EQ(begun.facts.Find("governor") != nullptr,
+                std::filesystem::exists("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
       EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
       EXPECT_EQ(begun.link.StringOr("kind", ""), backend.ends_with("gloo") ? "loopback" : "memory");
       EXPECT_EQ(begun.provenance.command_line, "program");
