@@ -51,6 +51,7 @@ draw() {
           " --bucket_bytes=" some("4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training(pick("f32 f64 bf16"))
         if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") \
           (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training("f32")
+        if (flags !~ /bucketed|core|zero[12]|bf16_wire|powersgd|topk|local_sgd|diloco/) gsub(/ --bucket_bytes=[^ ]*/, "", flags)
         if (flags ~ /local_sgd|diloco/) gsub(/ --(trace|profile)/, "", flags)
         print program flags
       }

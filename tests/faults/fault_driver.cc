@@ -153,21 +153,21 @@ class Run {
         out_(bench::FreshDirectory()),
         temporary_(bench::FreshDirectory()) {
     mark_ = "GRADSYNC_TEST_RUN=" + temporary_;
-    const std::vector<std::string> arguments = {"--d_model=16",
-                                                "--d_ff=32",
-                                                "--num_layers=2",
-                                                "--num_heads=2",
-                                                "--vocab_size=64",
-                                                "--batch_size=2",
-                                                "--seq_len=4,8",
-                                                "--bucket_bytes=4KiB",
-                                                "--warmup_steps=1",
-                                                "--steps=3",
-                                                "--backend=" + backend,
-                                                "--variants=" + accident.strategy,
-                                                Join("--world_size=", accident.world_size),
-                                                Join("--timeout=", timeout_s, "s"),
-                                                "--out=" + out_};
+    std::vector<std::string> arguments = {"--d_model=16",
+                                          "--d_ff=32",
+                                          "--num_layers=2",
+                                          "--num_heads=2",
+                                          "--vocab_size=64",
+                                          "--batch_size=2",
+                                          "--seq_len=4,8",
+                                          "--warmup_steps=1",
+                                          "--steps=3",
+                                          "--backend=" + backend,
+                                          "--variants=" + accident.strategy,
+                                          Join("--world_size=", accident.world_size),
+                                          Join("--timeout=", timeout_s, "s"),
+                                          "--out=" + out_};
+    if (TraitsOf(accident.strategy).has_buckets) arguments.push_back("--bucket_bytes=4KiB");
     std::vector<std::pair<std::string, std::string>> environment = {
         {"GRADSYNC_TEST_FAULT",
          Join(accident.rank, " ", accident.place, " ", accident.count, " ", accident.kind)},
