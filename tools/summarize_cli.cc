@@ -1,16 +1,23 @@
 #include "tools/summarize_cli.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
-#include "tools/render/file.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
 #include "tools/run_tool.h"
@@ -71,6 +78,23 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "Exits with 3 unless every interval of the latest run is within +- this part of the baseline's step. "
       "Makes no tables.");
   flags->Add("out", &line->out, bench::Path("a file"), "Where the tables go, in place of stdout.");
+}
+
+// Writes a file beside its place and renames it, so that there is the old one or the whole new one, whatever
+// happens. Throws std::runtime_error that names the path and the system's reason.
+void WriteFile(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  std::error_code error;
+  // What is no file to replace, such as /dev/stdout, is written as it is.
+  const bool is_special =
+      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  const std::string beside = is_special ? path : Join(path, ".", ::getpid(), ".tmp");
+  std::ofstream file(beside, std::ios::binary);
+  if (file) write(file);
+  file.close();
+  if (file && (is_special || std::rename(beside.c_str(), path.c_str()) == 0)) return;
+  const std::string reason = std::strerror(errno);
+  if (!is_special) std::remove(beside.c_str());
+  throw std::runtime_error(Join(path, ": cannot write it: ", reason));
 }
 
 void Render(const Summary& summary, const CommandLine& line, std::ostream& out) {

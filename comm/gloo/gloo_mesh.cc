@@ -172,17 +172,19 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     for (int i = 0; i < 2; ++i) {
       Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
     }
-    // A nonce for the others' proofs, and where this rank waits for them.
+    // A nonce for the others' proofs, how long this rank waits, and where it waits for them.
+    constexpr size_t kTimeoutDigits = 16;
     const std::string nonce = RandomHex();
+    const std::string head = nonce + absl::StrCat(absl::Dec(timeout.count(), absl::kZeroPad16));
     std::vector<std::string> own;
     for (int peer = 0; peer < size_; ++peer) {
-      std::string& note = own.emplace_back(nonce);
+      std::string& note = own.emplace_back(head);
       for (const auto& context : contexts_) note += context->AddressFor(peer);
     }
     const std::vector<std::string> notes = rendezvous.Exchange(own);
-    for (const std::string& theirs : rendezvous.Exchange({absl::StrCat(timeout.count())}))
-      timeout_ = std::min(timeout_, milliseconds(std::stoll(theirs)));
-    Connect(notes, nonce.size());
+    for (const std::string& theirs : notes)
+      timeout_ = std::min(timeout_, milliseconds(std::stoll(theirs.substr(nonce.size(), kTimeoutDigits))));
+    Connect(notes, head.size());
     Prove(world.job_secret, notes, nonce);
     if (with_short_messages && size_ <= ShortMessages::kMaxRanks)
       short_messages_ =
@@ -199,7 +201,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   }
 }
 
-void GlooMesh::Connect(const std::vector<std::string>& notes, size_t nonce_bytes) {
+void GlooMesh::Connect(const std::vector<std::string>& notes, size_t head_bytes) {
   // gloo waits for a connection five times as long as for a message.
   std::atomic<bool> is_late = false;
   const std::jthread watch([&](const std::stop_token& is_done) {
@@ -215,10 +217,10 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t nonce_bytes
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       const std::string& note = notes[static_cast<size_t>(peer)];
-      const size_t address_bytes = (note.size() - nonce_bytes) / contexts_.size();
+      const size_t address_bytes = (note.size() - head_bytes) / contexts_.size();
       try {
         Guarded(NameOf(peer), timeout_, [&] {
-          contexts_[i]->Connect(peer, note.substr(nonce_bytes + i * address_bytes, address_bytes));
+          contexts_[i]->Connect(peer, note.substr(head_bytes + i * address_bytes, address_bytes));
         });
       } catch (const std::exception&) {
         if (!is_late) throw;

@@ -91,8 +91,8 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // `notes`: of all ranks, which begin with `nonce_bytes` of a nonce.
-  void Connect(const std::vector<std::string>& notes, size_t nonce_bytes);
+  // `notes`: of all ranks, which begin with `head_bytes` of a nonce and a timeout.
+  void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // What follows `name`, up to `end`, in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;

@@ -312,7 +312,7 @@ std::string ErrorWithProof(bool is_true) {
     std::vector<std::string> proofs;  // until the device's thread has ended, which reads and writes them
     const auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
     std::vector<std::shared_ptr<gloo::transport::Context>> contexts;
-    std::string note(32, '0');
+    std::string note = std::string(32, '0') + "0000000000005000";  // a nonce, milliseconds
     size_t address_bytes = 0;
     for (int i = 0; i < 2; ++i) {
       contexts.push_back(device->createContext(1, 2));
@@ -322,9 +322,8 @@ std::string ErrorWithProof(bool is_true) {
       address_bytes = address.size();
     }
     const std::string theirs = rendezvous.Exchange({note})[0];
-    rendezvous.Exchange({"5000"});
     for (size_t i = 0; i < contexts.size(); ++i) {
-      const char* const address = theirs.data() + 32 + i * address_bytes;
+      const char* const address = theirs.data() + 48 + i * address_bytes;
       contexts[i]->getPair(0)->connect({address, address + address_bytes});
     }
     const std::string proof = Mac(options.world.job_secret, Join("gloo ", theirs.substr(0, 32), " 1"));
@@ -354,7 +353,7 @@ std::string ErrorWithPeerAt(uint16_t port) {
   ipv4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ipv4.sin_port = htons(port);
   const std::vector<char> address = gloo::transport::tcp::Address(at).bytes();
-  std::string note(32, '0');
+  std::string note = std::string(32, '0') + "0000000000002000";
   for (int i = 0; i < 2; ++i) note.append(address.begin(), address.end());
   const TemporaryDirectory directory;
   return ErrorsOfRanks(2, [&](int rank) {
@@ -366,7 +365,6 @@ std::string ErrorWithPeerAt(uint16_t port) {
     }
     Rendezvous rendezvous(options.world, std::chrono::seconds(30));
     rendezvous.Exchange({note});
-    rendezvous.Exchange({"2000"});
     ErrorOf<CollectiveError>([&] { rendezvous.Exchange({""}); });  // until rank 0 has gone
   })[0];
 }

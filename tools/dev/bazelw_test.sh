@@ -11,7 +11,7 @@ tools=$scratch/bin
 calls=$scratch/calls
 mkdir -p "$tools" "$scratch/workspace/tools/dev" "$scratch/workspace/model" "$scratch/workspace/third_party/shim"
 cp "$bazelw" "$scratch/workspace/bazelw"
-printf '# a comment\n\nlibone-dev\ng++\nformatter dev\n' >"$scratch/workspace/tools/dev/packages.txt"
+printf '# a comment\n\nlibone-dev\ng++\nformatter dev\nplotter report\n' >"$scratch/workspace/tools/dev/packages.txt"
 
 stand_in() {  # stand_in NAME BODY: a program on PATH that logs its call and runs BODY
   # shellcheck disable=SC2016  # the stand-in expands them
@@ -66,9 +66,14 @@ expect "no extras" not_called formatter
 expect "Bazel afterwards" exited 7
 BAZELW_EXTRAS=dev run_bazelw /
 expect "the extras asked for" called "libone-dev g++ formatter"
+run_bazelw / run //tools:report -- dev
+expect "what the report needs" called "libone-dev g++ plotter"
+expect "no others" not_called formatter
+BAZELW_EXTRAS=dev run_bazelw / build //tools:report
+expect "both" called "libone-dev g++ formatter plotter"
 BAZELW_EXTRAS=dev,mpi run_bazelw /
 expect "no other extras" exited 1
-expect "which there are" said "BAZELW_EXTRAS has 'dev,mpi', expected words out of: dev"
+expect "which there are" said "BAZELW_EXTRAS has 'dev,mpi', expected words out of: dev report"
 expect "nothing done" test ! -s "$calls"
 
 # shellcheck disable=SC2016

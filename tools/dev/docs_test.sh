@@ -15,7 +15,8 @@ printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n%s\n\n## Flags\n\n- a 
 TOOL
 cat >bazel-bin/tools/report <<'TOOL'
 #!/bin/sh
-cat "$1"/*.jsonl >"${3#--out=}"
+# Its bytes are others each time.
+printf '<dc:description>%s</dc:description>\n%s\n' "$(cat "$1"/*.jsonl)" $$ >"${3#--out=}"
 TOOL
 chmod +x bazelw bazel-bin/tools/*
 echo kept | gzip >docs/records/a/x.jsonl.gz
@@ -72,10 +73,17 @@ cat >expected <<'DOCUMENT'
 ![A](docs/images/a.svg)
 DOCUMENT
 diff expected README.md || fail "the document"
-[[ $(<docs/images/a.svg) == kept ]] || fail "the picture"
+[[ $(head --lines=1 docs/images/a.svg) == '<dc:description>kept</dc:description>' ]] || fail "the picture"
 [[ $(<docs/other.md) == 'No tables.' ]] || fail "other documents stay"
 run --check
 ((status == 0)) || fail "a second time nothing differs"
+sed --in-place s/kept/old/ docs/images/a.svg
+run --check
+((status == 1)) || fail "a picture of other numbers fails a check"
+sed --in-place /description/d docs/images/a.svg
+run --check
+((status == 1)) || fail "so does one that does not say which"
+run
 
 # A screen is a block of code, and README has at most 150 lines.
 printf '# Title\n<!-- begin: screen docs/records/a -->\n<!-- end -->\n' >README.md

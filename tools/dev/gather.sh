@@ -45,7 +45,7 @@ query() { "$bazelw" query --noshow_progress "$@"; }
 if ((${#targets[@]} == 0)); then
   mapfile -t targets < <(query 'attr(tags, "\bgpu\b", tests(//...))' | sort)
   ((${#targets[@]} > 0)) || fail "found no GPU test"
-  targets+=(//bench:all_reduce //bench:compare //bench:ddp //bench:gpus //tools:report //tools:summarize)
+  targets+=(//bench:all_reduce //bench:compare //bench:ddp //bench:gpus //tools:summarize)
 fi
 found=$(query "tests(set(${targets[*]}))") || fail "cannot tell which targets are tests"
 read -r -d '' -a tests <<<"$found" || true

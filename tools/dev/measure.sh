@@ -52,7 +52,7 @@ for name in "${names[@]}"; do
   done < <(grep "^$name " <<<"$list")
 done
 for name in "${names[@]}"; do
-  gzip --best --no-name "$scratch/$name"/*.jsonl
+  find "$scratch/$name" -maxdepth 1 \( -name '*.jsonl' -o -name '*.trace.json' \) -exec gzip --best --no-name {} +
   rm -rf "docs/records/$name"
   mkdir "docs/records/$name"
   mv "$scratch/$name"/*.gz "docs/records/$name/"

@@ -13,6 +13,7 @@ cat >bazel-bin/bench/ddp <<'PROGRAM'
 out=${*: -1}
 mkdir -p "${out#--out=}"
 echo "{\"command_line\":\"$0 $*\"}" >"${out#--out=}/$1.jsonl"
+if [[ $1 == second ]]; then echo '{}' >"${out#--out=}/second.trace.json"; fi
 [[ $1 != fails ]]
 PROGRAM
 chmod +x bazelw bazel-bin/bench/ddp
@@ -58,6 +59,7 @@ run once twice
 [[ ! -e docs/records/once/old.jsonl.gz ]] || fail "the old one"
 [[ $(zcat docs/records/twice/first*) == *' --corpus=tinyshakespeare.txt --out=DIR"}' ]] || fail "the text is not named"
 [[ -e docs/records/twice/second.jsonl.gz ]] || fail "a second command"
+[[ $(zcat docs/records/twice/second.trace.json.gz) == '{}' ]] || fail "a trace"
 ! grep --quiet --text second.jsonl docs/records/twice/second.jsonl.gz || fail "equal records are equal files"
 [[ -e docs/records/other/old.jsonl.gz ]] || fail "what was not asked for stays"
 

@@ -192,17 +192,12 @@ for backend in nccl gloo; do
 done
 
 benchmark trace trace - 200 ddp "${ranks[@]}" --backend=nccl "${small[@]}" --strategies=naive,overlap,core --steps=5 --trace
-if has trace && compgen -G "$out/traced/*.trace.json" >/dev/null; then
-  item timeline 60 "$run" tools/report "$out/traced" --figure=timeline --out="$out/timeline.svg"
-fi
 
 if compgen -G "$out/records/*.jsonl" >/dev/null; then
   for format in markdown:md json:json csv:csv; do
     "$run" tools/summarize "$out/records" --format="${format%:*}" >"$out/tables.${format#*:}" \
       2>>"$out/logs/summarize.txt" || results+=("failed tables.${format#*:}: see logs/summarize.txt")
   done
-  "$run" tools/report "$out/records" --out="$out/report.html" >"$out/logs/report.txt" 2>&1 ||
-    results+=("failed report.html: see logs/report.txt")
 fi
 
 count() { printf '%s\n' "${results[@]}" | grep --count "^$1 "; }

@@ -48,7 +48,7 @@ said() { grep -qxE -- "$1" output || fail "it does not say $1"; }
 run 2 --part=all
 NO_LIBRARIES=1 run 2
 GPUS=0 run 0 --part=cpu
-(($(wc --lines <"$LOG") == 6)) || fail "two programs, three kinds of tables and a report, and nothing else"
+(($(wc --lines <"$LOG") == 5)) || fail "two programs, three kinds of tables, and nothing else"
 rm -r "$OUT"
 
 # One GPU: whatever has two ranks shares it.
@@ -60,14 +60,13 @@ called 'bench/ddp --dtype=f32 --tf32 --device=cuda --backend=nccl --world_size=1
 called '--with_peers=pytorch --peer_modes=eager --peer_python='
 called "--profile --out=$OUT/traced"
 called "--trace --out=$OUT/traced"
-called "tools/report $OUT/traced --figure=timeline"
 called "tools/summarize $OUT/records --format=csv"
 said 'failed model.a_test: [0-9]+ s, status 1'
 said 'failed compare_nccl: [0-9]+ s, status 1'
 said 'skipped model.b_test: needs 2 GPUs'
 said 'skipped model.c_test: [0-9]+ s'
 said 'skipped torch.compile: no compiler'
-said '26 passed, 3 failed, 3 skipped, 0 not run \(1 GPUs, [0-9]+ s\)'
+said '25 passed, 3 failed, 3 skipped, 0 not run \(1 GPUs, [0-9]+ s\)'
 tar --list --file="$OUT/results.tar.gz" ./tables.md ./results.txt ./logs/trace.txt >/dev/null || fail "results.tar.gz"
 
 # What is done is not done again, unless somebody wants it.
@@ -78,10 +77,9 @@ said 'failed compare_gloo: [0-9]+ s, status 1'
 said '1 passed, 2 failed, 2 skipped, 0 not run .*'
 
 # Nor do tables that cannot be made pass, or an archive that cannot be written.
-FAILS='tools/summarize tools/report' run 1 --part=cpu
+FAILS=tools/summarize run 1 --part=cpu
 for file in tables.md tables.json tables.csv; do said "failed $file: see logs/summarize.txt"; done
-said 'failed report.html: see logs/report.txt'
-said '2 passed, 4 failed, .*'
+said '2 passed, 3 failed, .*'
 run 0 --part=cpu
 rm "$OUT/results.tar.gz"
 mkdir "$OUT/results.tar.gz"

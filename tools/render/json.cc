@@ -2,8 +2,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/render/render.h"
+#include "tools/render/section.h"
 
 namespace gradsync::tools {
 namespace {
@@ -39,18 +42,58 @@ void WriteTable(const Table& table, std::ostream& out) {
   out << "}";
 }
 
+// As people see it.
+Json ShownOf(const Table& table) {
+  Json sections = Json::array();
+  for (const Section& section : SectionsOf(table)) {
+    Json rows = Json::array();
+    for (const std::vector<Shown>& cells : section.rows) {
+      Json& row = rows.emplace_back(Json::array());
+      for (const Shown& cell : cells) row.push_back(MarkdownOf(cell));
+    }
+    sections.push_back({{"title", section.title}, {"columns", section.headers}, {"rows", std::move(rows)}});
+  }
+  return {{"name", table.name()},           {"title", table.title()},       {"constants", ConstantsOf(table)},
+          {"is_detail", table.is_detail()}, {"findings", table.findings()}, {"notes", table.notes()},
+          {"sections", std::move(sections)}};
+}
+
+Json RunOf(const RunText& run) {
+  return {{"experiment", run.experiment}, {"run", run.run},         {"time", run.time},
+          {"ranks", run.ranks},           {"command", run.command}, {"machine", run.machine},
+          {"software", run.software}};
+}
+
+// "name":[one in each line]
+template <class Items, class Function>
+void WriteList(const char* name, const Items& items, const Function& json_of, std::ostream& out) {
+  out << ",\n\"" << name << "\":[";
+  const char* gap = "\n";
+  for (const auto& item : items) out << std::exchange(gap, ",\n") << Text(json_of(item));
+  out << "]";
+}
+
 }  // namespace
 
 void RenderJson(const Report& report, std::ostream& out) {
   out << "{\"tables\":[";
   bool is_first = true;
+  std::vector<Table> shown;
   for (const Table& table : report.tables) {
+    if (IsShown(table, /*with_details=*/true)) shown.push_back(table);
     if (table.audience() == Audience::kPeople) continue;
     if (!is_first) out << ",\n";
     is_first = false;
     WriteTable(table, out);
   }
-  out << "]}\n";
+  out << "]";
+  WriteList("shown", shown, ShownOf, out);
+  const auto explained = [](Flag flag) -> Json {
+    return {{"name", WordOf(flag)}, {"meaning", ExplanationOf(flag)}};
+  };
+  WriteList("flags", FlagsIn(report.tables), explained, out);
+  WriteList("runs", report.runs, RunOf, out);
+  out << "}\n";
 }
 
 }  // namespace gradsync::tools

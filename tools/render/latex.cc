@@ -51,8 +51,8 @@ void WriteSection(const Section& section, std::ostream& out) {
 }  // namespace
 
 void RenderLatex(const Report& report, std::ostream& out, bool with_details) {
-  for (const auto* const lines : {&report.header, &report.runs}) {
-    for (const std::string& line : *lines) out << "% " << line << "\n";
+  for (const auto& lines : {report.header, RunLines(report.runs)}) {
+    for (const std::string& line : lines) out << "% " << line << "\n";
   }
   for (const Table& table : report.tables) {
     if (!IsShown(table, with_details)) continue;

@@ -30,7 +30,7 @@ void WriteSection(const Section& section, std::ostream& out) {
   std::vector<std::vector<std::string>> lines = {section.headers};
   for (const std::vector<Shown>& row : section.rows) {
     std::vector<std::string>& cells = lines.emplace_back();
-    for (const Shown& cell : row) cells.push_back(cell.is_strong ? "**" + cell.text + "**" : cell.text);
+    for (const Shown& cell : row) cells.push_back(MarkdownOf(cell));
   }
   for (std::vector<std::string>& cells : lines) {
     for (size_t column = 0; column < cells.size(); ++column) {
@@ -72,7 +72,7 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
   if (!flags.empty()) out << "\n## Flags\n\n";
   for (const Flag flag : flags) out << "- `" << WordOf(flag) << "`: " << ExplanationOf(flag) << "\n";
   if (!report.runs.empty()) out << "\n## Runs\n\n";
-  for (const std::string& line : report.runs) out << line << "\n";
+  for (const std::string& line : RunLines(report.runs)) out << line << "\n";
 }
 
 }  // namespace gradsync::tools

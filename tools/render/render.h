@@ -14,8 +14,12 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details =
 // For \usepackage{booktabs}. The header becomes comments.
 void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 
-// {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...]}, numbers as numbers, no value as null.
-// Tables with findings have "findings":[...] too.
+// {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...], numbers as numbers, no value as null.
+// Tables with findings have "findings":[...] too. Behind them is what people read:
+//  "shown":[{"name","title","constants","is_detail","findings":[...],"notes":[...],
+//            "sections":[{"title","columns":[...],"rows":[[...],...]},...]},...]: cells as in Markdown;
+//  "flags":[{"name","meaning"},...]: those that occur;
+//  "runs":[{"experiment","run","time","ranks","command","machine","software"},...]}
 void RenderJson(const Report& report, std::ostream& out);
 
 // RFC 4180. If there are several tables, a line "# name" precedes each, and an empty line follows each but

@@ -196,8 +196,49 @@ TEST(RenderTest, Json) {
   EXPECT_EQ(json.at("tables").at(1).at("name"), "machines");
 }
 
+TEST(RenderTest, JsonHasWhatPeopleReadToo) {
+  Report report = Sample();
+  report.tables[0].AddFinding("A finding.");
+  report.tables[0].SetDetail();
+  Table flags("bold", "", {{.name = "flags", .kind = Kind::kText}, {.name = "who", .kind = Kind::kText}},
+              Audience::kPeople);
+  flags.AddRow({Flags{{Flag::kOutliers, "3"}}, "a"});
+  flags.MarkLast("who");
+  report.tables.push_back(std::move(flags));
+  report.runs = {{"ddp", "run1", "now", "2 ranks", "do \"it\"", "host", "gradsync"}};
+  const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
+  EXPECT_EQ(json.at("tables").size(), 2);
+  ASSERT_EQ(json.at("shown").size(), 2);
+  EXPECT_EQ(json["shown"][0], nlohmann::json::parse(R"({
+      "name": "runs_of", "title": "Title & more", "constants": "ranks 2", "is_detail": true,
+      "findings": ["A finding."], "notes": ["a note with 5 %"], "sections": [
+        {"title": "", "columns": ["who", "time", "delta [95 % CI]"],
+         "rows": [["a|b_\"c\",", "0.0123", "-2.5 [-3.1, -1.2]"], ["é", "1.5000*", ""]]},
+        {"title": "second", "columns": ["who", "size", "share", "error"],
+         "rows": [["a|b_\"c\",", "0.25", "0.500", "1.3e-07"], ["é", "1024", "", "0"]]}]})"));
+  EXPECT_EQ(json["shown"][1]["sections"][0]["rows"][0], nlohmann::json({"outliers:3", "**a**"}));
+  ASSERT_EQ(json.at("flags").size(), 1);
+  EXPECT_EQ(json["flags"][0]["name"], "outliers");
+  EXPECT_EQ(json["flags"][0]["meaning"], ExplanationOf(Flag::kOutliers));
+  EXPECT_EQ(json.at("runs"), nlohmann::json::parse(R"([{"experiment": "ddp", "run": "run1", "time": "now",
+      "ranks": "2 ranks", "command": "do \"it\"", "machine": "host", "software": "gradsync"}])"));
+}
+
+TEST(RenderTest, DescribesFewRunsAndCountsMany) {
+  const RunText run = {"ddp", "run1", "now", "2 ranks", "do `it`", "host", "gradsync"};
+  RunText other = run, published = {.experiment = "ddp", .run = "text"};
+  other.software = "new";
+  EXPECT_THAT(RunLines({run, run, other, published}),
+              ::testing::ElementsAre("- ddp: run run1, now, 2 ranks, `do 'it'`", "  - on host",
+                                     "  - with gradsync", "- ddp: run run1, now, 2 ranks, `do 'it'`",
+                                     "- ddp: run run1, now, 2 ranks, `do 'it'`", "  - with new",
+                                     "- ddp: run text, , , ``"));
+  EXPECT_THAT(RunLines(std::vector<RunText>(7, run)), ::testing::ElementsAre("From 7 runs."));
+}
+
 TEST(RenderTest, NothingIsValidToo) {
-  EXPECT_EQ(nlohmann::json::parse(Text(RenderJson, {})), nlohmann::json::parse(R"({"tables":[]})"));
+  EXPECT_EQ(nlohmann::json::parse(Text(RenderJson, {})),
+            nlohmann::json::parse(R"({"tables":[],"shown":[],"flags":[],"runs":[]})"));
   EXPECT_EQ(Text(RenderCsv, {}), "");
   EXPECT_EQ(Text(Markdown, {}), "");
 }

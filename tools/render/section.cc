@@ -4,11 +4,12 @@
 #include <cmath>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "model/error.h"
-#include "tools/render/text.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -175,6 +176,25 @@ std::string ConstantsOf(const Table& table) {
   }
   if (!flags.empty()) parts.push_back("flags " + flags);
   return absl::StrJoin(parts, ", ");
+}
+
+std::string MarkdownOf(const Shown& cell) { return cell.is_strong ? "**" + cell.text + "**" : cell.text; }
+
+std::vector<std::string> RunLines(const std::vector<RunText>& runs) {
+  constexpr size_t kMostDescribed = 6;
+  if (runs.size() > kMostDescribed) return {Join("From ", runs.size(), " runs.")};
+  std::vector<std::string> lines;
+  std::string machine, software;
+  for (const RunText& run : runs) {
+    // Backquotes inside would end the code that a command line is shown as.
+    const std::string command = absl::StrReplaceAll(run.command, {{"`", "'"}});
+    lines.push_back(
+        Join("- ", run.experiment, ": run ", run.run, ", ", run.time, ", ", run.ranks, ", `", command, "`"));
+    if (run.machine.empty()) continue;
+    if (std::exchange(machine, run.machine) != run.machine) lines.push_back("  - on " + machine);
+    if (std::exchange(software, run.software) != run.software) lines.push_back("  - with " + software);
+  }
+  return lines;
 }
 
 }  // namespace gradsync::tools

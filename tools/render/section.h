@@ -34,6 +34,11 @@ std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
 // What is said once, above the table: "batch_size 2, flags one-launch". Empty if there is nothing.
 std::string ConstantsOf(const Table& table);
 
+// A cell in Markdown: text that is marked is bold.
+std::string MarkdownOf(const Shown& cell);
+// Markdown lines about what was run. More than a few runs are only counted.
+std::vector<std::string> RunLines(const std::vector<RunText>& runs);
+
 }  // namespace gradsync::tools
 
 #endif  // GRADSYNC_TOOLS_RENDER_SECTION_H_

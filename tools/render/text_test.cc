@@ -2,28 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <string_view>
-
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
 
-TEST(ReportTextTest, EscapesWhatXmlCannotHold) {
-  EXPECT_EQ(EscapeXml("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
-  EXPECT_EQ(EscapeXml("é–😀\n"), "é–😀\n");
-  EXPECT_EQ(EscapeXml("\x01|\x1f|\t"), "\uFFFD|\uFFFD|\t");
-  EXPECT_EQ(EscapeXml(std::string_view("\0", 1)), "\uFFFD");
-}
-
-TEST(ReportTextTest, ShowsCode) {
-  EXPECT_EQ(WithCode("`n<10`: too few `x"), "<code>n&lt;10</code>: too few `x");
-}
-
-TEST(ReportTextTest, WritesForPeople) {
-  EXPECT_EQ(Readable(-0.01234, 3), "−0.0123");
-  EXPECT_EQ(Readable(std::nan(""), 3), "n/a");
+TEST(TextTest, WritesForPeople) {
   EXPECT_EQ(Listed({"a", "b", "c"}), "a, b and c");
   EXPECT_EQ(Shortened("αβγδ", 3), "αβ…");
   EXPECT_EQ(Brief("tiny, batch 2, sequence 64, 1 rank"), "tiny b2 s64, 1 rank");

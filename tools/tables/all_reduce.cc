@@ -28,6 +28,19 @@ std::string OperationOf(const View& view) {
   return collective == "all_reduce" ? "" : " " + collective;
 }
 
+// Bytes per second are so many bytes over the time, whose 95 % interval the iterations give. With few of
+// them it may reach zero, where the bandwidth has no bound: then it is unknown.
+Interval BandwidthInterval(const View& view) {
+  std::vector<size_t> launches;
+  for (const Launch& launch : view.measured().launches) launches.push_back(launch.num_steps);
+  const std::vector<double>& times = MainTimes(view.measured()).max;
+  if (times.size() < kFewestForInterval) return {};
+  const Interval time =
+      EstimateRounds(std::vector<RoundDifferences>{{.values = times}}, launches).front().interval;
+  const double bytes = view.row.bus_bytes_per_second * view.row.step_s;
+  return time.low > 0 ? Interval{bytes / time.high, bytes / time.low} : Interval{};
+}
+
 std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
@@ -49,6 +62,10 @@ std::vector<Field<View>> Fields() {
        [](const View& view) { return BytesOf(view) / view.row.MeanOf(kTime) / kGB; }},
       {{.name = "busbw (GB/s)", .section = kHeadline},
        [](const View& view) { return view.row.bus_bytes_per_second / kGB; }},
+      {{.name = "busbw_low (GB/s)", .audience = Audience::kMachines},
+       [](const View& view) { return BandwidthInterval(view).low / kGB; }},
+      {{.name = "busbw_high (GB/s)", .audience = Audience::kMachines},
+       [](const View& view) { return BandwidthInterval(view).high / kGB; }},
       {{.name = "p50 (s)", .section = kDetails}, TimePercentile(kTime, 0.5)},
       {{.name = "p95 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP95},
        TimePercentile(kTime, 0.95)},

@@ -32,6 +32,28 @@ TEST(AllReduceTableTest, HasTheReferencesColumnsFirst) {
   EXPECT_THAT(names, ElementsAre("backend", "data_size (MB)", "time_taken", "std_time"));
 }
 
+// A bandwidth is so many bytes over the time, and so are the ends of its interval.
+TEST(AllReduceTableTest, TheBandwidthHasAnIntervalWhereTheTimeHas) {
+  const auto table_of = [](const std::vector<int64_t>& times) {
+    return Tabled({{CombineRanks({AllReduceRecord(1 << 20, 0, times), AllReduceRecord(1 << 20, 1, times)})}});
+  };
+  std::vector<int64_t> times;
+  for (int i = 0; i < 20; ++i) times.push_back((10 + i % 5) * kMs);
+  const Tabled t = table_of(times), few = table_of({10 * kMs, 11 * kMs});
+  const Table& table = t.table("all_reduce");
+  const double low = Number(table, 0, "busbw_low (GB/s)"), high = Number(table, 0, "busbw_high (GB/s)");
+  EXPECT_NEAR(Number(table, 0, "busbw (GB/s)"), 1048576 / 12e-3 / 1e9, 1e-4);
+  EXPECT_GT(low, 1048576 / 13.5e-3 / 1e9);
+  EXPECT_LT(low, 1048576 / 12.2e-3 / 1e9);
+  EXPECT_GT(high, 1048576 / 11.8e-3 / 1e9);
+  EXPECT_LT(high, 1048576 / 10.5e-3 / 1e9);
+  EXPECT_TRUE(std::isnan(Number(few.table("all_reduce"), 0, "busbw_low (GB/s)")));
+  // An interval that reaches zero.
+  times.assign(10, kMs);
+  for (size_t i = 0; i < 3; ++i) times[i] = 1000 * kMs;
+  EXPECT_TRUE(std::isnan(Number(table_of(times).table("all_reduce"), 0, "busbw_high (GB/s)")));
+}
+
 TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
   const Tabled t({{OneMiB()}});
   const Table& table = t.table("all_reduce");

@@ -102,13 +102,24 @@ double TimesToDecide(const Estimate& estimate) {
   return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
 }
 
-}  // namespace
-
 bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers) {
   std::set<std::string> places, rows;
   for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
   return rows.size() < places.size();
 }
+
+// "core costs 19 to 26 ms of its 98.8 ms step"; empty if its cost is unknown.
+std::string CostText(const Row& row) {
+  const Interval& cost = row.told_cost.interval;
+  if (!cost.is_known()) return "";
+  return Join(row.label(), " costs ",
+              cost.low > 0    ? TimeRange(cost)
+              : cost.high > 0 ? "at most " + TimeText(cost.high)
+                              : "nothing",
+              " of its ", TimeText(row.step_s), " step");
+}
+
+}  // namespace
 
 std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words) {
   const bool by_row = HaveFewerRowsThanPlaces(answers);
@@ -235,16 +246,6 @@ std::string SentenceOf(const Choice& choice) {
                   ? Join("at least ", PercentAtLeast(choice.lead), " faster than ", answer.baseline)
                   : Join("not told apart from ", answer.baseline, " (", PercentRange(interval), ")"),
               perhaps);
-}
-
-std::string CostText(const Row& row) {
-  const Interval& cost = row.told_cost.interval;
-  if (!cost.is_known()) return "";
-  return Join(row.label(), " costs ",
-              cost.low > 0    ? TimeRange(cost)
-              : cost.high > 0 ? "at most " + TimeText(cost.high)
-                              : "nothing",
-              " of its ", TimeText(row.step_s), " step");
 }
 
 std::string CostSentence(const std::vector<Cell>& cells) {

@@ -6,7 +6,7 @@
 
 #include "tools/tables/rows.h"
 
-// What tables say of one row against another. Sentences and titles of figures are printed from it.
+// What tables say of one row against another. Sentences are printed from it.
 namespace gradsync::tools {
 
 struct Answer {
@@ -27,7 +27,6 @@ struct AnswerWords {
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." Answers without a verdict are left out, unless they say why.
 std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
-bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers);
 // "4 slower, 1 open": how many there are of each verdict. Empty without one.
 std::string CountsOf(const std::vector<Answer>& answers);
 
@@ -57,8 +56,6 @@ std::string SentenceOf(const Choice& choice);
 // "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
 // many.
 std::string CostSentence(const std::vector<Cell>& cells);
-// "core costs 19 to 26 ms of its 98.8 ms step"; empty if its cost is unknown.
-std::string CostText(const Row& row);
 // "No verdict. `traced`: ...": the first reason of a cell; empty if all have verdicts.
 std::string NoVerdict(const std::vector<Cell>& cells);
 

@@ -188,6 +188,15 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
                     [](const View& view) { return view.row.measured->world_size(); }});
   fields.push_back({{.name = "run", .section = kDetails, .said_once = true},
                     [](const View& view) { return view.row.measured->record.run_id; }});
+  fields.push_back({{.name = "baseline", .audience = Audience::kMachines}, [](const View& view) {
+                      const size_t baseline = view.cell.baseline;
+                      return baseline == Row::kNone ? "" : view.cell.rows[baseline].variant();
+                    }});
+  fields.push_back(
+      {{.name = "verdict", .audience = Audience::kMachines}, [](const View& view) -> std::string {
+         if (view.row.verdict == Verdict::kSlower) return "worse";
+         return view.row.verdict == Verdict::kFaster ? "better" : std::string(WordOf(view.row.verdict));
+       }});
   return fields;
 }
 
@@ -231,6 +240,45 @@ std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
 }
 
 namespace {
+
+// What was judged of a trial after a step.
+struct LossView {
+  const LearningCell& cell;
+  const LearningRow& row;
+  const LearningRow::Trial& trial;
+  size_t step;
+
+  double bits() const { return trial.bits[step]; }
+  // How much the loss is above the baseline's with the same seed, in per cent; NaN without that.
+  double Delta() const {
+    if (cell.baseline == Row::kNone) return kNaN;
+    for (const LearningRow::Trial& base : cell.rows[cell.baseline].trials) {
+      if (base.seed == trial.seed) return 100 * (bits() / base.bits[step] - 1);
+    }
+    return kNaN;
+  }
+};
+
+void AddLossTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
+  using View = LossView;
+  TableOf<View> table(
+      "losses", "Losses by step and seed",
+      {{{.name = "variant"}, [](const View& view) { return view.row.variant(); }},
+       {{.name = "world_size"}, [](const View& view) { return view.row.measured->world_size(); }},
+       {{.name = "seed"}, [](const View& view) { return view.trial.seed; }},
+       {{.name = "step"}, [](const View& view) { return view.cell.steps[view.step]; }},
+       {{.name = "bits_per_byte"}, &View::bits},
+       {{.name = "delta (%)"}, &View::Delta}},
+      Audience::kMachines);
+  for (const LearningCell& cell : cells) {
+    for (const LearningRow& row : cell.rows) {
+      for (const LearningRow::Trial& trial : row.trials) {
+        for (size_t step = 0; step < cell.steps.size(); ++step) table.Add({cell, row, trial, step});
+      }
+    }
+  }
+  tables->push_back(std::move(table));
+}
 
 struct TriedView {
   const LearningCell& cell;
@@ -292,6 +340,7 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
                  " within 0.1 % with every seed, so only `--details` shows time and sent."));
   table.SetSectionTitle(kDetails, "steps: until every seed has reached that loss");
   tables->push_back(std::move(table));
+  AddLossTable(cells, tables);
   AddTuningTable(cells, tables);
 }
 

@@ -63,7 +63,8 @@ struct LearningCell {
 // they were trained on different texts.
 std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups);
 
-// Appends the table "convergence", if there are cells, and "tuning", if settings were tried.
+// Appends the tables "convergence" and "losses" (by step and seed), if there are cells, and "tuning", if
+// settings were tried.
 void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

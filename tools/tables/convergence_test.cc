@@ -73,6 +73,34 @@ TEST(ConvergenceTest, SaysWhatIsShownWorse) {
                     HasSubstr(" %: topk@gloo; "), HasSubstr(": bf16_wire@gloo"), Not(HasSubstr("better"))));
 }
 
+TEST(ConvergenceTest, HasEveryLossByStepAndSeed) {
+  Group group;
+  AddTrials("naive", {0, 0, 0}, 10, &group);
+  AddTrials("topk", {0.1, 0.1, 0.1}, 5, &group);
+  group.push_back(Trial("topk", 7, {4.1, 3, 2}));  // of a seed that the baseline has not
+  const Learnt learnt({group});
+  const Table& table = learnt.tables.at(1);
+  EXPECT_EQ(table.name(), "losses");
+  EXPECT_EQ(table.audience(), Audience::kMachines);
+  ASSERT_EQ(table.num_rows(), 3 * (3 + 4));
+  // The second seed of topk, after its last step: 2.3 bits, and 2.2 of naive.
+  constexpr size_t kRow = 3 * 4 + 2;
+  EXPECT_EQ(Text(table, kRow, "variant"), "topk@gloo");
+  EXPECT_EQ(Number(table, kRow, "world_size"), 2);
+  EXPECT_EQ(Number(table, kRow, "seed"), 1);
+  EXPECT_EQ(Number(table, kRow, "step"), 30);
+  EXPECT_NEAR(Number(table, kRow, "bits_per_byte"), 2.3, 1e-6);
+  EXPECT_NEAR(Number(table, kRow, "delta (%)"), 100 * 0.1 / 2.2, 1e-4);
+  EXPECT_NEAR(Number(table, kRow - 1, "delta (%)"), 0, 1e-6);
+  EXPECT_TRUE(std::isnan(Number(table, 3 * 6, "delta (%)")));
+  EXPECT_EQ(Text(learnt.table(), 1, "baseline"), "naive@gloo");
+  EXPECT_EQ(Text(learnt.table(), 1, "verdict"), "worse");
+  EXPECT_EQ(Text(learnt.table(), 0, "verdict"), "");
+  const Learnt without({{Trial("topk", 0, {4}), Trial("topk", 1, {4})}});
+  EXPECT_TRUE(std::isnan(Number(without.tables.at(1), 0, "delta (%)")));
+  EXPECT_EQ(Text(without.table(), 0, "baseline"), "");
+}
+
 TEST(ConvergenceTest, SaysWhatIsNotShownWorse) {
   Group group;
   AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);
@@ -216,13 +244,13 @@ TEST(ConvergenceTest, TriedSettingsAreNotJudged) {
   for (int64_t seed = 0; seed < 5; ++seed)
     group.push_back(Trial("powersgd", seed, {4, 3, 2}, 10, tuned("0.2", false)));
   const Learnt learnt({std::move(group)});
-  ASSERT_EQ(learnt.tables.size(), 2u);
+  ASSERT_EQ(learnt.tables.size(), 3u);
   EXPECT_EQ(learnt.table().num_rows(), 4u);
   EXPECT_EQ(Text(learnt.table(), 3, "variant"), "powersgd:learning_rate=0.2@gloo");
   EXPECT_EQ(Text(learnt.table(), 3, "settings"), "tuned");
   EXPECT_NEAR(Number(learnt.table(), 3, "bits_per_byte"), 2, 1e-9);
   EXPECT_EQ(Text(learnt.table(), 0, "settings"), "");
-  const Table& tried = learnt.tables[1];
+  const Table& tried = learnt.tables[2];
   EXPECT_EQ(tried.name(), "tuning");
   ASSERT_EQ(tried.num_rows(), 2u);
   EXPECT_EQ(Text(tried, 0, "variant"), "powersgd:learning_rate=0.1@gloo");
@@ -239,7 +267,7 @@ TEST(ConvergenceTest, LossyRowsThatNobodyTunedSaySo) {
     group.push_back(Trial("topk", seed, {4, 3, 2}, 10,
                           [](bench::Record& record) { record.facts.Set("agreement", "lossy"); }));
   const Learnt learnt({std::move(group)});
-  EXPECT_EQ(learnt.tables.size(), 1u);
+  EXPECT_EQ(learnt.tables.size(), 2u);
   EXPECT_EQ(Text(learnt.table(), 0, "settings"), "");
   EXPECT_EQ(Text(learnt.table(), 1, "settings"), "untuned");
 }

@@ -1,14 +1,33 @@
-#include "tools/tables/links.h"
-
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
+#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
+// Over which links a strategy pays: runs that differ in the rate of the link alone (`link_rate`). Beside them
+// runs of the same variants without a link.
 namespace gradsync::tools {
 namespace {
+
+// A variant that is compared with a baseline.
+struct OverLinks {
+  View any;
+  std::map<double, View> by_rate{};          // bits per second
+  std::map<std::string, View> by_backend{};  // without a link
+};
+
+struct Links {
+  std::vector<OverLinks> rows{};
+  std::set<double, std::greater<>> rates{};
+  std::set<std::string> backends{};  // without a link
+};
 
 // The difference of the view at `place`; NaN without one.
 template <class Place>
@@ -36,29 +55,17 @@ std::string RatesText(const std::vector<double>& rates) {
   return Listed(texts);
 }
 
-std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
-  enum Section { kHeadline = 1, kDetails };
-  const auto delta = [](const std::string& place) {
-    const std::string name = Join("delta ", place, " (%)");
-    return Column{.name = name, .kind = Kind::kPercent, .header = name, .section = kHeadline};
+// "faster": what its interval shows there.
+template <class Place>
+auto VerdictAt(Place place, std::map<Place, View> OverLinks::*views) {
+  return [=](const OverLinks& row) {
+    const auto found = (row.*views).find(place);
+    return std::string(WordOf(found == (row.*views).end() ? Verdict::kNone : found->second.row.verdict));
   };
-  std::vector<Field<OverLinks>> fields = {
-      {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label(); }},
-      {{.name = "backend", .said_once = true}, [](const OverLinks& row) { return row.any.row.backend(); }},
-      {{.name = "faster than baseline"}, FasterWhere}};
-  for (const std::string& backend : links.backends)
-    fields.push_back({delta("over " + backend), DeltaAt(backend, &OverLinks::by_backend)});
-  for (const double rate : links.rates)
-    fields.push_back({delta("at " + RateText(rate)), DeltaAt(rate, &OverLinks::by_rate)});
-  fields.push_back(
-      {{.name = "verified", .section = kDetails}, [](const OverLinks& row) { return row.any.equality(); }});
-  fields.push_back({{.name = "baseline", .said_once = true},
-                    [](const OverLinks& row) { return row.any.base()->label(); }});
-  return fields;
 }
 
-}  // namespace
-
+// At which of the measured rates the intervals show that the row is faster, and at which slower: "up to 1
+// Gbit/s".
 std::string FasterWhere(const OverLinks& row) {
   std::vector<double> rates, faster, slower;
   bool is_run = true;  // faster at rates that follow each other
@@ -82,6 +89,35 @@ std::string FasterWhere(const OverLinks& row) {
   return text + (slower.empty() ? "" : "; slower at " + RatesText(slower));
 }
 
+std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
+  enum Section { kHeadline = 1, kDetails };
+  const auto delta = [](const std::string& place) {
+    const std::string name = Join("delta ", place, " (%)");
+    return Column{.name = name, .kind = Kind::kPercent, .header = name, .section = kHeadline};
+  };
+  const auto verdict = [](const std::string& place) {
+    return Column{.name = "verdict " + place, .audience = Audience::kMachines};
+  };
+  std::vector<Field<OverLinks>> fields = {
+      {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label(); }},
+      {{.name = "backend", .said_once = true}, [](const OverLinks& row) { return row.any.row.backend(); }},
+      {{.name = "faster than baseline"}, FasterWhere}};
+  for (const std::string& backend : links.backends) {
+    fields.push_back({delta("over " + backend), DeltaAt(backend, &OverLinks::by_backend)});
+    fields.push_back({verdict("over " + backend), VerdictAt(backend, &OverLinks::by_backend)});
+  }
+  for (const double rate : links.rates) {
+    fields.push_back({delta("at " + RateText(rate)), DeltaAt(rate, &OverLinks::by_rate)});
+    fields.push_back({verdict("at " + RateText(rate)), VerdictAt(rate, &OverLinks::by_rate)});
+  }
+  fields.push_back(
+      {{.name = "verified", .section = kDetails}, [](const OverLinks& row) { return row.any.equality(); }});
+  fields.push_back({{.name = "baseline", .said_once = true},
+                    [](const OverLinks& row) { return row.any.base()->label(); }});
+  return fields;
+}
+
+// Refers to the cells. Without rows if there are fewer than two rates.
 Links LinksOf(const std::vector<Cell>& cells) {
   Links links;
   std::map<std::string, size_t> numbers;
@@ -115,6 +151,8 @@ Links LinksOf(const std::vector<Cell>& cells) {
   }
   return links;
 }
+
+}  // namespace
 
 void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
   const Links links = LinksOf(cells);

@@ -39,6 +39,8 @@ TEST(LinksTableTest, SaysAtWhichRatesARowIsFaster) {
   EXPECT_GT(Number(table, 0, "delta at 4 Gbit/s (%)"), 0);
   EXPECT_EQ(Text(table, 1, "faster than baseline"), "never");
   EXPECT_EQ(Text(table, 2, "faster than baseline"), "at every rate measured");
+  EXPECT_EQ(Text(table, 0, "verdict at 200 Mbit/s"), "faster");
+  EXPECT_EQ(Text(table, 0, "verdict at 4 Gbit/s"), "slower");
 }
 
 // What the column says of rows that are so many times as long as the baseline's at 50, 200, 1000, 4000
@@ -77,6 +79,8 @@ TEST(LinksTableTest, RunsWithoutALinkStandBeside) {
   ASSERT_EQ(table.num_rows(), 3u);
   EXPECT_NEAR(Number(table, 0, "delta over shm (%)"), 50, 5);
   EXPECT_TRUE(std::isnan(Number(table, 1, "delta over shm (%)")));
+  EXPECT_EQ(Text(table, 0, "verdict over shm"), "slower");
+  EXPECT_EQ(Text(table, 1, "verdict over shm"), "");
 }
 
 TEST(LinksTableTest, OneRateIsNoTable) { EXPECT_FALSE(Tabled(Links({1000})).has("links")); }

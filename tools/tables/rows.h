@@ -12,7 +12,7 @@
 #include "tools/records/validity.h"
 #include "tools/statistics/estimates.h"
 
-// What was measured, as every table, sentence and figure reads it: cells, and in each a row for every
+// What was measured, as every table and sentence reads it: cells, and in each a row for every
 // variant.
 namespace gradsync::tools {
 
@@ -39,15 +39,11 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 };
-// In the order in which they are drawn.
 inline constexpr struct {
   const char* name;
   double Cost::*part;
-  const char* text;
-} kCostParts[] = {{"exposed", &Cost::exposed, "exposed: waits after the last rank has computed"},
-                  {"tax", &Cost::tax, "tax: computes longer beside communication"},
-                  {"own", &Cost::own, "own: copies and other work of the strategy"},
-                  {"rest", &Cost::rest, "rest: the optimizer, mostly"}};
+} kCostParts[] = {
+    {"exposed", &Cost::exposed}, {"tax", &Cost::tax}, {"own", &Cost::own}, {"rest", &Cost::rest}};
 
 // A variant of a cell. In all_reduce it is a backend, whose step is one collective.
 struct Row {

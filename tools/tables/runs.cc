@@ -24,14 +24,7 @@ std::string LibrariesOf(const Provenance& provenance) {
   return text;
 }
 
-// Backquotes inside would end the code that a command line is shown as.
-std::string Code(std::string text) {
-  std::replace(text.begin(), text.end(), '`', '\'');
-  return "`" + text + "`";
-}
-
-}  // namespace
-
+// "host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm), Linux 6.1.0".
 std::string MachineOf(const Provenance& provenance) {
   const double memory_gib = static_cast<double>(provenance.memory_bytes) / (1 << 30);
   std::string text = Join("host ", provenance.host, ", ", provenance.cpu_count, " x ", provenance.cpu_model,
@@ -40,11 +33,14 @@ std::string MachineOf(const Provenance& provenance) {
   return Join(text, ", ", provenance.os, ", ", provenance.kernel);
 }
 
+// "gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0, clock steady".
 std::string SoftwareOf(const Provenance& provenance) {
   return Join("gradsync ", provenance.gradsync_commit.substr(0, 12), provenance.dirty ? " with changes" : "",
-              " (", provenance.build, ", ", provenance.compiler, "), ", LibrariesOf(provenance));
+              " (", provenance.build, ", ", provenance.compiler, "), ", LibrariesOf(provenance), ", clock ",
+              provenance.clock);
 }
 
+// "2 ranks, each with compute threads: 1, communication threads: 2".
 std::string RanksOf(const Record& record) {
   std::string text = RankCount(record.world_size);
   const int64_t compute = record.config.IntOr("threads_per_rank", 0);
@@ -55,6 +51,8 @@ std::string RanksOf(const Record& record) {
     text += ", nccl_log_prefix: " + record.facts.StringOr("nccl_log_prefix", "");
   return text;
 }
+
+}  // namespace
 
 std::string ReproducingCommand(const std::string& command_line) {
   const size_t program_end = std::min(command_line.find(' '), command_line.size());
@@ -76,24 +74,20 @@ std::string CommandWithout(const std::string& command_line, const std::vector<st
   return kept;
 }
 
-std::vector<std::string> RunLines(const std::vector<const Record*>& runs) {
-  constexpr size_t kMostDescribed = 6;
-  if (runs.size() > kMostDescribed) return {Join("From ", runs.size(), " runs.")};
-  std::vector<std::string> lines;
-  std::string last_machine, last_software;
+std::vector<RunText> RunTexts(const std::vector<const Record*>& runs) {
+  std::vector<RunText> texts;
   for (const Record* const run : runs) {
     const bool is_published = !run->published.empty();
-    lines.push_back(Join("- ", run->experiment, ": run ", run->run_id, ", ",
-                         is_published ? "figures that others published" : run->time_utc, ", ", RanksOf(*run),
-                         ", ", Code(ReproducingCommand(run->provenance.command_line))));
+    texts.push_back({.experiment = run->experiment,
+                     .run = run->run_id,
+                     .time = is_published ? "figures that others published" : run->time_utc,
+                     .ranks = RanksOf(*run),
+                     .command = ReproducingCommand(run->provenance.command_line)});
     if (is_published) continue;
-    std::string machine = MachineOf(run->provenance), software = SoftwareOf(run->provenance);
-    if (machine != last_machine) lines.push_back("  - on " + machine);
-    if (software != last_software) lines.push_back("  - with " + software);
-    last_machine = std::move(machine);
-    last_software = std::move(software);
+    texts.back().machine = MachineOf(run->provenance);
+    texts.back().software = SoftwareOf(run->provenance);
   }
-  return lines;
+  return texts;
 }
 
 }  // namespace gradsync::tools

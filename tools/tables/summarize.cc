@@ -93,7 +93,7 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
     }
   }
   summary.report.header = {"# gradsync: results"};
-  summary.report.runs = RunLines(summary.runs);
+  summary.report.runs = RunTexts(summary.runs);
   return summary;
 }
 

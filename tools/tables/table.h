@@ -120,10 +120,15 @@ class Table {
 // question only where people see the number, with --details.
 std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details = true);
 
+// What was run, where and how; of figures that others published only what they tell.
+struct RunText {
+  std::string experiment{}, run{}, time{}, ranks{}, command{}, machine{}, software{};
+};
+
 struct Report {
   std::vector<std::string> header;  // Markdown, for people
   std::vector<Table> tables;
-  std::vector<std::string> runs{};  // Markdown, for people: what was run, where, how
+  std::vector<RunText> runs{};
 };
 
 }  // namespace gradsync::tools

@@ -76,6 +76,13 @@ TEST(DdpTableTest, PublishedPhasesAloneAreNoRun) {
   EXPECT_EQ(t.table("ddp").num_rows(), 1u);
 }
 
+TEST(DdpTableTest, TellsMachinesTheCell) {
+  const Tabled t({{AtPlace("core", 2, 64, 1)}, {AtPlace("core", 4, 64, 1)}});
+  const Table& table = t.table("ddp");
+  EXPECT_EQ(Text(table, 0, "cell"), "batch 2");
+  EXPECT_EQ(Text(table, 1, "cell"), "batch 4");
+}
+
 TEST(DdpTableTest, SaysOnceWhatARunHasInCommon) {
   const Tabled t({{Ddp("naive", 1), Ddp("core", 1)}});
   const Table& table = t.table("ddp");
@@ -85,13 +92,16 @@ TEST(DdpTableTest, SaysOnceWhatARunHasInCommon) {
 
 TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
   // A strategy may send more or less than its buckets, which have 3000 bytes.
-  const Tabled t(
-      {{Ddp("naive", 1, [](Record& rank) { rank.facts.Set("sent_bytes_per_step", bench::Value(2000.0)); })}});
+  const Tabled t({{Ddp("naive", 1, [](Record& rank) {
+    rank.facts.Set("sent_bytes_per_step", bench::Value(2000.0));
+    rank.facts.Set("tokens_per_step", bench::Value(640.0));
+  })}});
   const Table& table = t.table("ddp");
   EXPECT_EQ(Text(table, 0, "model_size"), "small");
   EXPECT_EQ(Text(table, 0, "strategy"), "naive");
   EXPECT_EQ(Text(table, 0, "variant"), "naive@gloo");
   EXPECT_EQ(Number(table, 0, "batch_size"), 2);
+  EXPECT_EQ(Number(table, 0, "tokens"), 640);
   EXPECT_DOUBLE_EQ(Number(table, 0, "time_per_step"), 0.0275);
   // Squares of -7.5, -7.5, 2.5, 12.5 add up to 275.
   EXPECT_DOUBLE_EQ(Number(table, 0, "std_time_step"), std::sqrt(275.0 / 4) * 1e-3);

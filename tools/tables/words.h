@@ -7,7 +7,7 @@
 
 #include "tools/statistics/estimates.h"
 
-// Numbers and lists as people read them, in tables, sentences and figures.
+// Numbers and lists as people read them, in tables and sentences.
 namespace gradsync::tools {
 
 // "a", "a and b", "a, b and c".

@@ -1,0 +1,400 @@
+#!/usr/bin/python3
+"""Makes one HTML page of benchmark records and traces, or one figure of them.
+
+    ./bazelw run //tools:report -- DIR... --out=report.html
+    ./bazelw run //tools:report -- DIR... --figure=cost --out=cost.svg
+
+All numbers are those of `summarize --format=json`, which lies beside this program; timelines are of the traces (*.trace.json)
+in DIR and DIR/traces. Exit status: 0 done; 1 not made; 2 bad arguments, or nothing to show; 3 there is no matplotlib.
+"""
+import argparse
+import base64
+import hashlib
+import html
+import io
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+try:
+    import matplotlib.figure
+except ImportError:
+    matplotlib = None
+
+# They stay apart for the colour-blind (Okabe and Ito).
+BLUE, SKY, GREEN, YELLOW, ORANGE, PINK, GREY, PALE = (
+    "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#767676", "#e0e0e0")
+VERDICTS = {"faster": (BLUE, "o"), "slower": (ORANGE, "s"), "better": (BLUE, "o"), "worse": (ORANGE, "s"), "open": (GREY, "x"),
+            "equal": (GREEN, "D"), "no verdict": ("#a0a0a0", "|")}
+PARTS = {"exposed": ORANGE, "tax": YELLOW, "own": SKY, "rest": PINK}
+SERIES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "D"), (YELLOW, "^"), (PINK, "v"), (SKY, "P"), ("black", "X"), (GREY, "*"))
+PHASES = {"forward": SKY, "backward": BLUE, "sync_exposed": PALE, "optimizer": GREEN}
+
+
+def rows_of(data, name):
+    return [dict(zip(table["columns"], row)) for table in data["tables"] if table["name"] == name for row in table["rows"]]
+
+
+def grouped(items, key):  # a function or a column
+    groups = {}
+    for item in items:
+        groups.setdefault(key(item) if callable(key) else item[key], []).append(item)
+    return groups
+
+
+def joined(*parts):
+    return ", ".join(str(part) for part in parts if part)
+
+
+def label(row, variant="variant"):
+    return row[variant].rpartition("@")[0] or row[variant]
+
+
+def estimate(row, name, unit="", scale=1):
+    """The value and the ends of its interval; None for what is unknown."""
+    values = [row[name + end + unit] for end in ("", "_low", "_high")]
+    return [None if value is None else scale * value for value in values]
+
+
+def place(row):
+    return joined(row["cell"], f"over {row['backend']}")
+
+
+def verdict(row, name="verdict"):
+    return row[name] if row[name] in VERDICTS else "no verdict"
+
+
+def forest(title, x, rows, scale=None, name=label):
+    return {"kind": "rows", "title": title, "x": x, "scale": scale, "rows": sorted(
+        ([name(row), *estimate(row, "delta", " (%)"), verdict(row)] for row in rows), key=lambda row: row[1])}
+
+
+# Each of these returns the panels of a figure: lists and dictionaries of all that is drawn, none without data.
+def differences(data):
+    """How much longer a step is than the baseline's|With 95 % intervals, which hold for all rows of a cell at once."""
+    panels, rows = [], [row for row in rows_of(data, "ddp") if row["delta_low (%)"] is not None]
+    for run, own in grouped(rows, "run").items():
+        # A panel for each place, or for each row where there are fewer rows than places.
+        of_rows, of_panels = sorted((label, place), key=lambda name: -len(set(map(name, own))))
+        for (title, base), members in grouped(own, lambda row: (of_panels(row), label(row, "baseline"))).items():
+            panels.append(forest(title, f"% of the step of {base}", members, run, of_rows))
+    return panels
+
+
+def cost(data):
+    """What synchronisation adds to a step|exposed: waits after the last rank has computed; tax: computes longer beside
+    communication; own: copies and other work of the strategy; rest: the optimizer, mostly. Left of 0 time is saved."""
+    rows = [row for row in rows_of(data, "ddp") if row["sync_cost_low (s)"] is not None]
+    unit, scale = ("s", 1) if any(row["sync_cost_high (s)"] >= 1 for row in rows) else ("ms", 1e3)
+    x = f"{unit} beyond a step without synchronisation"
+    return [{"kind": "rows", "title": title, "x": x, "scale": own[0]["run"], "rows": sorted(
+        ([label(row), *estimate(row, "sync_cost", " (s)", scale),
+          {part: scale * row[f"{part} (s)"] for part in PARTS if row[f"{part} (s)"] is not None}] for row in own),
+        key=lambda row: row[1])} for title, own in grouped(rows, place).items()]
+
+
+def tokens(data):
+    """What synchronisation costs, by the size of a step|As a share of the row's own step, with its 95 % interval."""
+    rows = [row for row in rows_of(data, "ddp") if row["fraction_cost_low"] is not None and row["tokens"] is not None]
+    places = grouped(rows, lambda row: f"{row['model_size']}, {row['world_size']} ranks, over {row['backend']}")
+    return [{"kind": "lines", "title": title, "x": "tokens a step, all ranks", "y": "% of the step", "series": {
+        name: sorted([row["tokens"], *estimate(row, "fraction_cost", "", 100)] for row in members)
+        for name, members in grouped(own, label).items()}}
+            for title, own in places.items() if len({row["tokens"] for row in own}) > 1]
+
+
+def links(data):
+    """Which strategy pays over which link|How much longer a step is than the baseline's over the same link, and half the 95 %
+    interval. Rates are of each direction; without a rate: on one host."""
+    rows = rows_of(data, "links")
+    names = [name.removeprefix("verdict ") for name in (rows or [{}])[0] if name.startswith("verdict ")]
+    return [{"kind": "map", "title": f"% of the step of {rows[0]['baseline']}", "columns": names, "rows": [
+        [row["variant"], *([*estimate(row, f"delta {name}", " (%)"), verdict(row, f"verdict {name}")] for name in names)]
+        for row in rows]}] if rows else []
+
+
+def bandwidth(data):
+    """Bus bandwidth|By the trimmed mean of each iteration's slowest rank, with its 95 % interval."""
+    rows = [row for row in rows_of(data, "all_reduce") if row["busbw (GB/s)"] is not None and not row["wrong elements"]]
+    series = {name: sorted([row["data_size (MB)"], *estimate(row, "busbw", " (GB/s)")] for row in own) for name, own in grouped(
+        rows, lambda row: f"{row['backend']} {row['collective']}".removesuffix(" all_reduce")).items()}
+    panel = {"kind": "lines", "title": "", "x": "MiB", "y": "GB/s", "series": series}
+    return [panel] if any(len(points) > 1 for points in series.values()) else []
+
+
+def convergence(data):
+    """Held-out loss above the baseline's|By step: a line for each seed, against the baseline with this seed. After the last
+    step: means over seeds, with 95 % intervals that hold for all rows at once."""
+    panels, losses = [], [row for row in rows_of(data, "losses") if row["delta (%)"] is not None]
+    for ranks, members in grouped(rows_of(data, "convergence"), "world_size").items():
+        x, base = f"% above the loss of {label(members[0], 'baseline')}", members[0]["baseline"]
+        lines = grouped((row for row in losses if row["world_size"] == ranks and row["variant"] != base), label)
+        ends = [row for row in members if row["delta_low (%)"] is not None]
+        panels += [{"kind": "seeds", "title": f"{ranks} ranks, by step: {x}", "lines": {
+            name: [sorted([row["step"], row["delta (%)"]] for row in trial) for trial in grouped(own, "seed").values()]
+            for name, own in lines.items()}}] if lines else []
+        panels += [forest(f"{ranks} ranks, after the last step", x, ends)] if ends else []
+    return panels
+
+
+def timelines(paths):
+    """One step of each strategy|The measured step of median length: of each rank what it computes, and which collectives are
+    in flight. Dotted: its last gradient. exposed: from the last rank's last gradient until all are averaged. Tracing adds to
+    a step, so its times are not those of the tables."""
+    steps, found = {}, {}  # of one run: by place and strategy, number, and rank, each of whom has a file; panels by place
+    for path in paths:
+        trace = json.loads(path.read_text("utf-8"))
+        issued, origin = {}, trace.get("otherData", {}).get("origin")
+        for event in (event for event in trace["traceEvents"] if event["ph"] in "Xb"):
+            args, track, begin, end = event["args"], event["tid"], event["ts"] / 1e3, (event["ts"] + event.get("dur", 0)) / 1e3
+            title = joined(origin, f"batch {args['batch_size']}", args["seq_len"] and f"sequence {args['seq_len']}")
+            rank = steps.setdefault((title, args["strategy"]), {}).setdefault(args["step"], {}).setdefault(
+                event["pid"], {"phases": [], "flights": []})
+            if track == 3:
+                issued[args["sequence"]] = begin
+            elif track > 3:
+                rank["flights"].append([track - 4, issued.get(args["sequence"], begin), begin, end, args["bytes"]])
+            elif track == 1 and event["name"] in PHASES:
+                rank["phases"].append([event["name"], begin, end])
+            elif track == 1:
+                rank["step"] = [begin, end]
+    for (title, strategy), numbers in steps.items():
+        lengths = sorted((max(rank["step"][1] - rank["step"][0] for rank in ranks.values()), number)
+                         for number, ranks in numbers.items() if all("step" in rank for rank in ranks.values()))
+        for length, number in lengths[len(lengths) // 2:][:1]:
+            ranks = numbers[number]
+            waits = [phase[1:] for rank in ranks.values() for phase in rank["phases"] if phase[0] == "sync_exposed"] or [[0, 0]]
+            flights = next(iter(ranks.values()))["flights"]
+            traffic = (f"exposed {max(end for _, end in waits) - max(begin for begin, _ in waits):.3g} ms, "
+                       f"{sum(flight[4] for flight in flights) / 2**20:.3g} MiB in {len(flights)} collectives")
+            found.setdefault(title, []).append({
+                "kind": "timeline", "title": joined(strategy, f"step {length:.4g} ms", flights and traffic),
+                "length": length, "x": "ms since the step began on its first rank",
+                "zero": min(rank["step"][0] for rank in ranks.values()), "ranks": dict(sorted(ranks.items()))})
+    return found
+
+
+# Each of these draws a panel into axes. `limits`: of x, over all panels of its scale.
+def broken(name, width=40):
+    return re.sub(f"(.{{10,{width - 3}}}[:,]) ?(?=.{{3}})", r"\1\n", name) if len(name) > width else name
+
+
+def number(value, width):
+    digits = sum(width < limit for limit in (20, 1, 0.1))  # as many as an interval of that width needs
+    return re.sub("^-(0[.0]*)$", r"\1", f"{value:.{digits}f}")
+
+
+def draw_rows(panel, axes, limits):
+    axes.set(xlim=limits, ylim=(len(panel["rows"]) - 0.5, -0.5), xlabel=panel["x"])
+    axes.set_yticks(range(len(panel["rows"])), [broken(row[0]) for row in panel["rows"]], fontsize=7)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.grid(axis="x")
+    for y, (_, value, low, high, extra) in enumerate(panel["rows"]):
+        text, parts, ends = ("their sum", extra, [0, 0]) if isinstance(extra, dict) else (extra, {}, [0, 0])
+        color, marker = VERDICTS.get(text, ("black", "D"))
+        for part, length in parts.items():
+            axes.barh(y, length, 0.62, left=ends[length > 0], color=PARTS[part], edgecolor="white", linewidth=0.4, label=part)
+            ends[length > 0] += length
+        axes.plot([low, high], [y, y], color=color, linewidth=1.4)
+        axes.plot([value], [y], color=color, marker=marker, markersize=5, label=text)
+        axes.text(1.01, y, "{} [{}, {}]".format(*(number(v, high - low) for v in (value, low, high))), va="center", fontsize=8,
+                  transform=axes.get_yaxis_transform())
+
+
+def draw_lines(panel, axes, _):
+    axes.set(xscale="log", yscale="log" if panel["y"] == "GB/s" else "linear", xlabel=panel["x"], ylabel=panel["y"])
+    axes.grid()
+    for (name, points), (color, marker) in zip(panel["series"].items(), itertools.cycle(SERIES)):
+        axes.plot([point[0] for point in points], [point[1] for point in points], color=color, marker=marker, label=name)
+        known = [point for point in points if None not in point]
+        axes.fill_between(*([point[i] for point in known] for i in (0, 2, 3)), color=color, alpha=0.2, linewidth=0)
+    sizes = sorted({point[0] for points in panel["series"].values() for point in points})
+    sizes = sizes[::-(-len(sizes) // 8)]
+    axes.set_xticks(sizes, [f"{size:.3g}" for size in sizes])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter("{x:g}")
+    if panel["y"] != "GB/s":
+        axes.axhline(0, color="black", linewidth=0.8)
+
+
+def draw_map(panel, axes, _):
+    axes.set(xlim=(-0.5, len(panel["columns"]) - 0.5), ylim=(len(panel["rows"]) - 0.5, -0.5))
+    axes.set_xticks(range(len(panel["columns"])), [name.removeprefix("at ").replace(" ", "\n") for name in panel["columns"]])
+    axes.set_yticks(range(len(panel["rows"])), [broken(row[0]) for row in panel["rows"]], fontsize=7)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    for y, (_, *cells) in enumerate(panel["rows"]):
+        for x, (value, low, high, word) in ((x, cell) for x, cell in enumerate(cells) if cell[1] is not None):
+            axes.barh(y, 0.96, 0.92, left=x - 0.48, color=VERDICTS[word][0], alpha=0.3, label=word)
+            text = f"{number(value, high - low)} \u00b1{number((high - low) / 2, high - low)}"
+            axes.text(x, y, text, ha="center", va="center", fontsize=8, weight="bold" if word in ("faster", "slower") else None)
+
+
+def draw_seeds(panel, axes, _):
+    axes.axis("off")
+    axes.set_title(panel["title"], pad=34)
+    own, grid = None, axes.get_subplotspec().subgridspec(-(-len(panel["lines"]) // 3), 3)
+    for i, (name, trials) in enumerate(panel["lines"].items()):
+        own = axes.figure.add_subplot(grid[i], sharey=own)
+        own.set_title(broken(name, 36), fontsize=7)
+        own.axhline(0, color="black", linewidth=0.8)
+        own.tick_params(labelsize=7, labelleft=i % 3 == 0)
+        for points in trials:
+            own.plot(*zip(*points), color=BLUE, linewidth=0.9, label="one seed")
+
+
+def draw_timeline(panel, axes, limits):
+    def bar(begin, end, y, height, color, text):
+        if begin < end:
+            axes.broken_barh([(begin - panel["zero"], max(end - begin, limits[1] / 1000))], (y, height), color=color,
+                             label=text, edgecolor="white", linewidth=0.3)
+
+    ticks = []
+    for i, (rank, step) in enumerate(panel["ranks"].items()):
+        top = 1.2 * i
+        ticks += [(top + 0.2, f"rank {rank}"), (top + 0.66, "in flight"), (top + 0.96, "queued")][:3 if step["flights"] else 1]
+        for name, begin, end in step["phases"]:
+            bar(begin, end, top, 0.42, PHASES[name], name.replace("sync_exposed", "waits"))
+        last = max((end for name, _, end in step["phases"] if name == "backward"), default=step["step"][1])
+        lanes = max((flight[0] for flight in step["flights"]), default=0) + 1
+        for lane, issued, begin, end, _ in step["flights"]:
+            y, height = top + 0.46 + 0.4 * lane / lanes, 0.4 / lanes
+            bar(begin, min(end, last), y, height, GREY, "in flight during backward")
+            bar(max(begin, last), end, y, height, ORANGE, "in flight after it: exposed")
+            bar(issued, begin, top + 0.9, 0.12, PINK, "issued, not yet in flight")
+        axes.plot([last - panel["zero"]] * 2, [top, top + 1.02], color="black", linestyle=":", linewidth=1)
+    axes.set(xlim=(0, limits[1]), ylim=(1.2 * len(panel["ranks"]) - 0.1, -0.1), xlabel=panel["x"])
+    axes.set_yticks(*zip(*ticks), fontsize=8)
+
+
+# What draws a kind of panel; its height in inches, and that of each of its rows.
+KINDS = {"rows": (draw_rows, 0.75, 0.27), "lines": (draw_lines, 2.8, 0), "map": (draw_map, 0.75, 0.27),
+         "seeds": (draw_seeds, 1.0, 0.45), "timeline": (draw_timeline, 0.7, 0.7)}
+
+
+def picture(title, panels, form):
+    """The bytes of an svg or png. Its description has a digest of what is drawn: bytes differ between matplotlib's releases."""
+    matplotlib.rcParams.update({
+        "axes.axisbelow": True, "ytick.major.size": 0, "grid.color": PALE, "axes.spines.top": False, "axes.spines.right": False,
+        "svg.fonttype": "none", "svg.hashsalt": "gradsync", "font.size": 9, "axes.titlesize": 9, "axes.titlelocation": "left"})
+    heights = [0.45] + [KINDS[panel["kind"]][1] + KINDS[panel["kind"]][2] * len(
+        panel.get("rows") or panel.get("lines") or panel.get("ranks") or ()) for panel in panels]
+    figure = matplotlib.figure.Figure(figsize=(7.6, sum(heights) + 0.35), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    for i, panel in enumerate(panels):
+        alike = [other for other in panels if other.get("scale") == panel.get("scale")]
+        ends = [end for other in alike if other["kind"] == "rows" for row in other["rows"] for end in row[2:4]]
+        low, high = min([0, *ends]), max([0, *ends, *(other.get("length", 0) for other in alike)])
+        margin = 0.04 * (high - low) or 1
+        axes = figure.add_subplot(grid[i + 1])
+        axes.set_title(panel["title"])
+        KINDS[panel["kind"]][0](panel, axes, (low - margin, high + margin))
+    key = {text: mark for axes in figure.axes for mark, text in zip(*axes.get_legend_handles_labels())}
+    legend = figure.add_subplot(grid[0])
+    legend.axis("off")
+    legend.legend(list(key.values()), list(key), ncol=len(key) if len(key) < 6 else 4, loc="center left", frameon=False)
+    drawn = json.loads(json.dumps([title, panels]), parse_float=lambda text: f"{float(text):.4g}")  # The rest may differ.
+    about = {"Title": title, "Description": f"sha256 {hashlib.sha256(json.dumps(drawn).encode()).hexdigest()}"}
+    out = io.BytesIO()
+    figure.savefig(out, format=form, dpi=130, metadata=about | ({"Date": None, "Creator": "gradsync"} if form == "svg" else {}))
+    return out.getvalue()
+
+
+STYLE = """body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:1.5rem auto;padding:0 1rem}img{max-width:100%}
+figcaption,.said{color:#555}div{overflow-x:auto}table{border-collapse:collapse;font-size:13px}.n{text-align:right}
+td,th{padding:.1rem .5rem;border-bottom:1px solid #ddd;white-space:nowrap}pre{white-space:pre-wrap;user-select:all}"""
+
+
+def marked(text):  # a line of Markdown with `code` and **bold**
+    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text)))
+
+
+def listed(lines):
+    return "<ul>" + "".join(f"<li>{marked(line)}</li>\n" for line in lines) + "</ul>" if lines else ""
+
+
+def table_html(table):
+    """The first section is open, if the table is no detail; the rest is folded."""
+    text = ["<details><summary>More</summary>"]
+    for section in table["sections"]:
+        text += [f"<p class=said>{marked(section['title'])}</p><div><table><tr>",
+                 *(f"<th>{html.escape(name)}</th>" for name in section["columns"])]
+        for row in section["rows"]:
+            text.append("</tr>\n<tr>")
+            text += [f"<td{' class=n' if re.match('[-+]?[0-9]', cell) else ''}>{marked(cell)}</td>" for cell in row]
+        text.append("</tr></table></div>\n")
+        if section is table["sections"][0] and not table["is_detail"]:
+            text.append(text.pop(0))
+    constants = f"<p class=said>All rows: {html.escape(table['constants'])}.</p>" if table["constants"] else ""
+    text = [f"<h3>{html.escape(table['title'])}</h3>\n", listed(table["findings"]), constants, *text, "</details>",
+            listed(table["notes"])]
+    return "".join(text).replace("<details><summary>More</summary></details>", "")
+
+
+def page(data, figures):
+    """HTML that loads nothing."""
+    tables = [table for table in data["shown"] if table["sections"] and table["sections"][0]["rows"]]
+    text = ["<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>",
+            "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';img-src data:;style-src 'unsafe-inline'\">",
+            f"<title>gradsync report</title><style>{STYLE}</style></head>\n<body><h1>What gradient synchronisation costs</h1>",
+            listed([line for table in tables if not table["is_detail"] for line in table["findings"]])]
+    for title, caption, panels in figures:
+        image = base64.b64encode(picture(title, panels, "svg")).decode()
+        text += [f"<figure><img alt='{html.escape(title)}' src='data:image/svg+xml;base64,{image}'>",
+                 f"<figcaption>{html.escape(caption)}</figcaption></figure>\n"]
+    text += ["<h2>Tables</h2>\n", *map(table_html, tables), "<h2>Flags</h2>\n",
+             listed([f"`{flag['name']}`: {flag['meaning']}" for flag in data["flags"]]), "<h2>Runs</h2>\n"]
+    for run in data["runs"]:
+        about = joined(*(run[key] for key in ("experiment", "run", "time", "ranks", "machine", "software")))
+        text.append(f"<p class=said>{html.escape(about)}</p><pre>{html.escape(run['command'])}</pre>\n")
+    return "".join([*text, "</body></html>\n"])
+
+
+def main():
+    makers = {make.__name__: make for make in (differences, cost, tokens, links, bandwidth, convergence)}  # as on the page
+    parser = argparse.ArgumentParser(prog="report", usage=argparse.SUPPRESS, description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("inputs", nargs="+", metavar="DIR", help="directories with records, or files of them")
+    parser.add_argument("--out", default="", help="the page (*.html), or with --figure a picture (*.svg, *.png)")
+    parser.add_argument("--figure", choices=[*makers, "timeline"], help="this one alone; timeline: of the latest traced run")
+    options = parser.parse_args()
+    if not options.out.endswith((".svg", ".png") if options.figure else ".html"):
+        parser.error(f"--out={options.out}: expected a name that ends in {'.svg or .png' if options.figure else '.html'}")
+    if matplotlib is None:
+        parser.exit(3, "report: no matplotlib: `./bazelw run //tools:report -- "
+                    f"{' '.join(options.inputs)} --out=report.html` installs it and makes the report\n")
+    summarize = pathlib.Path(sys.argv[0]).absolute().with_name("summarize")
+    os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    data, figures = {}, []
+    if options.figure != "timeline":
+        made = subprocess.run([str(summarize), "--format=json", *options.inputs], stdout=subprocess.PIPE, check=False)
+        if made.returncode != 0:
+            parser.exit(made.returncode)  # it has said why
+        data = json.loads(made.stdout)
+        figures = [(*make.__doc__.split("|"), make(data)) for name, make in makers.items() if options.figure in (None, name)]
+    traces = sorted({path for directory in options.inputs for below in ("", "traces") if options.figure in (None, "timeline")
+                     for path in pathlib.Path(directory, below).glob("*.trace.json")})
+    title, caption = timelines.__doc__.split("|")
+    for _, paths in sorted(grouped(traces, lambda path: path.name.rpartition(".rank")[0]).items()):
+        try:
+            figures += [(f"{title}: {where}", caption, panels) for where, panels in timelines(paths).items()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # It must not cost the rest.
+            print(f"report: left out: {paths[0]}: no trace of gradsync: {type(error).__name__}: {error}", file=sys.stderr)
+    figures = [figure for figure in figures if figure[2]]
+    if options.figure and not figures:
+        parser.error(f"--figure={options.figure}: there is nothing that it could show")
+    content = picture(figures[-1][0], figures[-1][2], options.out[-3:]) if options.figure else page(data, figures).encode()
+    pathlib.Path(options.out).write_bytes(content)
+    print(options.out)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"report: {error}")

@@ -1,0 +1,380 @@
+#!/usr/bin/python3
+"""tools/report.py: tables (JSON) and traces in, the numbers of figures and pages out. Runs in its runfiles."""
+import gzip
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+import xml.etree.ElementTree as ET
+
+from matplotlib.figure import Figure
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path.cwd()
+SPEC = importlib.util.spec_from_file_location("report", HERE / "tools/report.py")
+report = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(report)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def data_of(**tables):
+    """Tables of rows that are dictionaries."""
+    return {"tables": [{"name": name, "columns": list(rows[0]) if rows else [], "rows": [list(row.values()) for row in rows]}
+                       for name, rows in tables.items()], "shown": [], "flags": [], "runs": []}
+
+
+def ddp(variant, delta=(None, None, None), cost=(None, None, None), verdict="", baseline="core@gloo", **more):
+    parts = {"exposed (s)": 0.004, "tax (s)": -0.003, "own (s)": 0.002, "rest (s)": None}
+    row = {"variant": variant, "backend": variant.rpartition("@")[2], "cell": "", "run": "r", "model_size": "tiny",
+           "world_size": 2, "baseline": baseline, "verdict": verdict, "tokens": 64}
+    for name, unit, values in (("delta", " (%)", delta), ("sync_cost", " (s)", cost),
+                               ("fraction_cost", "", [value and 10 * value for value in cost])):
+        row.update({name + end + unit: value for end, value in zip(("", "_low", "_high"), values)})
+    return row | parts | more
+
+
+def titles(panels):
+    return [panel["title"] for panel in panels]
+
+
+def drawn(panel, limits=(-10, 50)):
+    """The axes into which a panel is drawn."""
+    axes = Figure().add_subplot(1, 1, 1)
+    report.KINDS[panel["kind"]][0](panel, axes, limits)
+    return axes
+
+
+def lines_of(axes):
+    return [[list(map(float, line.get_xdata())), list(map(float, line.get_ydata()))] for line in axes.get_lines()]
+
+
+class Differences(unittest.TestCase):
+    def test_values_intervals_and_verdicts(self):
+        panels = report.differences(data_of(ddp=[
+            ddp("core@gloo"), ddp("none@gloo"), ddp("naive@gloo", (29.0, 15.0, 43.0), verdict="slower"),
+            ddp("a b@gloo", (-4.0, -7.0, -1.0), verdict="faster"),
+            ddp("zero1@gloo", (1.0, -2.0, 4.0), verdict="disturbed:17%")]))
+        self.assertEqual(titles(panels), ["over gloo"])
+        self.assertEqual(panels[0]["x"], "% of the step of core")
+        self.assertEqual(panels[0]["rows"], [["a b", -4.0, -7.0, -1.0, "faster"], ["zero1", 1.0, -2.0, 4.0, "no verdict"],
+                                             ["naive", 29.0, 15.0, 43.0, "slower"]])
+        axes = drawn(panels[0])
+        self.assertEqual([text.get_text() for text in axes.get_yticklabels()], ["a b", "zero1", "naive"])
+        self.assertEqual([text.get_text() for text in axes.texts], ["-4.0 [-7.0, -1.0]", "1.0 [-2.0, 4.0]", "29 [15, 43]"])
+        self.assertEqual(lines_of(axes)[1:],  # behind the line at 0
+                         [[[-7, -1], [0, 0]], [[-4], [0]], [[-2, 4], [1, 1]], [[1], [1]], [[15, 43], [2, 2]], [[29], [2]]])
+        colors = [line.get_color() for line in axes.get_lines()][2::2]
+        self.assertEqual(colors, [report.VERDICTS[word][0] for word in ("faster", "no verdict", "slower")])
+
+    def test_a_panel_for_each_place_and_baseline_or_for_each_row(self):
+        rows = [ddp(f"{name}@{backend}", (1.0, 0.5, 2.0), cell="b2", baseline=f"core@{backend}")
+                for name in ("naive", "flat") for backend in ("gloo", "shm")]
+        self.assertEqual(titles(report.differences(data_of(ddp=rows))), ["b2, over gloo", "b2, over shm"])
+        few = report.differences(data_of(ddp=[row for row in rows if "naive" in row["variant"]]))
+        self.assertEqual([(panel["title"], [row[0] for row in panel["rows"]]) for panel in few],
+                         [("naive", ["b2, over gloo", "b2, over shm"])])
+        rows[2]["baseline"] = "core:x=1@gloo"
+        self.assertEqual([panel["x"] for panel in report.differences(data_of(ddp=rows))],
+                         ["% of the step of core", "% of the step of core", "% of the step of core:x=1"])
+        # Runs have scales of their own.
+        rows[3]["run"] = "other"
+        self.assertEqual({panel["scale"] for panel in report.differences(data_of(ddp=rows))}, {"r", "other"})
+
+
+class Cost(unittest.TestCase):
+    def test_parts_add_up_to_either_side(self):
+        panels = report.cost(data_of(ddp=[ddp("none@gloo"), ddp("core@gloo", cost=(0.003, 0.001, 0.005))]))
+        self.assertEqual(titles(panels), ["over gloo"])
+        name, *values, parts = panels[0]["rows"][0]
+        self.assertEqual(name, "core")
+        self.assertEqual(values, [3.0, 1.0, 5.0])
+        self.assertEqual(parts, {"exposed": 4.0, "tax": -3.0, "own": 2.0})
+        axes = drawn(panels[0])
+        self.assertEqual([(bar.get_x(), bar.get_width()) for bar in axes.patches], [(0, 4), (0, -3), (4, 2)])
+        self.assertEqual(lines_of(axes)[2], [[3.0], [0]])
+        self.assertEqual(axes.get_legend_handles_labels()[1], ["their sum", "exposed", "tax", "own"])
+
+    def test_seconds_where_one_is_long(self):
+        panels = report.cost(data_of(ddp=[ddp("core@gloo", cost=(0.9, 0.8, 1.0))]))
+        self.assertEqual(panels[0]["rows"][0][1:4], [0.9, 0.8, 1.0])
+        self.assertTrue(panels[0]["x"].startswith("s beyond"))
+        self.assertEqual(drawn(panels[0]).texts[0].get_text(), "0.90 [0.80, 1.00]")
+
+
+class Lines(unittest.TestCase):
+    def test_tokens(self):
+        rows = [ddp("core@shm", cost=(c, c / 2, 2 * c), tokens=t) for t, c in ((128, 0.01), (64, 0.02))]
+        panels = report.tokens(data_of(ddp=[*rows, ddp("none@shm", tokens=64), ddp("core@gloo", cost=(0.1, 0.1, 0.1))]))
+        self.assertEqual(titles(panels), ["tiny, 2 ranks, over shm"])  # over gloo there is one number of tokens
+        self.assertEqual(panels[0]["series"], {"core": [[64, 20.0, 10.0, 40.0], [128, 10.0, 5.0, 20.0]]})
+        self.assertEqual(report.tokens(data_of(ddp=[ddp("core@shm", cost=(0.1, 0.1, 0.1), tokens=None)] * 2)), [])
+        axes = drawn(panels[0])
+        self.assertEqual(lines_of(axes)[0], [[64, 128], [20, 10]])
+        self.assertEqual(axes.get_xscale(), "log")
+        self.assertEqual([text.get_text() for text in axes.get_xticklabels()], ["64", "128"])
+
+    def test_bandwidth(self):
+        def row(size, speed, low, high, backend="gloo", collective="all_reduce", wrong=0):
+            return {"backend": backend, "collective": collective, "data_size (MB)": size, "busbw (GB/s)": speed,
+                    "busbw_low (GB/s)": low, "busbw_high (GB/s)": high, "wrong elements": wrong}
+        rows = [row(10, 3.0, 2.0, 4.0), row(1, 1.0, None, None), row(1, 2.0, 1.0, 3.0, "shm", "broadcast"),
+                row(5, 9.0, 8.0, 9.5, wrong=3)]
+        panels = report.bandwidth(data_of(all_reduce=rows))
+        self.assertEqual(panels[0]["series"], {"gloo": [[1, 1.0, None, None], [10, 3.0, 2.0, 4.0]],
+                                               "shm broadcast": [[1, 2.0, 1.0, 3.0]]})
+        axes = drawn(panels[0])
+        self.assertEqual(lines_of(axes)[0], [[1, 10], [1, 3]])
+        band = {tuple(point) for point in axes.collections[0].get_paths()[0].vertices}
+        self.assertEqual(band, {(10, 2), (10, 4)})  # where both ends are known
+        self.assertEqual(axes.get_yscale(), "log")
+        self.assertEqual(report.bandwidth(data_of(all_reduce=rows[2:])), [])
+
+
+class Links(unittest.TestCase):
+    def test_maps_rows_and_links(self):
+        row = {"variant": "topk", "baseline": "core"}
+        for place, values, verdict in (("over shm", (None, None, None), ""), ("at 1 Gbit/s", (-56.0, -61.0, -51.0), "faster"),
+                                       ("at 4 Gbit/s", (-0.1, -0.6, 0.4), "equal")):
+            row.update({f"delta {place}{end} (%)": value for end, value in zip(("", "_low", "_high"), values)})
+            row[f"verdict {place}"] = verdict
+        panels = report.links(data_of(links=[row]))
+        self.assertEqual(panels[0]["columns"], ["over shm", "at 1 Gbit/s", "at 4 Gbit/s"])
+        self.assertEqual(panels[0]["rows"], [["topk", [None, None, None, "no verdict"], [-56.0, -61.0, -51.0, "faster"],
+                                              [-0.1, -0.6, 0.4, "equal"]]])
+        axes = drawn(panels[0])
+        self.assertEqual([(text.get_position(), text.get_text()) for text in axes.texts],
+                         [((1, 0), "-56.0 \u00b15.0"), ((2, 0), "-0.1 \u00b10.5")])
+        self.assertEqual([text.get_text() for text in axes.get_xticklabels()], ["over\nshm", "1\nGbit/s", "4\nGbit/s"])
+        self.assertEqual(axes.get_legend_handles_labels()[1], ["faster", "equal"])
+
+
+class Convergence(unittest.TestCase):
+    def test_a_line_for_each_seed_and_the_end(self):
+        losses = [{"variant": v, "world_size": 2, "seed": seed, "step": step, "bits_per_byte": 2.0, "delta (%)": delta}
+                  for v, seed, step, delta in (("naive@shm", 0, 10, 0.0), ("topk@shm", 0, 20, 8.0), ("topk@shm", 0, 10, 9.0),
+                                               ("topk@shm", 1, 10, 7.0), ("topk@shm", 2, 10, None))]
+        ends = [{"variant": v, "world_size": 2, "baseline": "naive@shm", "verdict": verdict, "delta (%)": d,
+                 "delta_low (%)": low, "delta_high (%)": high} for v, verdict, d, low, high in (
+                     ("naive@shm", "", None, None, None), ("topk@shm", "worse", 7.5, 6.0, 9.0))]
+        panels = report.convergence(data_of(convergence=ends, losses=losses))
+        self.assertEqual(panels[0]["lines"], {"topk": [[[10, 9.0], [20, 8.0]], [[10, 7.0]]]})
+        self.assertEqual(panels[1]["rows"], [["topk", 7.5, 6.0, 9.0, "worse"]])
+        self.assertEqual(panels[1]["x"], "% above the loss of naive")
+        axes = drawn(panels[0])
+        self.assertEqual(lines_of(axes.figure.axes[1])[1:], [[[10, 20], [9, 8]], [[10], [7]]])
+        # One row, or no baseline, has nothing to be compared with.
+        self.assertEqual(report.convergence(data_of(convergence=ends[:1], losses=losses[:1])), [])
+        ends[0]["baseline"] = ""
+        self.assertEqual(report.convergence(data_of(convergence=ends[:1], losses=[losses[0] | {"delta (%)": None}])), [])
+
+
+def event(name, track, begin, end, step=0, strategy="core", rank=0, **args):
+    about = {"strategy": strategy, "step": step, "batch_size": 2, "seq_len": 64} | args
+    return {"name": name, "ph": "b" if track == 3 else "X", "pid": rank, "tid": track, "ts": 1e3 * begin,
+            "dur": 1e3 * (end - begin), "args": about}
+
+
+def trace(rank, ends=((0, 40),)):
+    """Steps of the rank that begin at 0, in ms: backward from 5 to 20, one collective in flight from 10 to 30."""
+    events = [{"ph": "M", "name": "process_name", "pid": rank, "tid": 1, "args": {"name": "x"}}]
+    for step, end in ends:
+        events += [event("core", 1, 0, end, step, rank=rank), event("forward", 1, 0, 5, step, rank=rank),
+                   event("backward", 1, 5, 20, step, rank=rank), event("sync_exposed", 1, 20 + rank, 32, step, rank=rank),
+                   event("optimizer", 1, 32, end, step, rank=rank), event("MatMul", 2, 5, 9, step, rank=rank),
+                   event("all_reduce", 3, 7, 7, step, rank=rank, sequence=step, bytes=2**20),
+                   event("all_reduce", 4, 10, 30, step, rank=rank, sequence=step, bytes=2**20)]
+    return {"traceEvents": events, "otherData": {"origin": "tiny, 2 ranks", "strategies": ["core"]}}
+
+
+class InDirectory(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(os.environ["TEST_TMPDIR"]) / self.id()
+        shutil.rmtree(self.dir, ignore_errors=True)
+        (self.dir / "bin").mkdir(parents=True)
+        shutil.copy(HERE / "tools/report", self.dir / "bin/report")
+        self.summarize("{}")
+
+    def summarize(self, text, status=0):
+        """What stands in for the program says this, and ends so."""
+        (self.dir / "tables.json").write_text(text)
+        program = self.dir / "bin/summarize"
+        program.write_text(f"#!/bin/sh\necho \"$*\" >{self.dir}/asked\ncat {self.dir}/tables.json\nexit {status}\n")
+        program.chmod(0o755)
+
+    def run_report(self, *arguments, status=0, program=None, **environment):
+        made = subprocess.run([program or self.dir / "bin/report", *map(str, arguments)], cwd=self.dir, check=False,
+                              env=os.environ | environment, capture_output=True, text=True)
+        self.assertEqual(made.returncode, status, made.stderr)
+        return made.stdout, made.stderr
+
+    def write_traces(self, *traces, run="ddp.1", below="traces"):
+        (self.dir / below).mkdir(exist_ok=True)
+        for rank, one in enumerate(traces):
+            (self.dir / below / f"{run}.rank{rank}.trace.json").write_text(json.dumps(one))
+        return sorted((self.dir / below).glob(f"{run}.*"))
+
+
+class Timeline(InDirectory):
+    def test_shows_the_step_of_median_length(self):
+        paths = self.write_traces(*(trace(rank, ((0, 50), (1, 41), (2, 44))) for rank in (0, 1)))
+        found = report.timelines(paths)
+        self.assertEqual(list(found), ["tiny, 2 ranks, batch 2, sequence 64"])
+        panel = found["tiny, 2 ranks, batch 2, sequence 64"][0]
+        self.assertEqual(panel["title"], "core, step 44 ms, exposed 11 ms, 1 MiB in 1 collectives")
+        self.assertEqual(panel["length"], 44)
+        self.assertEqual(list(panel["ranks"]), [0, 1])
+        self.assertEqual(panel["ranks"][1]["flights"], [[0, 7.0, 10.0, 30.0, 2**20]])
+        self.assertEqual(panel["ranks"][1]["phases"][2], ["sync_exposed", 21.0, 32.0])
+
+    def test_splits_what_is_in_flight_where_backward_ends(self):
+        panel = report.timelines(self.write_traces(trace(0)))["tiny, 2 ranks, batch 2, sequence 64"][0]
+        axes = drawn(panel, (0, 40))
+        spans = {}
+        for bars in axes.collections:
+            x = [point[0] for point in bars.get_paths()[0].vertices]
+            spans[bars.get_label()] = (min(x), max(x))
+        self.assertEqual(spans, {"forward": (0, 5), "backward": (5, 20), "waits": (20, 32), "optimizer": (32, 40),
+                                 "in flight during backward": (10, 20), "in flight after it: exposed": (20, 30),
+                                 "issued, not yet in flight": (7, 10)})
+        self.assertEqual(lines_of(axes)[0][0], [20, 20])
+        self.assertEqual([text.get_text() for text in axes.get_yticklabels()], ["rank 0", "in flight", "queued"])
+
+    def test_a_step_without_communication(self):
+        alone = trace(0)
+        alone["traceEvents"] = [one for one in alone["traceEvents"] if one["tid"] < 3 and one["name"] != "sync_exposed"]
+        panel = report.timelines(self.write_traces(alone))["tiny, 2 ranks, batch 2, sequence 64"][0]
+        self.assertEqual(panel["title"], "core, step 40 ms")
+        self.assertEqual([text.get_text() for text in drawn(panel, (0, 40)).get_yticklabels()], ["rank 0"])
+
+    def test_is_of_the_latest_run_and_bad_traces_are_left_out(self):
+        self.write_traces(trace(0), run="ddp.1", below="results")
+        self.write_traces(trace(0, ((0, 77),)), run="ddp.2", below="results/traces")
+        out, err = self.run_report("results", "--figure=timeline", "--out=t.svg")
+        self.assertEqual((out, err), ("t.svg\n", ""))
+        self.assertIn("step 77 ms", (self.dir / "t.svg").read_text())
+        self.assertFalse((self.dir / "asked").exists())
+        for bad in ("{", "[]", '{"traceEvents": [{"ph": "X"}]}', '{"traceEvents": 5}', "\xff"):
+            (self.dir / "results/traces/ddp.2.rank0.trace.json").write_text(bad, encoding="latin-1")
+            _, err = self.run_report("results", "--figure=timeline", "--out=t.svg")
+            self.assertRegex(err, r"\Areport: left out: results/traces/ddp.2.rank0.trace.json: no trace of gradsync: .*\n\Z")
+            self.assertIn("step 40 ms", (self.dir / "t.svg").read_text())
+
+
+class Program(InDirectory):
+    def test_a_picture_says_what_it_shows_and_nothing_of_today(self):
+        def svg(delta):
+            self.summarize(json.dumps(data_of(ddp=[ddp("<naive & co>@gloo", (delta, 15.0, 43.0), verdict="slower")])))
+            self.run_report("a b", "c", "--figure=differences", "--out=x.svg")
+            return (self.dir / "x.svg").read_text()
+
+        first = svg(29.0)
+        self.assertEqual((self.dir / "asked").read_text(), "--format=json a b c\n")
+        self.assertEqual(first, svg(29.0))
+        self.assertNotIn("dc:date", first)
+        texts = [element.text for element in ET.fromstring(first).iter(f"{SVG}text")]
+        self.assertIn("<naive & co>", texts)
+        self.assertIn("29 [15, 43]", texts)
+        digest = re.search("<dc:description>sha256 ([0-9a-f]{64})</dc:description>", first)[1]
+        self.assertIn(digest, svg(29.000001))
+        self.assertNotIn(digest, svg(29.1))
+        self.run_report("a", "--figure=differences", "--out=x.png")
+        self.assertEqual((self.dir / "x.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+
+    def test_a_page_holds_all_and_escapes_it(self):
+        def section(title, text):
+            return {"title": title, "columns": ["variant", "step (ms)"], "rows": [[text, "1.5"]]}
+        table = {"name": "ddp", "title": "T <1>", "constants": "ranks 2", "is_detail": False, "findings": ["Use `a<b` & **c**"],
+                 "notes": ["a note"], "sections": [section("", "**x & y**"), section("Second", "hidden")]}
+        detail = table | {"title": "Details", "is_detail": True, "constants": "", "findings": ["not above"], "notes": [],
+                          "sections": [section("", "deep")]}
+        data = data_of(ddp=[ddp("core@gloo", cost=(0.003, 0.001, 0.005)), ddp("naive@gloo", (29.0, 15.0, 43.0))])
+        data |= {"shown": [table, detail, table | {"title": "Empty", "sections": []}],
+                 "flags": [{"name": "n<10", "meaning": "fewer `steps`"}],
+                 "runs": [{"experiment": "ddp", "run": "r<1>", "time": "now", "ranks": "2 ranks", "machine": "host",
+                           "software": "g", "command": "./bazelw run //bench:ddp -- --x='<a b>'"}]}
+        self.summarize(json.dumps(data))
+        self.write_traces(trace(0))
+        out, err = self.run_report(".", "--out=r.html")
+        self.assertEqual((out, err), ("r.html\n", ""))
+        page = (self.dir / "r.html").read_text()
+        self.assertEqual(page.count("data:image/svg+xml;base64,"), 3)  # differences, cost, timeline
+        for text in ("<li>Use <code>a&lt;b</code> &amp; <strong>c</strong></li>", "<h3>T &lt;1&gt;</h3>", "All rows: ranks 2.",
+                     "<td><strong>x &amp; y</strong></td><td class=n>1.5</td>",
+                     "<li><code>n&lt;10</code>: fewer <code>steps</code></li>", "ddp, r&lt;1&gt;, now, 2 ranks, host, g",
+                     "<pre>./bazelw run //bench:ddp -- --x=&#x27;&lt;a b&gt;&#x27;</pre>",
+                     "<li>a note</li>"):
+            self.assertTrue(text in page, text)
+        self.assertEqual(page.count("not above"), 1)  # a detail's findings stand at its table alone
+        self.assertFalse("Empty" in page or re.search("<script|src='?http|href='?http", page))
+        # What is open, and what is folded.
+        open_part, folded = page.index("<strong>x &amp; y"), page.index("hidden")
+        self.assertLess(open_part, page.index("<details>"))
+        self.assertLess(page.index("<details>"), folded)
+        self.assertLess(folded, page.index("</details>"))
+        deep = page.index("deep")
+        self.assertEqual(page.count("<details>", 0, deep) - page.count("</details>", 0, deep), 1)
+
+    def test_what_it_refuses(self):
+        self.summarize(json.dumps(data_of(ddp=[ddp("core@gloo")])))
+        for arguments, message in (
+                (["--out=x.html"], "the following arguments are required: DIR"),
+                (["a"], "--out=: expected a name that ends in .html"),
+                (["a", "--out=x.svg"], "--out=x.svg: expected a name that ends in .html"),
+                (["a", "--figure=cost", "--out=x.html"], "--out=x.html: expected a name that ends in .svg or .png"),
+                (["a", "--figure=cake", "--out=x.svg"], "argument --figure: invalid choice: 'cake'"),
+                (["a", "--outt=x.svg"], "unrecognized arguments: --outt=x.svg"),
+                (["a", "--figure=cost", "--out=x.svg"], "--figure=cost: there is nothing that it could show"),
+                (["a", "--figure=timeline", "--out=x.svg"], "--figure=timeline: there is nothing that it could show")):
+            out, err = self.run_report(*arguments, status=2)
+            self.assertEqual((out, err.count("\n")), ("", 1), err)
+            self.assertTrue(err.startswith(f"report: error: {message}"), err)
+        self.assertRegex(self.run_report("a", "--out=no/x.html", status=1)[1], r"\Areport: .*no/x\.html'\n\Z")
+        self.summarize("", status=1)
+        self.assertEqual(self.run_report("a", "--out=x.html", status=1), ("", ""))
+        (self.dir / "bin/summarize").unlink()
+        self.assertRegex(self.run_report("a", "--out=x.html", status=1)[1], r"\Areport: .*bin/summarize'\n\Z")
+
+    def test_without_matplotlib(self):
+        (self.dir / "matplotlib.py").write_text("raise ImportError\n")
+        out, err = self.run_report("a", "b", "--out=x.html", status=3, PYTHONPATH=str(self.dir))
+        self.assertEqual((out, err), ("", "report: no matplotlib: `./bazelw run //tools:report -- a b --out=report.html` "
+                                          "installs it and makes the report\n"))
+
+    def test_records_without_rows(self):
+        self.summarize(json.dumps(data_of(ddp=[], all_reduce=[], links=[], convergence=[], losses=[])))
+        self.run_report("a", "--out=x.html")
+        self.assertFalse("<figure>" in (self.dir / "x.html").read_text())
+
+
+class KeptRecords(InDirectory):
+    """The whole way, with summarize."""
+
+    def unpack(self, name):
+        (self.dir / name).mkdir()
+        for path in (HERE / "docs/records" / name).glob("*.gz"):
+            (self.dir / name / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        return name
+
+    def test_every_figure(self):
+        for figure, names in (("differences", ["tiny"]), ("cost", ["small"]), ("tokens", ["grid"]),
+                              ("bandwidth", ["all_reduce"]), ("links", ["beyond", "link"]), ("convergence", ["convergence"]),
+                              ("timeline", ["timeline"])):
+            with self.subTest(figure):
+                self.run_report(*map(self.unpack, names), f"--figure={figure}", "--out=x.svg", program=HERE / "tools/report")
+                ET.parse(self.dir / "x.svg")
+
+    def test_pages(self):
+        for name in ("quick", "gpu_strategies_xl", "memory"):  # several settings; one rank; no figure but its own
+            self.run_report(self.unpack(name), "--out=x.html", program=HERE / "tools/report")
+            page = (self.dir / "x.html").read_text()
+            self.assertTrue("<pre>./bazelw run //bench:" in page, name)
+            self.assertTrue(page.endswith("</html>\n"), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
