@@ -75,6 +75,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
+  // What kernels take as scratch, too.
+  for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
+    PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
     PoisonFreeMemory({input});
     const size_t i = params.size();

@@ -15,7 +15,7 @@ namespace gradsync::model::kernels {
 
 // A device's convolutions through oneDNN, in primitives that are made once per shape and types. T is float or
 // BF16. For BF16 a call returns false, having done nothing, if this processor has no instructions for it or
-// oneDNN does not implement it; for float it returns true.
+// oneDNN does not implement it, or not rightly; for float it returns true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
