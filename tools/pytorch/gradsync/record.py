@@ -101,7 +101,7 @@ class Script:
         dist.barrier()
         self.ended = True
         sys.stdout.flush()
-        DDP._pre_forward = torch.autograd.backward = lambda *_, **__: os._exit(0)
+        DDP._pre_forward = torch.autograd.backward = lambda *_, **__: (sys.stdout.flush(), os._exit(0))
         sys.exit(0)
 
     def on_update(self, optimizer, *_):
