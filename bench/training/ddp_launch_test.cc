@@ -201,7 +201,7 @@ TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
 TEST(DdpLaunchTest, WhatFitsIsSaidOnce) {
   const std::string out = FreshDirectory();
   const std::vector<ProgramResult> ranks =
-      UnderTorchrun(Micro(out, {"--variants=naive", "--max_memory=1GiB"}), out);
+      UnderTorchrun(Micro(out, {"--variants=core", "--max_memory=1GiB"}), out);
   EXPECT_THAT(ranks[0].out, HasSubstr("Memory of each of 2 ranks by estimate"));
   for (const ProgramResult& rank : ranks) EXPECT_EQ(rank.status, 0) << rank.err;
   EXPECT_EQ(ranks[1].out, "");
