@@ -40,8 +40,9 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 MOST_PIECES = 128  # of a probe: with the smallest pieces more say nothing new
 PATIENCE = 100  # steps of other optimizers
 WAIT = datetime.timedelta(seconds=30)  # for other ranks to begin with recording
-LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (os.path.dirname(os.path.realpath(__file__)), os.path.join(torch.__file__, "../.."),
-                                                               *map(sysconfig.get_path, ("stdlib", "purelib"))))
+LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
+    os.path.dirname(os.path.realpath(__file__)), os.path.join(torch.__file__, "../.."),
+    *map(sysconfig.get_path, ("stdlib", "purelib"))))
 
 
 def place():
