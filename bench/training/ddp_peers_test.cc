@@ -96,7 +96,7 @@ TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
       RunProgram("bench/compare",
                  WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--buffer_elements=1Ki,1Mi",
                            "--units=published", "--warmup_steps=0", "--steps=1", "--world_size=1",
-                           "--verify=false", "--out=" + out}),
+                           "--threads_per_rank=1", "--verify=false", "--out=" + out}),
                  {{"FAKE_PEER_LOG", log}});
   ASSERT_EQ(result.status, 0) << result.err;
   // All peers begin at once: for each size `ddp_view`, the peer of core, and `ddp`, the peer of
@@ -124,10 +124,10 @@ TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
 TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
   const std::string out = FreshDirectory();
   // What the user has set for its memory stays.
-  const ProgramResult result = RunDdp(
-      out,
-      WithFake({"--strategies=none,core", "--peer_modes=eager,compiled", "--world_size=1", "--verify=false"}),
-      {{"MALLOC_MMAP_MAX_", "7"}});
+  const ProgramResult result = RunDdp(out,
+                                      WithFake({"--strategies=none,core", "--peer_modes=eager,compiled",
+                                                "--world_size=1", "--threads_per_rank=1", "--verify=false"}),
+                                      {{"MALLOC_MMAP_MAX_", "7"}});
   ASSERT_EQ(result.status, 0) << result.err;
   std::set<std::string> strategies;
   for (const Record& record : RecordsIn(out)) {
@@ -210,8 +210,8 @@ TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
   const std::string dump = directory + "/dump", zeros = directory + "/zeros";
   const auto compare = [](const std::vector<std::string>& more, const Environment& environment = {}) {
     std::vector<std::string> arguments = {
-        "--width=4",        "--image_size=16", "--batch_size=3",        "--strategies=core",
-        "--warmup_steps=0", "--steps=1",       "--buffer_elements=1Mi", "--world_size=1"};
+        "--width=4", "--image_size=16",       "--batch_size=3", "--strategies=core",   "--warmup_steps=0",
+        "--steps=1", "--buffer_elements=1Mi", "--world_size=1", "--threads_per_rank=1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return RunProgram("bench/compare", arguments, environment);
   };
@@ -240,9 +240,9 @@ TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
 TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {
   const std::string out = FreshDirectory();
   const ProgramResult result = RunProgram(
-      "bench/compare",
-      WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--dtype=bf16", "--buffer_elements=1Mi",
-                "--strategies=core", "--warmup_steps=0", "--steps=1", "--world_size=1", "--out=" + out}));
+      "bench/compare", WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--dtype=bf16",
+                                 "--buffer_elements=1Mi", "--strategies=core", "--warmup_steps=0",
+                                 "--steps=1", "--world_size=1", "--threads_per_rank=1", "--out=" + out}));
   ASSERT_EQ(result.status, 0) << result.err;
   std::map<std::string, std::string> references;
   for (const Record& record : RecordsIn(out)) {
