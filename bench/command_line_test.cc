@@ -19,8 +19,8 @@
 
 #include "bench/launch/rank_options.h"
 #include "bench/testing/run_program.h"
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/safetensors.h"
 #include "model/tensor.h"
 

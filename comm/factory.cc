@@ -12,8 +12,8 @@
 #include "comm/nccl/nccl_process_group.h"
 #include "comm/rendezvous/job.h"
 #include "comm/shm/shm_process_group.h"
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::comm {
 namespace {

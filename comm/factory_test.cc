@@ -7,7 +7,7 @@
 #include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/tensor.h"
 
 namespace gradsync::comm {

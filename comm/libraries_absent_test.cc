@@ -6,7 +6,7 @@
 #include "comm/mpi/mpi_process_group.h"
 #include "comm/nccl/nccl_process_group.h"
 #include "comm/testing/errors.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

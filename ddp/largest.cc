@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::ddp {
 

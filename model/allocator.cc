@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::model {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::model {
 namespace {

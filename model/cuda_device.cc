@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "absl/strings/escaping.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::model {
 namespace {

@@ -1,7 +1,7 @@
 // For a build without the CUDA toolkit. No CudaDevice can be made, so only its constructor is ever called.
 
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::model {
 namespace {

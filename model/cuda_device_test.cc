@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/tensor.h"
 
 namespace gradsync::model {

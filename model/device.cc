@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::model {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::model {
 

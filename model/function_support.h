@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "model/autograd.h"
+#include "model/base/error.h"
 #include "model/destination.h"
-#include "model/error.h"
 #include "model/kernels/kernel.h"
 #include "model/tensor.h"
 

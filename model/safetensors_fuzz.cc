@@ -1,4 +1,4 @@
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 

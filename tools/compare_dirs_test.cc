@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
 #include "tools/tables/summarize.h"

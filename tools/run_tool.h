@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "bench/launch/flags.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
 
 namespace gradsync::tools {
 
@@ -17,8 +17,8 @@ inline constexpr int kDone = 0, kFailed = 1, kBadArguments = 2;
 // returns. kBadArguments for InvalidInput, kFailed for any other exception and if `out` could not be written
 // (a full disk), each with one line on `err`.
 template <class Body>
-int RunTool(std::string_view name, bench::FlagTable* flags, int argc, const char* const* argv,
-            std::ostream& out, std::ostream& err, const Body& body) {
+int RunTool(std::string_view name, FlagTable* flags, int argc, const char* const* argv, std::ostream& out,
+            std::ostream& err, const Body& body) {
   const auto fail = [&](int status, const std::exception& error) {
     err << name << ": " << error.what() << std::endl;
     return status;

@@ -16,8 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/flags.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
+#include "model/base/text.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
 #include "tools/run_tool.h"
@@ -49,35 +50,35 @@ struct CommandLine {
   std::optional<double> precision;
 };
 
-void AddFlags(CommandLine* line, bench::FlagTable* flags) {
+void AddFlags(CommandLine* line, FlagTable* flags) {
   flags->AllowPaths(
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->Add(
-      "format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
+      "format", &line->format, OneOf({"markdown", "csv", "latex", "json", "screen"}),
       "screen (the answer alone), or tables as markdown, csv, latex or json. In csv (RFC 4180) each of "
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
       "--out decides: .md, .csv, .tex or .json.");
-  flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
+  flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
              "The row that others are compared with. A strategy: its row over the same backend, of the same "
              "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
              "Default: core, or the first row's strategy where there is no core.");
-  flags->Add("run", &line->run, bench::Text("a run's name, such as 20261124T073209-5e1f"),
+  flags->Add("run", &line->run, Text("a run's name, such as 20261124T073209-5e1f"),
              "This run alone, with all its launches.");
-  flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
-  flags->Add("details", &line->details, bench::Switch(),
+  flags->Add("table", &line->table, Text("a table's name, as in --format=json"), "This table alone.");
+  flags->Add("details", &line->details, Switch(),
              "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
   flags->Add(
-      "baseline", &line->baseline, bench::Path("a directory or file with records"),
+      "baseline", &line->baseline, Path("a directory or file with records"),
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) are not compared.");
   flags->Add(
-      "precision", &line->precision, bench::Percent(),
+      "precision", &line->precision, Percent(),
       "Exits with 3 unless every interval of the latest run is within +- this part of the baseline's step. "
       "Makes no tables.");
-  flags->Add("out", &line->out, bench::Path("a file"), "Where the tables go, in place of stdout.");
+  flags->Add("out", &line->out, Path("a file"), "Where the tables go, in place of stdout.");
 }
 
 // Writes a file beside its place and renames it, so that there is the old one or the whole new one, whatever
@@ -121,7 +122,7 @@ constexpr std::pair<const char*, const char*> kAlone[] = {
     {"baseline", "precision"},    {"precision", "table"}, {"precision", "details"},
     {"precision", "format"},      {"precision", "out"}};
 
-void RefuseTogether(const CommandLine& line, const bench::FlagTable& flags) {
+void RefuseTogether(const CommandLine& line, const FlagTable& flags) {
   for (const auto& [name, other] : kAlone)
     Require(!flags.given(name) || !flags.given(other), "--", other, ": has no effect with --", name);
   const bool is_screen = line.format == "screen";
@@ -155,7 +156,7 @@ void KeepTable(const std::string& name, Report* report) {
     if (std::ranges::count(names, table.name()) == 0) names.push_back(table.name());
   }
   Require(std::ranges::count(names, name) > 0, "--table=", name, ": the records make no such table, but ",
-          Listed(names), bench::DidYouMean(name, names));
+          Listed(names), DidYouMean(name, names));
   std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
   for (Table& table : report->tables) table.SetDetail(false);  // It is what was asked for.
 }
@@ -218,7 +219,7 @@ int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
 
 int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   CommandLine line;
-  bench::FlagTable flags("summarize", kSummary);
+  FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
   return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.inputs.empty(), "no input: takes directories or files with records, such as results/");

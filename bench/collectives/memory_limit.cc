@@ -12,7 +12,7 @@
 #include "bench/launch/over_ranks.h"
 #include "bench/records/record.h"
 #include "comm/processes/file_descriptor.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -6,9 +6,9 @@
 #include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/records/host.h"
-#include "bench/records/units.h"
 #include "comm/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/flags.h"
 #include "bench/launch/rank_options.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/flags.h"
 #include "model/dtype.h"
 
 namespace gradsync::bench {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

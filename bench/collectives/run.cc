@@ -9,11 +9,11 @@
 #include "bench/collectives/pattern.h"
 #include "bench/launch/rank_program.h"
 #include "bench/records/record.h"
-#include "bench/records/units.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/schedule.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {

@@ -2,7 +2,7 @@
 #define GRADSYNC_BENCH_COLLECTIVES_RUN_H_
 
 #include "bench/collectives/options.h"
-#include "bench/launch/flags.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 

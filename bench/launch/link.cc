@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include "bench/records/host.h"
-#include "bench/records/units.h"
 #include "comm/processes/file_descriptor.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

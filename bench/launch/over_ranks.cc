@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "comm/process_group.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

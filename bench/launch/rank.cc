@@ -12,12 +12,12 @@
 #include "bench/launch/link.h"
 #include "bench/records/host.h"
 #include "bench/records/provenance.h"
-#include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
 #include "comm/processes/host.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::bench {
 

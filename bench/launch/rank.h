@@ -16,8 +16,8 @@
 #include "bench/records/record.h"
 #include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/error.h"
 #include "model/device.h"
-#include "model/error.h"
 
 namespace gradsync::bench {
 

@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/records/host.h"
-#include "bench/records/units.h"
 #include "comm/factory.h"
 #include "comm/processes/host.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::bench {
 

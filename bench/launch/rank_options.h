@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "bench/launch/flags.h"
 #include "bench/records/record.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/flags.h"
 #include "model/device.h"
 
 namespace gradsync::bench {

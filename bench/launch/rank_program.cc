@@ -24,7 +24,7 @@
 #include "comm/processes/run_command.h"
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/rendezvous.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

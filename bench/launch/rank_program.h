@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "bench/launch/flags.h"
 #include "bench/launch/rank.h"
 #include "bench/launch/rank_options.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 

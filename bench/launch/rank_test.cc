@@ -18,8 +18,8 @@
 #include "comm/processes/host.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/cpp/runfiles/runfiles.h"
 
 namespace gradsync::bench {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "comm/testing/errors.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

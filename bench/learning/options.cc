@@ -9,8 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

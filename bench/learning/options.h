@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/flags.h"
 #include "bench/learning/tuning.h"
 #include "bench/training/options.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 

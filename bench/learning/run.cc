@@ -17,7 +17,7 @@
 #include "bench/records/record.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/memory.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

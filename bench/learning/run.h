@@ -1,8 +1,8 @@
 #ifndef GRADSYNC_BENCH_LEARNING_RUN_H_
 #define GRADSYNC_BENCH_LEARNING_RUN_H_
 
-#include "bench/launch/flags.h"
 #include "bench/learning/options.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 

@@ -12,7 +12,7 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/flags.h"
 #include "bench/training/variant.h"
+#include "model/base/flags.h"
 
 // --tune: which settings of a variant are tried before it is judged.
 namespace gradsync::bench {

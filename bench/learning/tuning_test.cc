@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/learning/options.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

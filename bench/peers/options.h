@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/launch/flags.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 

@@ -24,8 +24,8 @@
 #include "comm/processes/file_descriptor.h"
 #include "comm/processes/host.h"
 #include "comm/processes/run_command.h"
+#include "model/base/error.h"
 #include "model/device.h"
-#include "model/error.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {

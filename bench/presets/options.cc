@@ -9,7 +9,7 @@
 #include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/flags.h"
 #include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
 #include "bench/training/memory.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 

@@ -7,7 +7,7 @@
 
 #include "bench/timing/schedule.h"
 #include "bench/training/options.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "bench/launch/flags.h"
 #include "bench/launch/runfile.h"
 #include "bench/presets/options.h"
 #include "bench/records/record.h"
@@ -25,7 +24,8 @@
 #include "comm/processes/file_descriptor.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 namespace {

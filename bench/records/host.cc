@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 

@@ -12,7 +12,7 @@
 
 #include "bench/records/build_stamp.h"
 #include "bench/records/host.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

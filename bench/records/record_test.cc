@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "bench/records/schema.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "bench/timing/op_recorder.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

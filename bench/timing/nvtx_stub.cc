@@ -1,5 +1,5 @@
 #include "bench/timing/nvtx.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

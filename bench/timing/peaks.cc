@@ -8,7 +8,7 @@
 
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/step_profile.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/functions.h"
 #include "model/random.h"
 #include "model/tensor.h"

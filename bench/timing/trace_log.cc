@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/random.h"
 
 namespace gradsync::bench {

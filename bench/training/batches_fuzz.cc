@@ -1,5 +1,5 @@
 #include "bench/training/batches.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
 // A text: what is accepted fills a batch with ids of the vocabulary.

@@ -10,7 +10,7 @@
 
 #include "bench/launch/over_ranks.h"
 #include "bench/timing/cpu_clock.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -16,7 +16,6 @@
 #include "bench/launch/runfile.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/host.h"
-#include "bench/records/units.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/nvtx.h"
 #include "bench/timing/schedule.h"
@@ -29,8 +28,9 @@
 #include "bench/training/verifier.h"
 #include "bench/training/verify.h"
 #include "comm/processes/run_command.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {

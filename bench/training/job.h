@@ -3,10 +3,10 @@
 
 #include <functional>
 
-#include "bench/launch/flags.h"
 #include "bench/training/options.h"
 #include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/flags.h"
 #include "model/device.h"
 
 namespace gradsync::bench {

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/records/host.h"
-#include "bench/records/units.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {

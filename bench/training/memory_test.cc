@@ -8,7 +8,7 @@
 
 #include "bench/training/test_options.h"
 #include "model/autograd.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/resnet.h"
 #include "model/transformer.h"
 

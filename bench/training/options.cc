@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "bench/records/units.h"
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
 #include "bench/training/memory.h"
 #include "comm/factory.h"
 #include "ddp/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/flags.h"
 #include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
 #include "bench/records/record.h"
 #include "bench/training/variant.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/flags.h"
 #include "model/dtype.h"
 #include "model/resnet.h"
 #include "model/tensor.h"

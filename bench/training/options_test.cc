@@ -14,7 +14,7 @@
 #include "bench/timing/schedule.h"
 #include "bench/training/test_options.h"
 #include "ddp/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

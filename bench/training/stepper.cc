@@ -9,7 +9,7 @@
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/held_memory.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {

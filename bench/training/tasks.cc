@@ -1,6 +1,6 @@
 #include "bench/training/tasks.h"
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/resnet.h"
 #include "model/transformer.h"
 

@@ -10,7 +10,7 @@
 #include "bench/timing/op_cost.h"
 #include "ddp/factory.h"
 #include "model/autograd.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/functions.h"
 #include "model/tensor_ops.h"
 

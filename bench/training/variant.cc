@@ -8,11 +8,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "bench/launch/flags.h"
 #include "bench/peers/options.h"
-#include "bench/records/units.h"
 #include "comm/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
+#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

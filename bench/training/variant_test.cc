@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ddp/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ddp/traits.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/random.h"
 
 namespace gradsync::bench {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "bench/launch/over_ranks.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/tensor_ops.h"
 
 namespace gradsync::bench {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/tensor.h"
 
 // gloo with tensors of a GPU, which all ranks share.

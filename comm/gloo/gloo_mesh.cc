@@ -18,7 +18,7 @@
 #include "comm/processes/random.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -21,7 +21,7 @@
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 // What is special about gloo: its tuning, its networks, a mismatch that it cannot see.
 namespace gradsync::comm {

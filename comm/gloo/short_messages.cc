@@ -13,7 +13,7 @@
 #include "comm/rendezvous/greeting.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

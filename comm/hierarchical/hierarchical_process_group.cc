@@ -10,7 +10,7 @@
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
 #include "comm/rendezvous/job.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

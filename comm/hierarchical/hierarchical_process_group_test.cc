@@ -14,7 +14,7 @@
 #include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 // What is special about hierarchical: which rank is where, and chunks.
 namespace gradsync::comm {

@@ -22,7 +22,7 @@
 #include "comm/queue/reduction.h"
 #include "comm/queue/request.h"
 #include "comm/rendezvous/rendezvous.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

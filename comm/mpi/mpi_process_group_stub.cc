@@ -1,7 +1,7 @@
 // For a build without Open MPI.
 
 #include "comm/mpi/mpi_process_group.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

@@ -9,7 +9,7 @@
 
 #include "comm/processes/host.h"
 #include "comm/rendezvous/rendezvous.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

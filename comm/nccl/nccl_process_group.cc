@@ -13,8 +13,8 @@
 
 #include "comm/nccl/nccl_communicator.h"
 #include "comm/queue/request.h"
+#include "model/base/error.h"
 #include "model/cuda_clock.h"
-#include "model/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -1,7 +1,7 @@
 // For a build without the CUDA toolkit or without NCCL in it.
 
 #include "comm/nccl/nccl_process_group.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

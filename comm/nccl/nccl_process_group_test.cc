@@ -5,9 +5,9 @@
 #include <regex>
 #include <vector>
 
+#include "model/base/error.h"
 #include "model/cuda_clock.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/tensor.h"
 
 // The order between the streams, in a world of one: an all-gather out of place is then a copy on the

@@ -19,7 +19,7 @@
 
 #include "absl/strings/str_split.h"
 #include "comm/processes/stop_signals.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

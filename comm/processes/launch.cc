@@ -20,7 +20,7 @@
 #include "comm/processes/random.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/processes/temporary_directory.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

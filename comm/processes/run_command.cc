@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "absl/strings/ascii.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

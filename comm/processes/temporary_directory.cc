@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

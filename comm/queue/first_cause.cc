@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "comm/rendezvous/store.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

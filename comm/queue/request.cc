@@ -4,7 +4,7 @@
 
 #include "comm/queue/chunks.h"
 #include "comm/queue/reduction.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

@@ -15,7 +15,7 @@
 #include "comm/rendezvous/place.h"
 #include "comm/rendezvous/store.h"
 #include "comm/rendezvous/world.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

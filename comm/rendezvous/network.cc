@@ -18,7 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "comm/processes/host.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

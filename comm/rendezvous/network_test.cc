@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/testing/errors.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

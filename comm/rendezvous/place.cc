@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "comm/rendezvous/protocol.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 

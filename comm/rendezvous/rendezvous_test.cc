@@ -17,7 +17,7 @@
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/place.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

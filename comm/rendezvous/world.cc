@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "comm/processes/host.h"
 #include "comm/rendezvous/network.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

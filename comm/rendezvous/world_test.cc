@@ -7,7 +7,7 @@
 
 #include "comm/rendezvous/network.h"
 #include "comm/testing/errors.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -20,7 +20,7 @@
 #include "comm/processes/random.h"
 #include "comm/rendezvous/greeting.h"
 #include "comm/rendezvous/network.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -24,7 +24,7 @@
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -7,7 +7,7 @@
 #include "comm/queue/request_queue.h"
 #include "comm/shm/shm_collectives.h"
 #include "comm/shm/shm_mesh.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -13,7 +13,7 @@
 #include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 // Deadlines, lost peers and collectives that differ, in every backend whose ranks can be lost. What comes of
 // killed processes is in launch_test.

@@ -18,7 +18,7 @@
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/tensor.h"
 
 // What grows with the number of ranks.

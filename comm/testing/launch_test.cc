@@ -15,7 +15,7 @@
 #include "comm/processes/file_descriptor.h"
 #include "comm/processes/temporary_directory.h"
 #include "comm/testing/rank_threads.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

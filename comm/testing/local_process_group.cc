@@ -9,7 +9,7 @@
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -13,8 +13,8 @@
 #include "comm/factory.h"
 #include "comm/processes/launch.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/tensor.h"
 #include "third_party/gpu_test_main.h"
 

@@ -7,7 +7,7 @@
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/world.h"
 #include "comm/testing/local_process_group.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -14,7 +14,7 @@
 
 #include <cmath>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/kernels/attention_cuda.h"
 #include "model/kernels/attention_cudnn.h"
 #include "model/kernels/scratch.h"

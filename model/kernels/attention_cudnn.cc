@@ -13,8 +13,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {

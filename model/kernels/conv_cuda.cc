@@ -12,8 +12,8 @@
 #include <tuple>
 #include <type_traits>
 
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/kernels/conv.h"
 #include "model/kernels/elementwise.h"
 #include "model/kernels/scratch.h"

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/kernels/eigen.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/gemm_onednn.h"

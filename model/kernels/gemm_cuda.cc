@@ -10,8 +10,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "model/base/error.h"
 #include "model/cuda_device.h"
-#include "model/error.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/scratch.h"
 

@@ -3,9 +3,9 @@
 
 #include <string_view>
 
+#include "model/base/error.h"
 #include "model/device.h"
 #include "model/dtype.h"
-#include "model/error.h"
 
 // A kernel is a struct: its arguments, and a body for each type of device.
 //

@@ -23,13 +23,13 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/flags.h"
 #include "bench/records/record.h"
 #include "bench/testing/run_program.h"
 #include "comm/processes/temporary_directory.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
 
 namespace gradsync {
 namespace {
@@ -285,18 +285,18 @@ class Run {
 int Main(int argc, char** argv) {
   int64_t first_seed = 1, runs = 16, hosts = 2, ranks_per_host = 0, timeout_s = 10;
   std::string backend = "gloo", place, strategy;
-  bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
-  flags.Add("first_seed", &first_seed, bench::Integer(0, 1'000'000'000),
+  FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
+  flags.Add("first_seed", &first_seed, Integer(0, 1'000'000'000),
             "Of the first run; the next has the next one.");
-  flags.Add("runs", &runs, bench::Integer(1, 1'000'000), "How many.");
-  flags.Add("timeout_s", &timeout_s, bench::Integer(1, 3600), "Their --timeout, in seconds.");
-  flags.Add("backend", &backend, bench::Text("a backend"), "Their --backend.");
-  flags.Add("ranks_per_host", &ranks_per_host, bench::Integer(0, 64),
+  flags.Add("runs", &runs, Integer(1, 1'000'000), "How many.");
+  flags.Add("timeout_s", &timeout_s, Integer(1, 3600), "Their --timeout, in seconds.");
+  flags.Add("backend", &backend, Text("a backend"), "Their --backend.");
+  flags.Add("ranks_per_host", &ranks_per_host, Integer(0, 64),
             "Of backend hierarchical: so many ranks on each host. 0: all on one.");
-  flags.Add("hosts", &hosts, bench::Integer(2, 64), "So many, with --ranks_per_host.");
-  flags.Add("place", &place, bench::Text("a place (faulty_ddp.cc)"),
+  flags.Add("hosts", &hosts, Integer(2, 64), "So many, with --ranks_per_host.");
+  flags.Add("place", &place, Text("a place (faulty_ddp.cc)"),
             "Where all accidents happen. At a meeting: to strategies whose ranks share weights over shm.");
-  flags.Add("strategy", &strategy, bench::Text("a strategy"), "To which all accidents happen.");
+  flags.Add("strategy", &strategy, Text("a strategy"), "To which all accidents happen.");
   flags.Parse(argc, argv);
 
   const comm::TemporaryDirectory directory;

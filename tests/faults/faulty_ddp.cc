@@ -41,7 +41,7 @@
 #include "bench/training/options.h"
 #include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "model/model.h"
 #include "model/tensor.h"
 
@@ -131,7 +131,7 @@ int Main(int argc, char** argv) {
   PretendWorld();
   Pass("start");
   bench::TrainingOptions options;
-  bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");
+  FlagTable flags("faulty_ddp", "ddp, with an accident.");
   options.AddTo(flags);
   const int status = bench::RunTrainingProgram(
       argc, argv, flags, options, [&](const comm::World& world, const model::DevicePtr& device) {

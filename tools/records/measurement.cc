@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/records/schema.h"
-#include "model/error.h"
-#include "tools/statistics/statistics.h"
+#include "model/base/error.h"
+#include "model/base/statistics.h"
 
 namespace gradsync::tools {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/records/schema.h"
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/records/test_records.h"
 
 namespace gradsync::tools {

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <sstream>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::tools {
 namespace {

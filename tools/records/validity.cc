@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/statistics/estimates.h"
 
 namespace gradsync::tools {

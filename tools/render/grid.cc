@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
+#include "model/base/units.h"
 #include "tools/render/screen.h"
-#include "tools/render/text.h"
 #include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
@@ -50,9 +50,8 @@ std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
   };
   if (std::ranges::count_if(choices, is_alike) == 1) return backend;
   const auto elements = static_cast<int64_t>(LabelOf(*choice.base->measured));
-  return Join(
-      backend, ", ",
-      elements > 0 ? bench::FormatCount(elements) : SizeText(choice.base->facts().IntOr("bucket_bytes", 0)));
+  return Join(backend, ", ",
+              elements > 0 ? FormatCount(elements) : SizeText(choice.base->facts().IntOr("bucket_bytes", 0)));
 }
 
 // The rows of all choices: first the baseline, then by their mean difference.

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_replace.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/render/render.h"
 #include "tools/render/section.h"
 

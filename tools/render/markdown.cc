@@ -2,9 +2,9 @@
 #include <set>
 
 #include "absl/strings/str_replace.h"
+#include "model/base/text.h"
 #include "tools/render/render.h"
 #include "tools/render/section.h"
-#include "tools/render/text.h"
 
 namespace gradsync::tools {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/render/grid.h"
-#include "tools/render/text.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/convergence.h"
 #include "tools/tables/runs.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "model/error.h"
-#include "tools/tables/words.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 
 namespace gradsync::tools {
 namespace {

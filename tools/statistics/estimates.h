@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tools/statistics/statistics.h"
+#include "model/base/statistics.h"
 
 // Differences with 95 % intervals that hold all at once.
 namespace gradsync::tools {

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "bench/records/record.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 // The table about collectives alone: rows are backends, cells are sizes.
 namespace gradsync::tools {

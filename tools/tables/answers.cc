@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/records/test_records.h"
 #include "tools/tables/test_tables.h"
 #include "tools/tables/words.h"

@@ -3,12 +3,12 @@
 #include <set>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/records/reader.h"
 #include "tools/records/validity.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/summarize.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {

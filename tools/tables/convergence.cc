@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {

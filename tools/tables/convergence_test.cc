@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/records/test_records.h"
 #include "tools/tables/test_tables.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 // Over which links a strategy pays: runs that differ in the rate of the link alone (`link_rate`). Beside them
 // runs of the same variants without a link.

@@ -3,11 +3,10 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 // Another framework's rows beside gradsync's, which took turns with them.
 namespace gradsync::tools {

@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "absl/strings/str_split.h"
-#include "model/error.h"
-#include "tools/tables/words.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 
 namespace gradsync::tools {
 namespace {

@@ -4,11 +4,11 @@
 #include <set>
 #include <utility>
 
-#include "bench/launch/flags.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
+#include "model/base/text.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/runs.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 void CheckRun(const std::string& wanted, const std::set<std::string>& names) {
   Require(names.contains(wanted), "--run=", wanted, ": no such run, but ",
           names.empty() ? "none" : Listed({names.begin(), names.end()}),
-          bench::DidYouMean(wanted, {names.begin(), names.end()}));
+          DidYouMean(wanted, {names.begin(), names.end()}));
 }
 
 // Throws InvalidInput if no row is called so. A remark says how many cells have none.
@@ -37,7 +37,7 @@ void CheckBaselineRow(const std::string& wanted, Summary* summary) {
   }
   Require(is_there, "--baseline_row=", wanted,
           ": expected a strategy or a variant of the records, which have ",
-          names.empty() ? "none" : Listed(names), bench::DidYouMean(wanted, names));
+          names.empty() ? "none" : Listed(names), DidYouMean(wanted, names));
   if (num_without > 0) {
     summary->remarks.push_back(Join("--baseline_row=", wanted, ": missing from ", num_without,
                                     " of the comparisons, where the first row takes its place"));

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
 namespace gradsync::tools {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/tables/fields.h"
 
 namespace gradsync::tools {

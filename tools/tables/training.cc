@@ -3,11 +3,10 @@
 #include <functional>
 
 #include "absl/strings/str_join.h"
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 // The tables about training steps. A new column is a line in one of the lists of fields here, a new table one
 // more such list; all are of the same rows.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "model/base/error.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/rows.h"
 #include "tools/tables/words.h"

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/text.h"
 
 namespace gradsync::tools {
 namespace {
@@ -34,14 +33,6 @@ std::string PercentRounded(double part, const Round& round) {
 
 }  // namespace
 
-std::string Listed(const std::vector<std::string>& items) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
-  }
-  return text;
-}
-
 std::string Brief(const std::string& place) {
   return absl::StrReplaceAll(place, {{", batch ", " b"},
                                      {"batch ", "b"},
@@ -49,19 +40,6 @@ std::string Brief(const std::string& place) {
                                      {"accumulation ", "a"},
                                      {", sequence ", " s"},
                                      {", run published-", ", "}});
-}
-
-std::string Fixed(double value, int decimals) {
-  std::string text = absl::StrFormat("%.*f", decimals, value);
-  if (text.starts_with('-') && text.find_first_of("123456789") == std::string::npos) text.erase(0, 1);
-  return text;
-}
-
-std::string Significant(double value, int digits) {
-  if (value == 0) return "0";
-  if (std::abs(value) < kSmallestFixed) return absl::StrFormat("%.*e", digits - 1, value);
-  const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
-  return Fixed(value, std::max(decimals, 0));
 }
 
 std::string PercentRange(const Interval& interval) {
@@ -88,27 +66,6 @@ std::string TimeRange(const Interval& seconds) {
   const Interval scaled{scale * seconds.low, scale * seconds.high};
   const int decimals = DecimalsOf(scaled);
   return Join(Fixed(scaled.low, decimals), " to ", Fixed(scaled.high, decimals), is_long ? " s" : " ms");
-}
-
-std::string TimeText(double seconds) {
-  const double size = std::abs(seconds);
-  if (size >= 1) return Significant(seconds, 2) + " s";
-  return size >= 1e-3 || size == 0 ? Significant(1e3 * seconds, 3) + " ms"
-                                   : Significant(1e6 * seconds, 3) + " us";
-}
-
-std::string SizeText(int64_t bytes) { return bench::FormatCount(bytes) + "B"; }
-
-std::string RateText(double rate) {
-  return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");
-}
-
-std::string RankCount(int64_t num_ranks) { return Join(num_ranks, num_ranks == 1 ? " rank" : " ranks"); }
-
-std::string DurationFlag(double seconds) {
-  if (seconds <= 90) return Fixed(10 * std::ceil(seconds / 10), 0) + "s";
-  return seconds <= 90 * 60 ? Fixed(std::ceil(seconds / 60), 0) + "m"
-                            : Fixed(std::ceil(seconds / 3600), 0) + "h";
 }
 
 }  // namespace gradsync::tools

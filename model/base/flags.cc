@@ -1,4 +1,4 @@
-#include "bench/launch/flags.h"
+#include "model/base/flags.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,10 +10,10 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
 
-namespace gradsync::bench {
+namespace gradsync {
 namespace {
 
 std::string PrintText(const std::string& text) { return text; }
@@ -272,4 +272,4 @@ std::string FlagTable::Usage() const {
   return usage + "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n";
 }
 
-}  // namespace gradsync::bench
+}  // namespace gradsync

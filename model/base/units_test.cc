@@ -1,8 +1,8 @@
-#include "bench/records/units.h"
+#include "model/base/units.h"
 
 #include <gtest/gtest.h>
 
-namespace gradsync::bench {
+namespace gradsync {
 namespace {
 
 TEST(ByteCountTest, ReadsBinaryUnits) {
@@ -55,4 +55,4 @@ TEST(ApproximateTest, KeepsThreeDigits) {
 }
 
 }  // namespace
-}  // namespace gradsync::bench
+}  // namespace gradsync

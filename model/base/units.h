@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_BENCH_RECORDS_UNITS_H_
-#define GRADSYNC_BENCH_RECORDS_UNITS_H_
+#ifndef GRADSYNC_MODEL_BASE_UNITS_H_
+#define GRADSYNC_MODEL_BASE_UNITS_H_
 
 #include <cstdint>
 #include <optional>
@@ -7,7 +7,7 @@
 #include <string_view>
 
 // Quantities as people write them on a command line and read them in a summary.
-namespace gradsync::bench {
+namespace gradsync {
 
 // A decimal integer. Nullopt if `text` is none, or does not fit.
 std::optional<int64_t> ParseInteger(std::string_view text);
@@ -26,6 +26,6 @@ std::string FormatByteCount(int64_t bytes);
 // A size for people, of three significant digits: "37.1 MiB".
 std::string ApproximateBytes(double bytes);
 
-}  // namespace gradsync::bench
+}  // namespace gradsync
 
-#endif  // GRADSYNC_BENCH_RECORDS_UNITS_H_
+#endif  // GRADSYNC_MODEL_BASE_UNITS_H_

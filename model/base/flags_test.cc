@@ -1,4 +1,4 @@
-#include "bench/launch/flags.h"
+#include "model/base/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "model/error.h"
+#include "model/base/error.h"
 
-namespace gradsync::bench {
+namespace gradsync {
 namespace {
 
 using ::testing::AllOf;
@@ -284,4 +284,4 @@ TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {
 }
 
 }  // namespace
-}  // namespace gradsync::bench
+}  // namespace gradsync

@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_FLAGS_H_
-#define GRADSYNC_BENCH_LAUNCH_FLAGS_H_
+#ifndef GRADSYNC_MODEL_BASE_FLAGS_H_
+#define GRADSYNC_MODEL_BASE_FLAGS_H_
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@
 // A small table rather than Abseil's flags, for two reasons: a bad value has to end in exactly one line that
 // says what the flag takes, with exit status 2; and options have to be values, so that a test, or the suite,
 // can parse a command line without touching globals.
-namespace gradsync::bench {
+namespace gradsync {
 
 // The parts of `text` between commas.
 std::vector<std::string> SplitCommas(std::string_view text);
@@ -153,6 +153,6 @@ class FlagTable {
 // otherwise from the current directory.
 std::string ResolvePath(std::string_view path);
 
-}  // namespace gradsync::bench
+}  // namespace gradsync
 
-#endif  // GRADSYNC_BENCH_LAUNCH_FLAGS_H_
+#endif  // GRADSYNC_MODEL_BASE_FLAGS_H_

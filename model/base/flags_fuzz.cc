@@ -1,6 +1,6 @@
-#include "bench/launch/flags.h"
-#include "bench/records/units.h"
-#include "model/error.h"
+#include "model/base/error.h"
+#include "model/base/flags.h"
+#include "model/base/units.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gradsync {
@@ -25,20 +25,20 @@ void ParseFlags(std::string_view text) {
   std::chrono::milliseconds duration{1};
   double positive = 1;
   std::optional<int64_t> optional_number;
-  bench::FlagTable table("program", "Takes everything.");
-  table.Add("flag", &flag, bench::Switch(), "");
-  table.Add("number", &number, bench::Integer(1, 10), "");
-  table.Add("numbers", &numbers, bench::Integer(1, 10), "");
-  table.Add("choice", &choice, bench::OneOf({"a", "b"}), "");
-  table.Add("choices", &choices, bench::OneOf({"a", "b"}), "");
-  table.Add("bytes", &bytes, bench::Bytes(), "");
-  table.Add("byte_counts", &byte_counts, bench::Bytes(), "");
-  table.Add("element_counts", &element_counts, bench::Elements(), "");
-  table.Add("duration", &duration, bench::Duration(), "");
-  table.Add("positive", &positive, bench::PositiveNumber(), "");
-  table.Add("path", &path, bench::Path("FILE"), "");
-  table.Add("words", &words, bench::Text("TEXT"), "");
-  table.Add("optional_number", &optional_number, bench::Integer(1), "");
+  FlagTable table("program", "Takes everything.");
+  table.Add("flag", &flag, Switch(), "");
+  table.Add("number", &number, Integer(1, 10), "");
+  table.Add("numbers", &numbers, Integer(1, 10), "");
+  table.Add("choice", &choice, OneOf({"a", "b"}), "");
+  table.Add("choices", &choices, OneOf({"a", "b"}), "");
+  table.Add("bytes", &bytes, Bytes(), "");
+  table.Add("byte_counts", &byte_counts, Bytes(), "");
+  table.Add("element_counts", &element_counts, Elements(), "");
+  table.Add("duration", &duration, Duration(), "");
+  table.Add("positive", &positive, PositiveNumber(), "");
+  table.Add("path", &path, Path("FILE"), "");
+  table.Add("words", &words, Text("TEXT"), "");
+  table.Add("optional_number", &optional_number, Integer(1), "");
   table.AllowPaths(&paths, "FILE");
   try {
     table.Parse(static_cast<int>(pointers.size()), pointers.data());
@@ -53,13 +53,13 @@ void ParseFlags(std::string_view text) {
 
 // What is read is written so that it is read back.
 void ParseUnits(std::string_view text) {
-  if (const auto bytes = bench::ParseByteCount(text)) {
-    fuzz::Expect(bench::ParseByteCount(bench::FormatByteCount(*bytes)) == bytes);
+  if (const auto bytes = ParseByteCount(text)) {
+    fuzz::Expect(ParseByteCount(FormatByteCount(*bytes)) == bytes);
   }
-  if (const auto elements = bench::ParseCount(text)) {
-    fuzz::Expect(bench::ParseCount(bench::FormatCount(*elements)) == elements);
+  if (const auto elements = ParseCount(text)) {
+    fuzz::Expect(ParseCount(FormatCount(*elements)) == elements);
   }
-  bench::ParseInteger(text);
+  ParseInteger(text);
 }
 
 }  // namespace

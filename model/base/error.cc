@@ -1,4 +1,4 @@
-#include "model/error.h"
+#include "model/base/error.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,11 +1,11 @@
-#ifndef GRADSYNC_TOOLS_STATISTICS_STATISTICS_H_
-#define GRADSYNC_TOOLS_STATISTICS_STATISTICS_H_
+#ifndef GRADSYNC_MODEL_BASE_STATISTICS_H_
+#define GRADSYNC_MODEL_BASE_STATISTICS_H_
 
 #include <cstddef>
 #include <limits>
 #include <span>
 
-namespace gradsync::tools {
+namespace gradsync {
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -31,6 +31,6 @@ double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 // second bound is for samples that hardly vary, where the first one means nothing.
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
-}  // namespace gradsync::tools
+}  // namespace gradsync
 
-#endif  // GRADSYNC_TOOLS_STATISTICS_STATISTICS_H_
+#endif  // GRADSYNC_MODEL_BASE_STATISTICS_H_

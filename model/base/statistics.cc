@@ -1,11 +1,11 @@
-#include "tools/statistics/statistics.h"
+#include "model/base/statistics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
-namespace gradsync::tools {
+namespace gradsync {
 namespace {
 
 std::vector<double> Sorted(std::span<const double> values) {
@@ -57,4 +57,4 @@ size_t CountOutliers(std::span<const double> values, double mads, double min_rel
       std::ranges::count_if(distances, [limit](double distance) { return distance > limit; }));
 }
 
-}  // namespace gradsync::tools
+}  // namespace gradsync

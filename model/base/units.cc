@@ -1,4 +1,4 @@
-#include "bench/records/units.h"
+#include "model/base/units.h"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace gradsync::bench {
+namespace gradsync {
 namespace {
 
 struct Prefix {
@@ -64,4 +64,4 @@ std::string ApproximateBytes(double bytes) {
   return absl::StrFormat("%.0f bytes", bytes);
 }
 
-}  // namespace gradsync::bench
+}  // namespace gradsync

@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_MODEL_ERROR_H_
-#define GRADSYNC_MODEL_ERROR_H_
+#ifndef GRADSYNC_MODEL_BASE_ERROR_H_
+#define GRADSYNC_MODEL_BASE_ERROR_H_
 
 #include <concepts>
 #include <initializer_list>
@@ -55,4 +55,4 @@ void Require(bool ok, const Parts&... parts) {
 
 }  // namespace gradsync
 
-#endif  // GRADSYNC_MODEL_ERROR_H_
+#endif  // GRADSYNC_MODEL_BASE_ERROR_H_

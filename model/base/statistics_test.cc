@@ -1,11 +1,11 @@
-#include "tools/statistics/statistics.h"
+#include "model/base/statistics.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-namespace gradsync::tools {
+namespace gradsync {
 namespace {
 
 using Values = std::vector<double>;
@@ -62,4 +62,4 @@ TEST(StatisticsTest, ATrimmedMeanLeavesAFifthOutAtEachEnd) {
 }
 
 }  // namespace
-}  // namespace gradsync::tools
+}  // namespace gradsync
