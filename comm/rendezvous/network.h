@@ -42,7 +42,7 @@ bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Whether a name other than "localhost" resolves to loopback on this host, as a host's own name often does.
 // On other hosts it resolves to another address.
-bool IsLoopbackHereAlone(const std::string& host, Deadline deadline);
+bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
 // The message for an errno.
 std::string ErrorText(int error);

@@ -108,7 +108,7 @@ class StoreServer : public Store {
   void WakeAll();
   void Accept();
   // Closes the oldest connection that is not a rank's, if there are too many. Its owner may reconnect.
-  void TurnOldestAway();
+  void RejectOldest();
   void Serve(Connection& connection);
   // Returns whether the client has joined and knows that all ranks have joined; else closes the connection.
   bool Admit(Connection& connection);
@@ -124,9 +124,9 @@ class StoreServer : public Store {
   // asks after the end of rank 0 finds the cause in its socket. To other clients, if rank 0 is leaving or has
   // rejected them: that they may reconnect. Otherwise a rank of the next run, which is joining, would assume
   // that rank 0 has died.
-  void TakeLeave(Connection& connection, bool is_rank);
+  void SendGoodbye(Connection& connection, bool is_rank);
   // Notes that the rank knows the cause.
-  void Told(int rank);
+  void MarkInformed(int rank);
 
   const Options options_;
   const std::vector<FileDescriptor> listeners_;

@@ -74,11 +74,11 @@ class ShmCollectives {
   // The notice of `rank` for the collective of this rank's last notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
-  void Give(const Request& request);
+  void PublishNotice(const Request& request);
   void CheckSame() const;
   // The inputs of all ranks, where this rank can read them. nullopt unless all are in the notices
-  // (GivenInputs), or all are in one shared buffer (SharedInputs).
-  std::optional<Vectors> GivenInputs() const;
+  // (PublishedInputs), or all are in one shared buffer (SharedInputs).
+  std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 
   void AllReduceInPlace(const Request& request, const Vectors& tensors) const;
