@@ -43,7 +43,7 @@ class ShardedStrategy : public OverlappedBuckets {
   void Reset() override;
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
-  // Without the two barriers. Gradients are sent in each pass of the last step.
+  // Without the two barriers. Gradients are sent as often as in the last step.
   BucketPlan plan() const override;
 
   // Keeps the group that the strategy was made with.

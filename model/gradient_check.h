@@ -31,9 +31,11 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 // a step h = cbrt(eps) * max(1, |x|) makes a truncation error of about h^2 |f'''| / 6 and a rounding error of
 // eps * s / h, both about eps^(2/3) s. Allowed are 100 eps^(2/3) max(1, s), that is 4e-9 max(1, s).
 //
-// Gradients must also be equal, up to rounding, for parameters, for intermediate values, and for each input
-// alone with constants for the others; if the memory held NaN before; if the function occurs twice in one
-// graph, as a sum; and if they are added to an earlier pass's.
+// It also compares the gradients, up to rounding, in these cases:
+// - for parameters, for intermediate values, and for each input alone with constants for the others;
+// - if the gradient's memory held NaN before;
+// - if the function occurs twice in one graph, as a sum;
+// - if the gradients are added to those of an earlier pass.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

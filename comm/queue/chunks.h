@@ -18,8 +18,8 @@ inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
 
-// Consecutive parts of a vector, in bytes. All parts have `part_bytes`; the last one has the rest, and later
-// ones are empty.
+// Consecutive parts of a vector, in bytes. Each has `part_bytes`, except the last part that is not empty,
+// which has the rest. Later parts are empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
   // A part for each rank. Parts begin on cache lines, so that two ranks never write to one line.

@@ -49,10 +49,12 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // and a second process of a rank.
 class Job {
  public:
-  // Returns when all ranks have joined. Throws InvalidInput for a malformed url, CollectiveError, one line,
-  // when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0 s;
-  // arrived: 0, 2"), when they differ ("rank 0: --seed: rank 0 has 1, rank 1 has 2"), or the place cannot be
-  // used.
+  // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
+  // line, if
+  // - ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
+  //   arrived: 0, 2",
+  // - terms differ: "rank 0: --seed: rank 0 has 1, rank 1 has 2", or
+  // - the place cannot be used.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
