@@ -4,7 +4,7 @@ import unittest
 
 from test_launches import MIB, MS, changed, launch, steps_of, written
 from gradsync import Refused
-from gradsync.recording import Recording, estimate, percentile, trimmed_mean
+from gradsync.recording import Recording, estimate, trimmed_mean
 
 
 class RecordingTest(unittest.TestCase):
@@ -48,7 +48,6 @@ class RecordingTest(unittest.TestCase):
     def test_locations(self):
         self.assertEqual(trimmed_mean([100, 1, 2, 3, -100]), 2)  # a fifth at each end
         self.assertEqual(trimmed_mean([5, 1]), 3)
-        self.assertEqual([percentile([4, 1, 2], part) for part in (0, 0.25, 0.5, 1)], [1, 1.5, 2, 4])
 
     def test_an_interval_holds_the_mean_as_often_as_it_says(self):
         source = random.Random(7)
@@ -94,8 +93,8 @@ class RecordingTest(unittest.TestCase):
             self.assertIn(said, broken(lambda one: one["ranks"][0][i].update(change)))
         for i, name, value in ((1, "ns", [1]), (1, "ns", [1, 1, 1, 0]), (1, "wall_ns", 0), (4, "out_ns", []), (4, "in_ns", [])):
             self.assertIn(f"step {i} lacks times", broken(lambda one: one["ranks"][0][i]["collectives"].update({name: value})))
-        for text, said in (('{"gradsync_torch": 1, ', "cut off, error at byte 23"), ("{1}", "not JSON, error at byte 2"),
-                           ("notes", "not JSON, error at byte 1"), ("{\n", "a launch is one line"), ("", "no launch"),
+        for text, said in (('{"gradsync_torch": 1, ', "cut off (one is a line), error at byte 23"), ("{1}", "no launch, or cut off (one is a line), error at byte 2"),
+                           ("notes", "error at byte 1"), ("{\n", "cut off (one is a line)"), ("", "no launch"),
                            ("[" * 100000, ""), ("9" * 5000, ""), ("[1]", "expected an object"), ("NaN", "")):
             self.assertIn(said, said_of(text))
         self.assertEqual(len(Recording(written(launch(), changed(hosts=["b", "b"]))).launches), 2)

@@ -310,7 +310,7 @@ class AnswerTest(unittest.TestCase):
         slow = json.loads(json.dumps(late))
         for step in steps_of(slow, "probe"):
             step["optimizer_ns"] = 600 * MS
-        self.assertIn("they differ by less than can be told", screen(late, slow))
+        self.assertIn("which differ by less than can be told", screen(late, slow))
 
     def test_says_what_options_gain(self):
         text = screen()
@@ -388,14 +388,15 @@ class FlagsTest(unittest.TestCase):
             self.assertEqual(pathlib.Path(wheel).read_bytes(), before)
             run = [sys.executable, "-S", "-c", "from gradsync.__main__ import main; main()"]  # -S: nothing that is installed
             environment = {"PYTHONPATH": wheel}
-            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True)
+            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", screen() + "\n"))
-            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True)
+            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (1, "record: no module torch: it needs PyTorch 2.1 or newer\n"))
-            done = subprocess.run(run, env=environment, capture_output=True, text=True)
+            done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=60)
             self.assertIn("gradsync what_if FILE", done.stderr)
             with open("/dev/full", "w") as full:
-                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE)
+                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE,
+                                      timeout=60)
             self.assertEqual((done.returncode, done.stderr), (1, b"what_if: cannot write to stdout: No space left on device\n"))
 
     def test_prints_json(self):

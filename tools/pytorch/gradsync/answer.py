@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from functools import lru_cache
+from statistics import fmean
 
 from gradsync import Refused
 from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
@@ -133,11 +134,7 @@ class Question:
         settings = (self.recording.buckets(row), row["bf16"], row["zero1"], row["passes"], pace_of_link)
         steps, *others = zip(*(self.predict_launch(i, *settings) for i in range(len(self.recording.launches))))
         values, lows, highs = zip(*steps)  # another launch may be as any of these
-        return Prediction((mean(values), min(lows), max(highs)), *map(mean, others))
-
-
-def mean(values):
-    return sum(values) / len(values)
+        return Prediction((fmean(values), min(lows), max(highs)), *map(fmean, others))
 
 
 def sizes_of(mib):
@@ -205,7 +202,7 @@ def notes_of(question):
     if not wire and question.world_size != (link.world_size if link else linked):
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = launch["device"] != "cpu"
-    is_known = link.has_processor if link else launch["backend"] != "none" or question.link_of
+    is_known = any(link.costs.of("all_reduce")[2].values) if link else launch["backend"] != "none" or question.link_of
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(f"Assumed: communication takes nothing from computation{' on the GPU' if is_gpu else ''}.")
     return notes
@@ -264,9 +261,7 @@ def screen(answer):
         lines.append("%-16g %8d  %-20s %10s %10s" % (size["bucket_cap_mb"], size["buckets"], range_text(size["step_s"]),
                                                      ms(size["cost_s"]), ms(size["exposed_s"])))
     *some, last = map(str, answer["best_bucket_cap_mb"])
-    untold = "differ by less than can be told."
-    lines += [f"Which size of a bucket is best: they {untold}" if len(some) + 1 == len(answer["sizes"]) else
-              f"The best bucket sizes are {', '.join(some)} and {last} MiB, which {untold}" if some else
+    lines += [f"The best bucket sizes are {', '.join(some)} and {last} MiB, which differ by less than can be told." if some else
               f"The best bucket size is {last} MiB.", ""]
     for option in answer["options"]:
         change = f"{'gains' if option['change'] < 0 else 'loses'} ({percent(option['change'])})"
@@ -284,11 +279,6 @@ def screen(answer):
         lines.append("Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d" % (
             answer["pairs"], answer["pairs_right"]))
     return "\n".join(line.rstrip() for line in lines)
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"what_if: {message}\n")
 
 
 def whole(least, most):
@@ -319,17 +309,18 @@ def meant_by(link):
 
 
 def parse(argv):
-    parser = Parser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel would take with "
-                    "other buckets, links and numbers of ranks.")
+    parser = argparse.ArgumentParser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel "
+                                     "would take with other buckets, links and numbers of ranks.")
+    parser.error = lambda message: parser.exit(2, f"what_if: {message}\n")
     parser.add_argument("recording", help="A file that gradsync record wrote.")
     parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="How many ranks, 2 or more. 0: as recorded.")
     parser.add_argument("--link", help="The link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
                         "Or a file: another recording, what nccl-tests or osu_allreduce printed, what nccl-tests wrote with -J, or "
                         "records of //bench:all_reduce. Default: as recorded.")
-    parser.add_argument("--ranks_per_host", type=whole(1, 16384), help="How many ranks share a host's link. Default: 1.")
-    parser.add_argument("--within", type=wire, help="The link between the ranks of one host. PCIe 4 moves about 200Gbit, NVLink "
-                        "of an H100 3600Gbit. Default: 200Gbit,3us.")
-    parser.add_argument("--algorithm", choices=("best", "ring", "tree", "hierarchical"),
+    parser.add_argument("--ranks_per_host", type=whole(1, 16384), default=1, help="How many ranks share a host's link. Default: 1.")
+    parser.add_argument("--within", type=wire, default=parse_wire("200Gbit,3us"), help="The link between the ranks of one host. "
+                        "PCIe 4 moves about 200Gbit, NVLink of an H100 3600Gbit. Default: 200Gbit,3us.")
+    parser.add_argument("--algorithm", choices=("best", "ring", "tree", "hierarchical"), default="best",
                         help="How ranks exchange data in a collective. Default: best.")
     parser.add_argument("--processor_percent", type=whole(0, 1000), help="How much of a rank's processors communication uses. "
                         "Default: as measured, or assumed.")
@@ -342,13 +333,11 @@ def parse(argv):
         parser.error(f"--link={flags.link}: neither a rate and a latency such as 25Gbit,5us nor a file" +
                      (meant_by(flags.link) and f"; did you mean {meant_by(flags.link)}?"))
     for name in ("ranks_per_host", "within", "algorithm"):
-        if getattr(flags, name) is not None and not flags.wire:
+        if getattr(flags, name) != parser.get_default(name) and not flags.wire:
             parser.error(f"--{name} is for a --link that is a rate and a latency, such as 100Gbit,5us (any, if all ranks share "
                          "a host)")
-    flags.ranks_per_host = flags.ranks_per_host or 1
-    if flags.within and flags.ranks_per_host == 1:
+    if flags.within != parser.get_default("within") and flags.ranks_per_host == 1:
         parser.error("--within is for ranks that share a host: --ranks_per_host is 1")
-    flags.within = flags.within or parse_wire("200Gbit,3us")
     return flags
 
 

@@ -18,7 +18,6 @@ the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 """
 import argparse
 import importlib.util
-import multiprocessing.process
 import os
 import runpy
 import sys
@@ -55,6 +54,8 @@ def refuse(text):
 class Script:
     """A script that runs."""
 
+    refuse = staticmethod(refuse)
+
     def __init__(self, finished, options):
         self.answer, self.options, self.pid, self.ended = finished, options, os.getpid(), False
         self.recorders = []  # of all models until one of them has started
@@ -88,12 +89,6 @@ class Script:
         took = time.monotonic() - self.began
         say(f"{recorder.taken} steps of warm-up took {took:.0f} s, {recorder.rounds - 1} times as many follow")
 
-    def give_up(self, recorder, why):
-        if recorder.taken >= 0 or len(self.recorders) == 1:
-            refuse(why)
-        self.recorders.remove(recorder)
-        say(f"{why}; looks for another model")
-
     def finished(self):
         """Rank 0 answers, and all end. A script that catches SystemExit trains no further."""
         if dist.get_rank() == 0:
@@ -109,13 +104,8 @@ class Script:
                 p.grad is not None for group in optimizer.param_groups for p in group["params"]):
             refuse(f"{place()}: trains without DistributedDataParallel, so nothing is recorded; was it started by torchrun?")
 
-    def on_process(self, process):
-        module = (process._target or process.run).__module__
-        if module == "torch.multiprocessing.spawn" or (module == "__main__" and not dist.is_initialized()):
-            refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
-
     def run(self, argv):
-        construct, start = DDP.__init__, multiprocessing.process.BaseProcess.start
+        construct = DDP.__init__
 
         def construct_watched(model, *args, **kwargs):
             if os.getpid() != self.pid:
@@ -123,11 +113,10 @@ class Script:
             construct(model, *args, **kwargs)
             self.watch(model)
 
-        def start_watched(process):
-            self.on_process(process)
-            start(process)
+        def spawn(*_, **__):
+            refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
 
-        DDP.__init__, multiprocessing.process.BaseProcess.start = construct_watched, start_watched
+        DDP.__init__, torch.multiprocessing.spawn = construct_watched, spawn
         listen()
         register_optimizer_step_pre_hook(self.on_update)
         module = argv[1:2] if argv[0] == "-m" else []

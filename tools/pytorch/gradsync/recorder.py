@@ -38,7 +38,6 @@ BETWEEN, OPEN, SYNCED, UPDATING, SKIPPED = "between", "open", "synced", "updatin
 AGREE = ("parameters", *KIND)  # launches of one file
 PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 MOST_PIECES = 128  # of a probe: with the smallest pieces more say nothing new
-PATIENCE = 100  # steps of other optimizers
 WAIT = datetime.timedelta(seconds=30)  # for other ranks to begin with recording
 LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
     os.path.dirname(os.path.realpath(__file__)), os.path.join(torch.__file__, "../.."),
@@ -61,15 +60,6 @@ def probes_of(total_bytes):
     sizes = [p for p in PIECES if 2 * p <= total_bytes] + [total_bytes]
     return [*(("all_reduce", size, 1) for size in sizes), *(("all_reduce", size, 0) for size in sizes[1:-1]),
             ("bf16", min(MIB, total_bytes), 1), ("bf16", min(16 * MIB, total_bytes), 1), ("zero1", total_bytes, 0)]
-
-
-def zero1_owners(numels, world_size):
-    """Which rank ZeroRedundancyOptimizer gives each parameter: the largest first, each to who has least."""
-    held, owner = [0] * world_size, [0] * len(numels)
-    for i in sorted(range(len(numels)), key=lambda i: -numels[i]):
-        owner[i] = held.index(min(held))
-        held[owner[i]] += numels[i]
-    return owner
 
 
 def unusable(out, head, keys):
@@ -167,7 +157,7 @@ class Recorder:
             self.head["link_rate"] = int(os.environ["GRADSYNC_LINK_RATE"])
         self.steps, self.taken, self.done = [], -1, False  # without the first, which shows what there is
         self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
-        self.optimizer, self.owned, self.stepping, self.others = None, None, None, 0  # ours and its parameters; within step()
+        self.optimizer, self.owned, self.stepping = None, None, None  # ours and its parameters; within step()
         self.passed, self.counts, self.unlike = 0, collections.Counter(), 0  # passes of this step, and how many steps had which
         self.arrived, self.sparse = 0, None  # gradients since the last step, and one that cannot be recorded
         self.handles = [p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i))
@@ -187,7 +177,7 @@ class Recorder:
         self.close()
         if not self.script:
             raise Refused(f"{at or place()}: {text}")
-        self.script.give_up(self, f"{at or place()}: {text}")
+        self.script.refuse(f"{at or place()}: {text}")
 
     # Times. A mark is a number of nanoseconds or an event of the current stream.
 
@@ -305,7 +295,7 @@ class Recorder:
         pieces, marks, works = self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES], [], []
         cpu, begin = time.process_time_ns(), self._mark()
         if kind == "zero1":
-            works = [dist.broadcast(self.parts[i], src=r, async_op=True) for r in range(self.world) for i in self.owned_by[r]]
+            works = [dist.broadcast(p, src=r, async_op=True) for r in range(self.world) for p in self.parts[r::self.world]]
         elif not in_flight:
             works = [dist.all_reduce(piece, async_op=True) for piece in pieces]
         else:
@@ -332,10 +322,6 @@ class Recorder:
         """Whether it may end steps."""
         owned = {id(p) for group in optimizer.param_groups for p in group["params"]} & self.ids
         if not owned:
-            self.others += 1
-            if self.others > PATIENCE:
-                self._refuse(f"this model took {max(0, self.taken)} steps, and no more while other optimizers took {PATIENCE}",
-                             self.place)
             return False
         if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
             self._refuse("gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if "
@@ -381,7 +367,7 @@ class Recorder:
 
     def _end(self):
         begin, end = self.updating, self._mark()
-        self.state, self.arrived, self.others = BETWEEN, 0, 0
+        self.state, self.arrived = BETWEEN, 0
         if self.taken < 0:
             return self._start()
         if self.cuda:
@@ -419,10 +405,9 @@ class Recorder:
                 return self._refuse("gradsync does not record DistributedDataParallel" + text, self.place)
         if world > 1:
             Recorder.count += 1
-            keys, store = [f"gradsync/{Recorder.count}/{r}" for r in range(world)], dist.distributed_c10d._get_default_store()
-            store.set(keys[self.rank], "")
+            store = dist.distributed_c10d._get_default_store()
             try:
-                store.wait(keys, WAIT)
+                dist.distributed_c10d._store_based_barrier(self.rank, store, f"gradsync{Recorder.count}", world, WAIT)
             except RuntimeError:
                 return self._refuse("not all ranks are recorded: start every one by torchrun -m gradsync record")
         self.flat = torch.zeros(sum(numels), dtype=self.params[0].dtype, device=self.device)
@@ -430,8 +415,6 @@ class Recorder:
         self.wire = torch.view_as_real(self.flat).flatten() if self.flat.is_complex() else self.flat
         self.parts = self.wire.split([p.nbytes // self.wire.element_size() for p in self.params])
         self.share = torch.tensor(1 / world, dtype=self.flat.dtype)
-        owner = zero1_owners(numels, world)
-        self.owned_by = [[i for i, o in enumerate(owner) if o == r] for r in range(world)]
         self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": type(self.optimizer).__name__}
         self._check_file(*(key for key in AGREE if key != "passes"))
         self.taken = 0

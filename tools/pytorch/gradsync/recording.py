@@ -5,6 +5,7 @@ import json
 import math
 import zlib
 from functools import cached_property
+from statistics import median
 
 from gradsync import Refused
 
@@ -106,13 +107,6 @@ def trimmed_mean(values):
     return sum(kept) / len(kept)
 
 
-def percentile(values, part):
-    """Interpolated between neighbours, as numpy does by default."""
-    ordered, place = sorted(values), part * (len(values) - 1)
-    low, high = ordered[int(place)], ordered[min(int(place) + 1, len(ordered) - 1)]
-    return low + (place - int(place)) * (high - low)
-
-
 def estimate(values, launches):
     """(trimmed mean, low, high) with an interval of 95 %; None: unknown. `launches`: how many values each has.
 
@@ -150,9 +144,7 @@ class Recording:
             try:
                 self.add(line)
             except json.JSONDecodeError as error:
-                why = "cut off" if line.startswith("{") and not line.endswith("}") else "not JSON"
-                why = "a launch is one line, this one has a bracket alone" if line.strip() == "{" else why
-                raise Refused(f"{path}, line {number}: {why}, error at byte {error.pos + 1}") from None
+                raise Refused(f"{path}, line {number}: no launch, or cut off (one is a line), error at byte {error.pos + 1}") from None
             except (ValueError, RecursionError) as error:
                 raise Refused(f"{path}, line {number}: {error}") from None
         require(self.launches, path, ": no launch of gradsync record")
@@ -175,7 +167,7 @@ class Recording:
         """In which gradients are ready, as rank 0 sees it, whose order DDP takes."""
         ready = [ready_of(step) for step in self.launches[0]["ranks"][0] if step["mode"] == "probe"]
         require(ready, self.path, ", line 1: no steps of mode \"probe\"")
-        medians = [percentile(times, 0.5) for times in zip(*ready)]
+        medians = list(map(median, zip(*ready)))
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row):
