@@ -21,6 +21,18 @@ class RecordingTest(unittest.TestCase):
                                       (1, 1, ((4,), (2,), (0,), (1,), (3,))), (1000, 1, ((4, 2, 0, 1, 3),))):
             self.assertEqual(recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected)
 
+    def test_each_dtype_has_buckets_of_its_own(self):
+        one = launch()
+        one["parameters"] = [{"name": "", "numel": size, "bytes": size, "dtype": dtype} for size, dtype in (
+            (10, "float32"), (10, "bfloat16"), (30, "float32"), (30, "bfloat16"), (30, "float32"), (5, "bfloat16"))]
+        for step in steps_of(one, "probe") + steps_of(one, "none"):
+            step["ready_ns"] = [1, 2, 3, 4, 5, 6]
+        recording = Recording(written(one))
+        # Each begins with a first bucket. Those that are not full come last.
+        self.assertEqual(recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 60}), ((0,), (1,), (2, 4), (3, 5)))
+        self.assertEqual(recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 31}), ((0,), (1,), (2, 4), (3, 5)))
+        self.assertEqual(recording.buckets({"first_bucket_bytes": 40, "bucket_bytes": 30}), ((0, 2), (1, 3), (4,), (5,)))
+
     def test_what_got_no_gradient_is_ready_after_backward(self):
         one = launch()
         for step in steps_of(one, "probe"):

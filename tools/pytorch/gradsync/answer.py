@@ -18,6 +18,7 @@ MIB = 1 << 20
 # How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of memory alone
 # changes them by 3 %.
 LAUNCH_ERROR = 0.03
+NOTABLE = 0.05  # a part of a step that is worth a line
 CAPS = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets to compare, in MiB
 
 
@@ -152,7 +153,7 @@ def ask(question):
     answer = {"recording": recording.path, "parameters": len(launch["parameters"]), "gradient_bytes": sum(recording.bytes),
               "recorded_world_size": launch["world_size"], "world_size": question.world_size, "launches": len(recording.launches),
               **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")}, "notes": notes_of(question),
-              "none_s": none_s, "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
+              "none_s": none_s, "ranks": recording.ranks, "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
               "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"],
                       **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
               "sizes": [], "options": [], "measured": []}
@@ -216,8 +217,10 @@ def measured_of(question):
         values, launches = there.steps("ddp", row["name"])
         if not values:
             continue
+        none_s = there.none_s * row["passes"] / question.launch["passes"]
         step, prediction, rebuilt = estimate(values, launches), question.predict(row).step, sorted(row["rebuilt_bucket_bytes"])
         measured.append({"name": row["name"], "predicted_s": prediction, "measured_s": step, "error": prediction[0] / step[0] - 1,
+                         "cost_error": (prediction[0] - none_s) / (step[0] - none_s) - 1 if step[0] > none_s else None,
                          "second_run_error": there.second_run_error(row["name"]),
                          "is_as_planned": rebuilt in ([], sorted(question.recording.bucket_bytes(row)))})
         if not row["bf16"] and not row["zero1"] and row["passes"] == question.own["passes"] and None not in step:
@@ -243,6 +246,15 @@ def percent(part):
     return "" if part is None else "%+.1f %%" % (100 * part)
 
 
+def slow_ranks(ranks):
+    """Lines about ranks for which the others wait."""
+    parts = ("forward", "backward", "optimizer")
+    totals = [sum(rank[f"{part}_s"] for part in parts) for rank in ranks]
+    return ["Rank %d is slow: forward %s, backward %s, optimizer %s; the fastest rank takes %s for all." % (
+        r, *(ms(rank[f"{part}_s"]) for part in parts), ms(min(totals)))
+        for r, rank in enumerate(ranks) if totals[r] > (1 + NOTABLE) * min(totals)]
+
+
 def screen(answer):
     """The answer on one screen."""
     ddp, first = answer["ddp"], answer["ddp"]["first_bucket_bytes"]
@@ -252,7 +264,12 @@ def screen(answer):
     lines = ["%d parameters, %.4g MB of gradients, %s; %s over %s on %s, threads each: %d; launches: %d" % (
         answer["parameters"], answer["gradient_bytes"] / 1e6, answer["optimizer"], ranks_text(answer["recorded_world_size"]),
         answer["backend"], answer["device"], answer["threads"], answer["launches"])]
+    between_s = max(rank["between_s"] for rank in answer["ranks"])
+    if between_s > NOTABLE * answer["none_s"]:
+        lines.insert(0, "Before each step %s pass between steps, in which scripts load data: %.0f %% of the time without "
+                     "synchronisation, which no link changes." % (ms(between_s), 100 * between_s / (between_s + answer["none_s"])))
     lines += [*answer["notes"], "", f"Your step takes {ms(answer['none_s'])} without synchronisation{slowest}.",
+              *slow_ranks(answer["ranks"]),
               f"DistributedDataParallel with buckets of {cap} will take {range_text(ddp['step_s'])},",
               f"of which {ms(ddp['exposed_s'])} are exposed. No schedule of these bytes takes less than {ms(ddp['floor_s'])} at "
               "the link's typical pace.", "",
@@ -268,13 +285,13 @@ def screen(answer):
         lines.append("%-46s %-20s %s" % (option["name"], range_text(option["step_s"]), change if option["is_told"] else
                                          "makes no difference that can be told"))
     if answer["measured"]:
-        lines += ["", "%-31s %-20s %-22s %-8s %s" % ("DDP", "predicted", "measured", "error", "second run")]
+        lines += ["", "%-31s %-20s %-22s %-8s %-11s %s" % ("DDP", "predicted", "measured", "error", "of the cost", "second run")]
     for row in answer["measured"]:
         value, low, high = row["measured_s"]
         half = "" if low is None else " +- %.1f %%" % (100 * (high - low) / 2 / value)
         again = percent(row["second_run_error"]) + "  DDP made other buckets" * (not row["is_as_planned"])
-        lines.append("%-31s %-20s %-22s %-8s %s" % (
-            row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]), again))
+        lines.append("%-31s %-20s %-22s %-8s %-11s %s" % (row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]),
+                                                            percent(row["cost_error"]), again))
     if answer.get("pairs"):
         lines.append("Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d" % (
             answer["pairs"], answer["pairs_right"]))

@@ -167,7 +167,7 @@ class Communication:
         first, costs, casts = launches[0], defaultdict(list), {}
         # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp); NCCL has one stream.
         self.channels = 2 if first["backend"] == "gloo" else 1
-        self.bf16_part = 2 * first["parameters"][0]["numel"] / first["parameters"][0]["bytes"]
+        self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
         self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The rank that came last waited least.

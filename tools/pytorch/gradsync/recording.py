@@ -15,16 +15,16 @@ NS = 1e-9
 TIME, SIZE, COUNT, TEXT = (0, 1e18), (1, 1e18), (1, 10**4), str
 COLLECTIVES = {"kind": TEXT, "in_flight": (0, 1), "bytes": [SIZE], "ns": [TIME], "in_ns": [TIME], "out_ns": [TIME],
                "wall_ns": TIME, "cpu_ns": TIME}
-STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "before_ns": TIME, "backward_ns": TIME, "copy_back_ns": TIME,
-        "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)], "collectives": COLLECTIVES}
+STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "between_ns": TIME, "before_ns": TIME, "backward_ns": TIME,
+        "copy_back_ns": TIME, "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)], "collectives": COLLECTIVES}
 ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "passes": COUNT,
        "rebuilt_bucket_bytes": [TIME]}
 LAUNCH = {"gradsync_torch": (1, 1), "device": TEXT, "backend": TEXT, "optimizer": TEXT, "command": [TEXT],
           "world_size": (1, 16384), "threads": COUNT, "cores": COUNT, "passes": COUNT, "views": bool, "link_rate": TIME,
-          "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE}], "rows": [ROW], "ranks": [[STEP]]}
-DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0, "command": [],
+          "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE, "dtype": TEXT}], "rows": [ROW], "ranks": [[STEP]]}
+DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0, "command": [],
             **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns"), []),
-            **dict.fromkeys(("before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
+            **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
 # In what launches of one recording agree.
 KIND = ("command", "device", "processor", "backend", "world_size", "hosts", "cores", "threads", "torch", "optimizer", "passes",
         "views", "link_rate")
@@ -172,15 +172,15 @@ class Recording:
 
     def buckets(self, row):
         """The parameters of each of DDP's buckets, in the order of issue: in the order in which they are ready, each is added
-        to a bucket, which is closed when it has reached its size."""
-        buckets, held, size = [], 0, 0
+        to a bucket of its dtype, which is closed when it has reached its size."""
+        buckets, held, sizes = [], {}, {}
         for parameter in self.ready_order:
-            if held >= size:
-                held, size = 0, row["bucket_bytes" if buckets else "first_bucket_bytes"]
-                buckets.append([])
-            buckets[-1].append(parameter)
-            held += self.bytes[parameter]
-        return tuple(map(tuple, buckets))
+            dtype = self.launches[0]["parameters"][parameter]["dtype"]
+            held.setdefault(dtype, []).append(parameter)
+            if sum(self.bytes[p] for p in held[dtype]) >= sizes.get(dtype, row["first_bucket_bytes"]):
+                buckets.append(held.pop(dtype))
+                sizes[dtype] = row["bucket_bytes"]
+        return tuple(map(tuple, [*buckets, *held.values()]))
 
     def bucket_bytes(self, row):
         return [sum(self.bytes[p] for p in bucket) for bucket in self.buckets(row)]
@@ -194,6 +194,18 @@ class Recording:
             values += own
             launches += [len(own)] * bool(own)
         return values, launches
+
+    @cached_property
+    def ranks(self):
+        """Of each rank, in seconds: what forward, backward and the optimizer take in steps without synchronisation, in which no
+        rank waits for another, and what lies between steps: loading, mostly."""
+        def typical(rank, mode, name):
+            values = [NS * step[f"{name}_ns"] for launch in self.launches for step in launch["ranks"][rank] if step["mode"] == mode]
+            return trimmed_mean(values) if values else 0
+
+        return [{"forward_s": typical(r, "none", "before"), "backward_s": typical(r, "none", "backward"),
+                 "optimizer_s": typical(r, "none", "optimizer"), "between_s": typical(r, "probe", "between")}
+                for r in range(self.launches[0]["world_size"])]
 
     @cached_property
     def none_s(self):
