@@ -9,7 +9,7 @@ import unittest
 from test_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import record, recorder
+from gradsync import events, record, recorder
 from gradsync.recorder import DDP, MIB
 
 SCRIPT = """
@@ -79,21 +79,23 @@ def check_on_two_ranks(rank, directory):
         optimizer = torch.optim.SGD(model.parameters(), lr=0)
         out = os.path.join(directory, f"{views}.jsonl")
         recording, (inputs, targets) = recorder.Recorder(model, out, rounds=2), batch_of(rank)
+        average_of = recording._average
+        # Probes of all-reduce make the averages themselves.
+        recording._average = lambda local: None if recording.mode[1:2] in (("all_reduce",), ("bf16",)) else average_of(local)
         called = torch.compile(model, backend="eager") if views and compiles else model
         while not recording.done:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(called(inputs), targets).backward()
             mode = recording.mode
-            if mode[0] in ("first", "ddp") or mode[:2] in (("probe", "all_reduce"), ("probe", "bf16")):
-                tolerance = 1e-2 if "bf16" in mode else 1e-5
-                for p, e in zip(model.parameters(), expected):
-                    torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(mode))
+            tolerance = 1e-2 if "bf16" in mode else 1e-5
+            for p, e in zip(model.parameters(), expected):
+                torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(mode))
             if mode[0] == "probe":
                 inside = {slot.data_ptr() for slot in recording.slots}
                 assert all((p.grad.data_ptr() in inside) == views for p in model.parameters()), "views"
             assert model.require_backward_grad_sync, "left as the script had it"
             optimizer.step()
-        assert not recorder._recorders and not recording.handles
+        assert not events.listeners and not recording.handles
         assert len(recording.plan) == 2 + len(recorder.probes_of(recording.flat.nbytes)) + 1
     row = recorder.row_of(DDP(net(), bucket_cap_mb=2))
     assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), "a script's own size is that of all buckets"
@@ -184,7 +186,7 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
 
     def test_buffers_travel_as_with_ddp(self):
-        """Before the first forward of a step, but not in steps of `none`."""
+        """With the first forward of a step; in steps of `none` before they begin."""
         sent = []
 
         def run(rank):
@@ -192,14 +194,14 @@ class RecordTest(unittest.TestCase):
             model = DDP(torch.nn.BatchNorm1d(64))
             optimizer, sync = torch.optim.SGD(model.parameters(), lr=0), model._sync_buffers
             recording = recorder.Recorder(model, os.path.join(self.directory, "out.jsonl"), rounds=2)
-            model._sync_buffers = lambda: (sent.append(recording.mode[0]), sync())
+            model._sync_buffers = lambda: (sent.append((recording.mode[0], recording.state)), sync())
             while not recording.done:
                 for passes in range(2):
                     model.require_backward_grad_sync = passes == 1
                     model(batch_of(rank)[0]).sum().backward()
                 optimizer.step()
-            steps = [mode[0] for mode in recording.plan if mode[0] != "none"]
-            assert sorted(sent) == sorted(["first", *steps, *steps]), sent
+            steps = [(mode[0], recorder.BETWEEN if mode[0] == "none" else recorder.OPEN) for mode in recording.plan]
+            assert sorted(sent) == sorted([("first", recorder.OPEN), *steps, *steps]), sent
 
         self.launch(run)
 
@@ -208,7 +210,7 @@ class RecordTest(unittest.TestCase):
 
         def run(rank):
             model, (inputs, targets) = net(), batch_of(0)
-            optimizer, recording = torch.optim.Adam(model.parameters()), recorder.Recorder(model, out, rounds=3, passes=2)
+            optimizer, recording = torch.optim.Adam(model.parameters()), recorder.Recorder(model, out, rounds=3)
             while not recording.done:
                 optimizer.zero_grad()
                 for _ in range(2):
@@ -226,10 +228,9 @@ class RecordTest(unittest.TestCase):
 
     def test_ones_own_loop_is_refused_by_an_exception(self):
         def run(rank):
-            model = net()
-            model[0].bfloat16()
-            with self.assertRaisesRegex(ValueError, r"record_test.py:\d+: .*of one dtype.*bfloat16"):
-                recorder.Recorder(model)
+            for model, said in ((torch.nn.Linear(1, 1, device="meta"), "meta"), (net().requires_grad_(False), "none")):
+                with self.assertRaisesRegex(ValueError, rf"record_test.py:\d+: .*on one CPU or GPU; this one is on .*{said}"):
+                    recorder.Recorder(model)
             model = torch.nn.EmbeddingBag(8, 4, sparse=True)
             recorder.Recorder(model)
             with self.assertRaisesRegex(ValueError, r"record_test.py:\d+: weight gets a sparse gradient"):
