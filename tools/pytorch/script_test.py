@@ -251,7 +251,7 @@ class ScriptTest(unittest.TestCase):
 
     def said(self, printed):
         return [line for line in printed.splitlines() if line.startswith("gradsync: ") and
-                not re.match(r"gradsync: (records|\d+ steps of warm-up)", line)]
+                not re.match(r"gradsync: (recorded;|records|\d+ steps of warm-up)", line)]
 
     def test_what_scripts_do_is_recorded(self):
         for name, text, expected in RECORDED:
@@ -282,6 +282,7 @@ class ScriptTest(unittest.TestCase):
                 self.out.unlink(missing_ok=True)
                 status, printed = self.record(text, alone=True)
                 self.assertEqual((status, self.said(printed)), (0, []), printed)
+                self.assertIn(f"recorded; ask: gradsync what_if {self.out} --link=25Gbit,5us --world_size=8", printed)
                 self.assertFalse((self.directory / "ended").exists())
                 head = json.loads(self.out.read_text())
                 head["parameters"] = [(p["name"], p["numel"]) for p in head["parameters"]]

@@ -216,7 +216,7 @@ class PredictionTest(unittest.TestCase):
                          flags={**flags, "processor_percent": 20}, delta=8, **A_SCRIPTS_OWN)
 
     def test_without_processes_only_a_link_that_is_named_tells(self):
-        with self.assertRaisesRegex(Refused, "nothing was communicated: name a link"):
+        with self.assertRaisesRegex(Refused, "nothing was communicated: name a link and how many ranks"):
             predict(alone())
         with self.assertRaisesRegex(Refused, "one rank communicates with nobody"):
             predict(alone(), flags={"link": wire(0.1)})

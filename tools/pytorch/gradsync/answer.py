@@ -57,7 +57,7 @@ class Question:
     def link_costs(self, recorded):
         """What collectives take between the ranks of the place. `recorded`: where steps were recorded, if they communicated."""
         flags, costs = self.flags, self.link or recorded
-        require(flags.wire or costs, "nothing was communicated: name a link, such as --link=25Gbit,5us")
+        require(flags.wire or costs, "nothing was communicated: name a link and how many ranks, such as --link=25Gbit,5us --world_size=8")
         require(self.world_size > 1, "one rank communicates with nobody: --world_size takes 2 or more")
         if flags.wire:
             network = Network(self.world_size, flags.ranks_per_host, flags.wire, flags.within, flags.algorithm)

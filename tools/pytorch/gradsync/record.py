@@ -130,7 +130,9 @@ class Script(Listener):
 
     def finished(self):
         """Rank 0 answers, and all end or train on. A script that catches SystemExit trains no further."""
-        if not dist.is_initialized() or dist.get_rank() == 0:
+        if self.recorder.world == 1:
+            say(f"recorded; ask: gradsync what_if {self.options['out']} --link=25Gbit,5us --world_size=8")
+        elif dist.get_rank() == 0:
             self.answer(self.options["out"])
         if dist.is_initialized():
             dist.barrier()
