@@ -287,7 +287,7 @@ class AnswerTest(unittest.TestCase):
         self.assertIsNone(ask(one)["measured"][0]["cost_error"])
 
     def test_the_first_line_says_that_steps_wait_for_data(self):
-        for between_ms, said in ((21, "Before each step 21 ms pass between steps, in which scripts load data: 25 % of the time"),
+        for between_ms, said in ((21, "21 ms pass before each step, in which scripts load data: 25 % of the time"),
                                  (3, "3 parameters")):
             one = launch()
             for step in steps_of(one, "none") + steps_of(one, "probe"):

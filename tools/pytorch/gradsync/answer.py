@@ -11,14 +11,13 @@ from statistics import fmean
 from gradsync import Refused
 from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
 from gradsync.link_file import read_link
-from gradsync.recording import NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
+from gradsync.recording import NOTABLE, NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
 from gradsync.replay import Prediction, Round, Step, predict
 
 MIB = 1 << 20
 # How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of memory alone
 # changes them by 3 %.
 LAUNCH_ERROR = 0.03
-NOTABLE = 0.05  # a part of a step that is worth a line
 CAPS = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets to compare, in MiB
 
 
@@ -248,11 +247,10 @@ def percent(part):
 
 def slow_ranks(ranks):
     """Lines about ranks for which the others wait."""
-    parts = ("forward", "backward", "optimizer")
-    totals = [sum(rank[f"{part}_s"] for part in parts) for rank in ranks]
+    parts = ("forward_s", "backward_s", "optimizer_s")
+    least = min(sum(rank[part] for part in parts) for rank in ranks)
     return ["Rank %d is slow: forward %s, backward %s, optimizer %s; the fastest rank takes %s for all." % (
-        r, *(ms(rank[f"{part}_s"]) for part in parts), ms(min(totals)))
-        for r, rank in enumerate(ranks) if totals[r] > (1 + NOTABLE) * min(totals)]
+        r, *(ms(rank[part]) for part in parts), ms(least)) for r, rank in enumerate(ranks) if rank["is_slow"]]
 
 
 def screen(answer):
@@ -266,8 +264,8 @@ def screen(answer):
         answer["backend"], answer["device"], answer["threads"], answer["launches"])]
     between_s = max(rank["between_s"] for rank in answer["ranks"])
     if between_s > NOTABLE * answer["none_s"]:
-        lines.insert(0, "Before each step %s pass between steps, in which scripts load data: %.0f %% of the time without "
-                     "synchronisation, which no link changes." % (ms(between_s), 100 * between_s / (between_s + answer["none_s"])))
+        lines.insert(0, "%s pass before each step, in which scripts load data: %.0f %% of the time without synchronisation, "
+                     "which no link changes." % (ms(between_s), 100 * between_s / (between_s + answer["none_s"])))
     lines += [*answer["notes"], "", f"Your step takes {ms(answer['none_s'])} without synchronisation{slowest}.",
               *slow_ranks(answer["ranks"]),
               f"DistributedDataParallel with buckets of {cap} will take {range_text(ddp['step_s'])},",

@@ -10,6 +10,7 @@ from statistics import median
 from gradsync import Refused
 
 NS = 1e-9
+NOTABLE = 0.05  # a part of a step that is worth a line
 
 # What fields hold; numbers: least, most, and whole if both are. Those with a default may be missing.
 TIME, SIZE, COUNT, TEXT = (0, 1e18), (1, 1e18), (1, 10**4), str
@@ -199,12 +200,12 @@ class Recording:
     def ranks(self):
         """Of each rank, in seconds: what forward, backward and the optimizer take in steps without synchronisation, in which no
         rank waits for another, and what lies between steps: loading, mostly."""
-        def typical(rank, mode, name):
-            values = [NS * step[f"{name}_ns"] for launch in self.launches for step in launch["ranks"][rank] if step["mode"] == mode]
-            return trimmed_mean(values) if values else 0
-
-        return [{"forward_s": typical(r, "none", "before"), "backward_s": typical(r, "none", "backward"),
-                 "optimizer_s": typical(r, "none", "optimizer"), "between_s": typical(r, "probe", "between")}
+        names = {"before": "forward", "backward": "backward", "optimizer": "optimizer", "between": "between"}
+        steps = [steps for launch in self.launches for steps in zip(*launch["ranks"]) if steps[0]["mode"] == "none"]
+        alone = [[sum(step[f"{name}_ns"] for name in ("before", "backward", "optimizer")) for step in one] for one in steps]
+        return [{**{f"{name}_s": NS * trimmed_mean([one[r][f"{field}_ns"] for one in steps]) for field, name in names.items()},
+                 # Whether it is this much slower than the fastest one in three of four steps.
+                 "is_slow": 4 * sum(one[r] > (1 + NOTABLE) * min(one) for one in alone) >= 3 * len(alone)}
                 for r in range(self.launches[0]["world_size"])]
 
     @cached_property
