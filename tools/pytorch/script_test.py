@@ -167,6 +167,7 @@ REFUSED = (
     ("sparse", "model = DDP(nn.EmbeddingBag(99, 4, sparse=True)); optimizer = sgd(model); x = torch.arange(8).view(2, 4)\n" + BACK,
      "weight gets a sparse gradient"),
     ("spawned", "mp.spawn(sgd) #!", "starts processes"),
+    ("forked", "mp.start_processes(sgd, start_method='fork') #!", "starts processes"),
     ("trains in a child", "if os.fork() == 0:\n    DDP(nn.Linear(1, 1)) #!\nsys.exit(os.waitstatus_to_exitcode(os.wait()[1]))",
      "trains in a process that the script started"),
     ("no optimizer", MODEL + BACK.replace("optimizer.step()", "pass"), TWICE),

@@ -154,7 +154,7 @@ class Script(Listener):
         def spawn(*_, **__):
             refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
 
-        DDP.__init__, torch.multiprocessing.spawn = construct_watched, spawn
+        DDP.__init__, torch.multiprocessing.spawn, torch.multiprocessing.start_processes = construct_watched, spawn, spawn
         self.unwatch = watch_calls(torch.nn.Module)
         listen()
         listeners.append(self)
