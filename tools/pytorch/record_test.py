@@ -185,6 +185,32 @@ class RecordTest(unittest.TestCase):
             names = [p["name"] for p in launch["parameters"]]
             self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
 
+    def test_a_step_does_not_last_while_gradients_are_averaged_for_the_script(self):
+        out, hours = self.directory / "out.jsonl", 10**13
+
+        def run(rank):
+            clock = iter(range(10**9))
+            slept = [0]
+            recorder.time.monotonic_ns = lambda: next(clock) + slept[0]
+            dist.init_process_group("gloo")
+            model = DDP(net())
+            optimizer, recording = torch.optim.SGD(model.parameters(), lr=0), recorder.Recorder(model, out, rounds=2)
+            average = recording._average
+
+            def average_slowly(local):
+                slept[0] += hours
+                average(local)
+
+            recording._average = average_slowly
+            while not recording.done:
+                torch.nn.functional.cross_entropy(model(batch_of(rank)[0]), batch_of(rank)[1]).backward()
+                optimizer.step()
+
+        self.launch(run)
+        for step in json.loads(out.read_text())["ranks"][1]:
+            self.assertLess(step["step_ns"], hours)
+            self.assertLess(step.get("rest_ns", 0) + step.get("copy_back_ns", 0), hours)
+
     def test_buffers_travel_as_with_ddp(self):
         """With the first forward of a step; in steps of `none` before they begin."""
         sent = []

@@ -303,6 +303,10 @@ class AnswerTest(unittest.TestCase):
             for step in one["ranks"][1]:
                 step["before_ns"] = step.get("before_ns", 0) + more * MS
             self.assertEqual([line for line in screen(one).splitlines() if "is slow" in line], [said] if said else [])
+        now_and_then = launch()
+        for step in steps_of(now_and_then, "none")[12::2]:
+            step["before_ns"] += 20 * MS
+        self.assertNotIn("is slow", screen(now_and_then))
 
     def test_says_where_ddp_made_other_buckets(self):
         for rebuilt, is_other in (([4 * MIB], True), ([3 * MIB, MIB], False), ([], False)):
