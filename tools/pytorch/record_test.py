@@ -289,7 +289,7 @@ class RecordTest(unittest.TestCase):
         asked = subprocess.run([place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"], env=environment,
                                check=True, capture_output=True, text=True, timeout=60)
         self.assertIn("Asked for 64 ranks (1 on a host), 25 Gbit/s and 5 us between hosts.", asked.stdout)
-        for arguments, said in (([], "gradsync what_if FILE"), (["record", "--help"], "Not for a GradScaler")):
+        for arguments, said in (([], "gradsync what_if FILE"), (["record", "--help"], "Not for join()")):
             told = subprocess.run([python, "-m", "gradsync", *arguments], capture_output=True, text=True, timeout=60)
             self.assertIn(said, told.stderr + told.stdout)
 
