@@ -22,7 +22,7 @@ struct Bucket {
   // If not 0: bytes that are sent instead of gradients: one message per rank, with rows of the bucket's only
   // gradient.
   size_t messages_bytes = 0;
-  // The collective that sends it.
+  // The collective that sends the bucket.
   comm::Collective collective = comm::Collective::kAllReduce;
   // If more than 1: the collective is within each of this many hosts, see comm::HostGroup.
   int num_hosts = 1;

@@ -43,7 +43,7 @@ class Strategy {
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // Called after backward. On return every p.grad() is what Update needs: the mean over ranks, unless the
-  // strategy does the update itself or does not synchronise.
+  // strategy does the update itself or lets replicas drift (local SGD).
   virtual void Finish() = 0;
   // Called between Finish and Update: the squared Euclidean norm of the mean gradient of all parameters,
   // `params`. The result is equal on all ranks.

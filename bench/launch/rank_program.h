@@ -31,7 +31,7 @@ struct RankProgram {
   // Checks this host. Throws InvalidInput. Called once before the ranks start; if an external launcher
   // started them, once in each rank.
   std::function<void(const comm::World& world)> check;
-  // Makes a rank's job. The rank outlives the job. Throws InvalidInput if something that the flags name
+  // Makes a rank's measurement. The rank outlives it. Throws InvalidInput if something that the flags name
   // cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Called after each launch from the second on: whether there are enough launches.
