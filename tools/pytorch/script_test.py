@@ -216,7 +216,7 @@ ALONE = (
      "optimizer = sgd(model)\n" + LOOP, {"parameters": [("1.weight", 64), ("1.bias", 8)]}),
     ("passes", NET + PLAIN_PASSES.replace("PASSES", "4"), {"passes": 4}),
     ("the last update of an epoch has fewer passes", NET + PLAIN_PASSES.replace("PASSES", "2 if step % 3 == 0 else 4"), {"passes": 4}),
-    ("the first step has fewer passes", NET + PLAIN_PASSES.replace("PASSES", "4 if step else 1"), {"passes": 4}),
+    ("the first steps have fewer passes", NET + PLAIN_PASSES.replace("PASSES", "4 if step > 1 else 1"), {"passes": 4}),
     ("two optimizers", OTHERS + NET + "a, b = two(types.SimpleNamespace(module=model))\n" +
      LOOP.replace("optimizer.step()", "a.step(); b.step()"), {"parameters": LINEAR, "optimizer": "Adam and SGD"}),
     ("a closure", NET + CLOSURE.replace("CLOSURE", "closure"), {"passes": 1}),
@@ -324,6 +324,8 @@ class ScriptTest(unittest.TestCase):
                     "optimizer.zero_grad()", "step % 5 or optimizer.zero_grad()")),
                 ("passes and clipping", norm + "model = DDP(net)\noptimizer = torch.optim.AdamW(net.parameters())\n" + clipped),
                 ("layers that are dropped", dropped + "model = DDP(Net(), find_unused_parameters=True)\n" + momentum + LOOP),
+                ("passes that drop layers", dropped + "model = DDP(Net(), find_unused_parameters=True)\n" + momentum + PASSES.replace(
+                    "PASSES", "2").replace("zero_grad()", "zero_grad(set_to_none=False)")),
                 ("bf16 hook", "model = DDP(nn.Linear(16, 16)); model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n" +
                  momentum + LOOP),
                 ("a scaler", MODEL + "scaler = torch.amp.GradScaler('cpu', init_scale=2.**127, growth_interval=9)\n" + SCALED),

@@ -55,44 +55,51 @@ def refuse(text):
 
 
 class Script(Listener):
-    """A script that runs. `number`: of the model that is recorded, from 1."""
+    """A script that runs. `number`: of the model that is recorded, from 1; None: the first that is trained."""
 
     refuse = staticmethod(refuse)
 
     def __init__(self, finished, goes_on, number, options):
         self.answer, self.goes_on, self.number, self.options = finished, goes_on, number, options
-        self.pid, self.ended, self.recorder = os.getpid(), False, None
+        self.pid, self.ended, self.is_found, self.recorders = os.getpid(), False, False, []  # of all models until one is found
         self.wrapped, self.called, self.optimizers, self.backwards = 0, {}, [], 0  # models in DDP; outermost modules by id
 
     def record(self, model, **more):
         try:
-            self.recorder = Recorder(model, script=self, **self.options, **more)
+            self.recorders.append(Recorder(model, script=self, **self.options, **more))
         except Refused as error:
             refuse(str(error))
 
     def on_wrapped(self, model):
-        ids, recorder = {id(p) for p in model.parameters()}, self.recorder
-        if recorder and recorder.ids & ids:
+        again = [recorder for recorder in self.recorders if not recorder.ids.isdisjoint(map(id, model.parameters()))]
+        for recorder in again:
             recorder.close()
-            say(f"{place()}: the model of {recorder.place} is wrapped again, and recorded anew")
-        else:
-            self.wrapped += 1
-            if self.wrapped != self.number:
-                return
-        self.record(model)
+            self.recorders.remove(recorder)
+            if recorder.taken >= 0:
+                say(f"{place()}: the model of {recorder.place} is wrapped again, and recorded anew")
+        self.wrapped += not again
+        if again or self.number in (None, self.wrapped) and not self.is_found:
+            self.record(model)
 
     def on_forward(self, model):
-        if not self.recorder and torch.is_grad_enabled():
+        if not self.recorders and torch.is_grad_enabled():
             self.called.setdefault(id(model), model)
 
     def on_update(self, optimizer, args, kwargs):
-        """Without DDP the first optimizer that steps tells what is trained."""
+        """The first optimizer that steps tells what is trained."""
+        if self.is_found:
+            return
         trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if not trained:
             return
+        for recorder in [r for r in self.recorders if not r.ids.isdisjoint(trained)][:1]:
+            for other in self.recorders:
+                if other is not recorder:
+                    other.close()
+            self.recorders, self.is_found = [recorder], True
         if not any(optimizer is other for other in self.optimizers):
             self.optimizers.append(optimizer)
-        if self.optimizers.index(optimizer) + 1 == self.number:
+        if self.optimizers.index(optimizer) + 1 == (self.number or 1):
             self._find(trained)
 
     def on_backward_end(self):
@@ -102,7 +109,7 @@ class Script(Listener):
             self._find({id(p) for module in self.called.values() for p in module.parameters() if p.grad is not None})
 
     def _find(self, trained):
-        if self.recorder or self.wrapped or os.getpid() != self.pid:
+        if self.recorders or self.wrapped or os.getpid() != self.pid:
             return
         if dist.is_initialized() and dist.get_world_size() > 1:
             refuse(f"{place()}: trains without DistributedDataParallel, which is what gradsync records of several processes; "
@@ -113,7 +120,7 @@ class Script(Listener):
         if not roots:
             refuse(f"{place()}: no module that was called holds what is updated here")
         self.unwatch()
-        self.called = {}
+        self.called, self.is_found = {}, True
         self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
                     only=set().union(*(holds[id(m)] for m in roots)))
 
@@ -130,7 +137,7 @@ class Script(Listener):
 
     def finished(self):
         """Rank 0 answers, and all end or train on. A script that catches SystemExit trains no further."""
-        if self.recorder.world == 1:
+        if self.recorders[0].world == 1:
             say(f"recorded; ask: gradsync what_if {self.options['out']} --link=25Gbit,5us --world_size=8")
         elif dist.get_rank() == 0:
             self.answer(self.options["out"])
@@ -172,9 +179,9 @@ class Script(Listener):
                 raise
         if self.ended:
             sys.exit(0)
-        if not self.recorder:
-            refuse(f"{' '.join(argv)} trained no model that gradsync knows (--model={self.number}); nothing was recorded")
-        steps, needed = self.recorder.taken + 1, self.recorder.rounds * len(self.recorder.plan) + 1
+        if not self.recorders:
+            refuse(f"{' '.join(argv)} trained no model that gradsync knows (--model={self.number or 1}); nothing was recorded")
+        steps, needed = self.recorders[0].taken + 1, self.recorders[0].rounds * len(self.recorders[0].plan) + 1
         refuse(f"{' '.join(argv)} took {steps} steps, which are too few: {needed} are needed")
 
 
@@ -186,8 +193,8 @@ def main(argv, finished=lambda out: None):
     parser.add_argument("--rounds", type=int, default=16, help="how often each kind of step is taken; the first is warm-up")
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
     parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on when it is recorded")
-    parser.add_argument("--model", type=int, default=1, help="which of several models: in the order in which they are wrapped in "
-                        "DistributedDataParallel, or, without it, in which their optimizers step first")
+    parser.add_argument("--model", type=int, help="which of several models, from 1: in the order in which they are wrapped in "
+                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that steps")
     parser.add_argument("-m", action="store_true", help="runs a module, as python -m does")
     parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
     flags = parser.parse_args(argv)

@@ -89,7 +89,7 @@ class Recorder(Listener):
         self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
         self.optimizers, self.stepping, self.stepped = [], None, 0  # ours; the one within step(); how many did in this step
         self.silent, self.kept = False, None  # whether what updates is no optimizer of torch.optim; a copy that tells
-        self.updated, self.slots = None, []
+        self.updated = None
         # Passes of this step, how many steps had which, and how many others came since the last that was recorded. How many
         # there will be, if DDP does not tell.
         self.passed, self.counts, self.unlike, self.expected = 0, collections.Counter(), 0, None
@@ -158,9 +158,6 @@ class Recorder(Listener):
             self._check_wrapper()
         else:
             self.mode = self.plan[(self.taken + self.taken // len(self.plan)) % len(self.plan)]
-            for p, slot in zip(self.params, self.slots):
-                if p.grad is not None and p.grad.data_ptr() == slot.data_ptr():
-                    p.grad = p.grad.clone()  # the script has left it, and it is DDP's or its own again
             self._forget_used()
             if self.world > 1:
                 passed = torch.tensor([self.passed, -self.passed], device=self.device)
@@ -254,6 +251,7 @@ class Recorder(Listener):
                       "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready]}
         local = None
         if self.mode[0] == "probe" and self.world > 1:
+            self._fill(self.ready)
             local = self.flat.clone()
             self._meet()
             self.step["collectives"] = self._communicate(*self.mode[1:])
@@ -269,18 +267,23 @@ class Recorder(Listener):
             self.untimed = (end, self._mark())
         self.rest = self._mark()
 
+    def _fill(self, there):
+        """The flat buffer with this rank's parts of the averages, except those that are there."""
+        for p, slot, is_there in zip(self.params, self.slots, there):
+            if p.grad is None:
+                slot.zero_()
+            elif not is_there:
+                torch.mul(p.grad, self.share, out=slot)
+
     def _average(self, local):
         """Gives each rank the gradients that DDP would. `local`: this rank's parts of them in the flat buffer, if they are there
         no more."""
         used = torch.tensor([p.grad is not None for p in self.params], dtype=torch.uint8, device=self.device)
         dist.all_reduce(used, op=dist.ReduceOp.MAX)
-        if local is not None:
+        if local is None:
+            self._fill([None] * len(self.params))
+        else:
             self.flat.copy_(local)
-        for p, slot, ready in zip(self.params, self.slots, self.ready):
-            if p.grad is None:
-                slot.zero_()
-            elif local is None or not ready:
-                torch.mul(p.grad, self.share, out=slot)
         for part in self.parts:
             sent = part.to(torch.bfloat16) if self.wrapper and hook_of(self.wrapper) else part
             dist.all_reduce(sent)
