@@ -134,7 +134,7 @@ double ChanceOf(double degrees) {
 // What launches have of their own, from the variants of each base and the base itself, in units of their own
 // standard deviations. It is nothing, unless launches differ by more than rounds explain; with `tested`, by
 // more than chance does in one case of ten.
-Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
+Launches LaunchesOf(const std::map<const void*, std::vector<const Judged*>>& by_base,
                     const std::vector<size_t>& launches, bool tested) {
   double between = 0, within = 0, num_differences = 0;
   for (const auto& [base, members] : by_base) {
@@ -218,7 +218,7 @@ std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
       num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
   std::vector<Judged> all;
   for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
-  std::map<size_t, std::vector<const Judged*>> by_base;
+  std::map<const void*, std::vector<const Judged*>> by_base;
   size_t num_intervals = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!(all[i].variance > 0)) continue;

@@ -44,7 +44,8 @@ struct RoundDifferences {
   std::vector<double>
       divisors{};               // by round; empty: the difference itself is estimated, else its part of these
   std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
-  size_t base = 0;              // what it is a difference to: takes part in what launches have of their own
+  // What it is a difference to, which only tells bases apart: takes part in what launches have of their own.
+  const void* base = nullptr;
 };
 
 // The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer

@@ -127,11 +127,9 @@ LearningCell CellOf(const Group& group) {
     row.bytes_per_step = row.measured->record.facts.DoubleOr("sent_bytes_per_step", kNaN);
     row.final_bits = MeanOver(final_bits, 1);
   }
-  const auto baseline = std::ranges::find(cell.rows, kLossBaseline,
-                                          [](const LearningRow& row) { return row.measured->strategy(); });
-  if (baseline == cell.rows.end() || cell.steps.empty()) return cell;
-  cell.baseline = static_cast<size_t>(baseline - cell.rows.begin());
-  for (LearningRow& row : cell.rows) CompareWithBaseline(*baseline, cell.steps, cell.rows.size() - 1, &row);
+  if (const LearningRow* const baseline = cell.baseline()) {
+    for (LearningRow& row : cell.rows) CompareWithBaseline(*baseline, cell.steps, cell.rows.size() - 1, &row);
+  }
   return cell;
 }
 
@@ -189,8 +187,8 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
   fields.push_back({{.name = "run", .section = kDetails, .said_once = true},
                     [](const View& view) { return view.row.measured->record.run_id; }});
   fields.push_back({{.name = "baseline", .audience = Audience::kMachines}, [](const View& view) {
-                      const size_t baseline = view.cell.baseline;
-                      return baseline == Row::kNone ? "" : view.cell.rows[baseline].variant();
+                      const LearningRow* const baseline = view.cell.baseline();
+                      return baseline == nullptr ? "" : baseline->variant();
                     }});
   fields.push_back(
       {{.name = "verdict", .audience = Audience::kMachines}, [](const View& view) -> std::string {
@@ -204,20 +202,26 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
 std::string FindingOf(const std::vector<LearningCell>& cells) {
   std::vector<Answer> answers;
   for (const LearningCell& cell : cells) {
-    if (cell.baseline == Row::kNone)
+    const LearningRow* const base = cell.baseline();
+    if (base == nullptr)
       return Join("No verdict. ", kLossBaseline, " is missing, which losses are compared with.");
-    const LearningRow& base = cell.rows[cell.baseline];
-    if (base.trials.size() < kFewestSeeds) return Join("No verdict. Fewer than ", kFewestSeeds, " seeds.");
+    if (base->trials.size() < kFewestSeeds) return Join("No verdict. Fewer than ", kFewestSeeds, " seeds.");
     for (const LearningRow& row : cell.rows)
       answers.push_back({cells.size() > 1 ? RankCount(cell.record().world_size) : "", row.variant(),
-                         base.variant(), row.verdict, row.against_baseline});
+                         base->variant(), row.verdict, row.against_baseline});
   }
-  const size_t num_seeds = cells[0].rows[cells[0].baseline].trials.size();
+  const size_t num_seeds = cells[0].baseline()->trials.size();
   return absl::StrJoin(SentencesOf(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
                        " ");
 }
 
 }  // namespace
+
+const LearningRow* LearningCell::baseline() const {
+  const auto found =
+      std::ranges::find(rows, kLossBaseline, [](const LearningRow& row) { return row.measured->strategy(); });
+  return found == rows.end() || steps.empty() ? nullptr : &*found;
+}
 
 std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
   std::vector<LearningCell> cells;
@@ -251,8 +255,8 @@ struct LossView {
   double bits() const { return trial.bits[step]; }
   // How much the loss is above the baseline's with the same seed, in per cent; NaN without that.
   double Delta() const {
-    if (cell.baseline == Row::kNone) return kNaN;
-    for (const LearningRow::Trial& base : cell.rows[cell.baseline].trials) {
+    if (cell.baseline() == nullptr) return kNaN;
+    for (const LearningRow::Trial& base : cell.baseline()->trials) {
       if (base.seed == trial.seed) return 100 * (bits() / base.bits[step] - 1);
     }
     return kNaN;
@@ -316,7 +320,7 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
   // The baseline's time to its own loss is a detail if no other row reaches that loss.
   const bool is_reached = std::ranges::any_of(cells, [](const LearningCell& cell) {
     return cell.rows.size() == 1 || std::ranges::any_of(cell.rows, [&](const LearningRow& row) {
-             return !std::isnan(row.steps_to_reach) && &row != &cell.rows[cell.baseline];
+             return !std::isnan(row.steps_to_reach) && &row != cell.baseline();
            });
   });
   TableOf<LearningView> table("convergence", "Convergence", FieldsOfTable(is_reached));

@@ -54,8 +54,9 @@ struct LearningCell {
   std::vector<double> steps;  // after which rows were judged
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
-  size_t baseline = Row::kNone;
 
+  // The row that losses are compared with; null without it, or if nothing was judged.
+  const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
