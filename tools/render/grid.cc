@@ -47,7 +47,7 @@ std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
     return other.at.setting == choice.at.setting && other.base->row->backend() == backend;
   };
   if (std::ranges::count_if(choices, is_alike) == 1) return backend;
-  const auto elements = static_cast<int64_t>(LabelOf(*base.measured));
+  const auto elements = static_cast<int64_t>(LabelledSize(*base.measured));
   return Join(backend, ", ",
               elements > 0 ? FormatCount(elements) : SizeText(base.facts().IntOr("bucket_bytes", 0)));
 }

@@ -19,9 +19,9 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kMostChoices = 6;  // more are counted
-constexpr size_t kLeastCell = 3;    // lines: headers, a row and what is not shown
-constexpr size_t kLeastGrid = 6;    // lines for which findings give way
+constexpr size_t kMostChoices = 6;    // more are counted
+constexpr size_t kLeastLearning = 3;  // lines: headers, a row and what is not shown
+constexpr size_t kLeastGrid = 6;      // lines for which findings give way
 
 // The command that would tell best rows from their rivals where that is soonest; empty if all are told apart.
 void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
@@ -120,20 +120,21 @@ std::string ChecksOf(const Settings& settings) {
 }
 
 // "oversubscribed 44 of 44 rows".
-std::string FlagsOf(const Settings& settings) {
-  constexpr Flag kHarmless[] = {Flag::kDrifts, Flag::kOutliers, Flag::kTooFewForP95, Flag::kTooFewForP99};
-  std::map<Flag, size_t> counts;
+std::string CountWarnings(const Settings& settings) {
+  constexpr Warning kHarmless[] = {Warning::kDrifts, Warning::kOutliers, Warning::kTooFewForP95,
+                                   Warning::kTooFewForP99};
+  std::map<Warning, size_t> counts;
   size_t num_rows = 0;
   for (const NamedSetting& at : settings) {
     for (const Row& row : at.setting->rows) {
       ++num_rows;
-      for (const FlagOfRow& flag : row.flags)
-        counts[flag.flag] += std::ranges::count(kHarmless, flag.flag) == 0;
+      for (const RowWarning& warning : row.warnings)
+        counts[warning.kind] += std::ranges::count(kHarmless, warning.kind) == 0;
     }
   }
   std::vector<std::string> parts;
-  for (const auto& [flag, count] : counts) {
-    if (count > 0) parts.push_back(Join(WordOf(flag), " ", count));
+  for (const auto& [warning, count] : counts) {
+    if (count > 0) parts.push_back(Join(WordOf(warning), " ", count));
   }
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
@@ -185,19 +186,19 @@ std::string BytesOf(const std::vector<Choice>& choices) {
   return Join("MB a step: ", absl::StrJoin(parts, ", "));
 }
 
-// In at most so many lines; cells that would have fewer than kLeastCell are left out.
+// In at most so many lines; settings that would have fewer than kLeastLearning are left out.
 void AddLearning(const Summary& summary, size_t most, Lines* lines) {
   size_t num_left = summary.learning.size();
-  for (const LearningCell& cell : summary.learning) {
+  for (const LearningSetting& setting : summary.learning) {
     const size_t room = most - lines->size();
-    if (room < kLeastCell) return;
-    Grid grid{.rows = {{Join("held-out text, ", RankCount(cell.record().world_size)), "bits per byte",
+    if (room < kLeastLearning) return;
+    Grid grid{.rows = {{Join("held-out text, ", RankCount(setting.record().world_size)), "bits per byte",
                         "against naive (%)", "step", "sent (MB)"}}};
-    for (const LearningRow& row : cell.rows)
+    for (const LearningRow& row : setting.rows)
       grid.rows.push_back({row.variant(), Fixed(row.final_bits.value, 4),
                            DifferenceText(row.against_baseline), TimeText(row.step_s),
                            Significant(1e-6 * row.bytes_per_step, 3)});
-    grid.AddTo(std::max(room / num_left--, kLeastCell), lines);
+    grid.AddTo(std::max(room / num_left--, kLeastLearning), lines);
   }
 }
 
@@ -285,7 +286,7 @@ std::string ScreenOf(const Summary& summary) {
     add(model.substr(0, model.find(' ')), BestOf(choices), 1, &tail);
   }
   add("checks", ChecksOf(summary.settings), 2, &last);
-  add("flags", FlagsOf(summary.settings), 1, &last);
+  add("warnings", CountWarnings(summary.settings), 1, &last);
 
   Lines lines = std::move(head);
   lines.emplace_back();

@@ -91,8 +91,8 @@ struct LooseComparison {
 // programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family
 // (Sidak, 1967). NaN with fewer than two values on a side, or values that are not positive.
 //
-// Launches are the samples where their means vary more than values explain, over all samples together; each
-// counts once, however many are compared with it.
+// LaunchEffect are the samples where their means vary more than values explain, over all samples together;
+// each counts once, however many are compared with it.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // What the largest of `count` independent |z| stays below in all cases but this part.

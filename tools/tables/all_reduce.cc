@@ -67,9 +67,9 @@ std::vector<Field<View>> Fields() {
       {{.name = "busbw_high (GB/s)", .audience = Audience::kMachines},
        [](const View& view) { return BandwidthInterval(view).high / kGB; }},
       {{.name = "p50 (s)", .section = kDetails}, TimePercentile(kTime, 0.5)},
-      {{.name = "p95 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP95},
+      {{.name = "p95 (s)", .section = kDetails, .marked_with = Warning::kTooFewForP95},
        TimePercentile(kTime, 0.95)},
-      {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99},
+      {{.name = "p99 (s)", .section = kDetails, .marked_with = Warning::kTooFewForP99},
        TimePercentile(kTime, 0.99)},
       {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
        [](const View& view) {
@@ -82,7 +82,7 @@ std::vector<Field<View>> Fields() {
        [](const View& view) { return view.base() == nullptr ? "" : view.base()->backend(); }},
   };
   Append(RunFields(kDetails), &fields);
-  fields.push_back({{.name = "flags", .section = kHeadline}, &View::flags});
+  fields.push_back({{.name = "warnings", .section = kHeadline}, &View::warnings});
   return fields;
 }
 

@@ -83,7 +83,7 @@ Baselines BaselinesOf(const Settings& settings, bool with_void = false) {
   for (const NamedSetting& at : settings) {
     if (!with_void && !at.setting->void_reason.empty()) continue;
     for (const Comparison& own : at.setting->comparisons) {
-      if (!own.is_of_baseline() || Has(own.row->flags, Flag::kUnequal)) continue;
+      if (!own.is_of_baseline() || Has(own.row->warnings, Warning::kUnequal)) continue;
       bases.all.emplace_back(at, &own);
       bases.backends.insert(own.row->backend());
     }
@@ -92,7 +92,7 @@ Baselines BaselinesOf(const Settings& settings, bool with_void = false) {
 }
 
 // "batch 2 over gloo", without the backend where there is one, or where rows over all are compared.
-std::string PlaceOf(const NamedSetting& at, const Comparison& own, const Baselines& bases) {
+std::string NamePlace(const NamedSetting& at, const Comparison& own, const Baselines& bases) {
   if (bases.backends.size() < 2 || own.spans_backends) return at.name;
   return Join(at.name, at.name.empty() ? "" : " ", "over ", own.row->backend());
 }
@@ -169,7 +169,7 @@ std::vector<Answer> AnswersOf(const Settings& settings) {
   for (const auto& [at, base] : bases.all) {
     for (const Comparison& own : at.setting->comparisons) {
       if (own.base == base->row && !own.row->is_floor() && !own.is_of_baseline())
-        answers.push_back(AnswerOf(PlaceOf(at, *base, bases), *at.setting, own));
+        answers.push_back(AnswerOf(NamePlace(at, *base, bases), *at.setting, own));
     }
     const auto first = std::ranges::find_if(bases.all, [&, at = at, base = base](const auto& other) {
       return other.first.setting == at.setting && other.second->row->strategy() == base->row->strategy() &&
@@ -182,7 +182,7 @@ std::vector<Answer> AnswersOf(const Settings& settings) {
     const std::vector<Estimate> estimates = CompareSteps(*at.setting, pairs);
     for (size_t i = 0; i < pairs.size(); ++i) {
       const Comparison own = Compared(*pairs[i].first, *pairs[i].second, estimates[i]);
-      answers.push_back(AnswerOf(PlaceOf(at, own, bases), *at.setting, own));
+      answers.push_back(AnswerOf(NamePlace(at, own, bases), *at.setting, own));
     }
   }
   return answers;
@@ -207,7 +207,7 @@ std::vector<Choice> ChoicesOf(const Settings& settings) {
   std::vector<Choice> choices;
   const Baselines bases = BaselinesOf(settings, /*with_void=*/true);
   for (const auto& [at, base] : bases.all) {
-    Choice& choice = choices.emplace_back(Choice{at, base, PlaceOf(at, *base, bases)});
+    Choice& choice = choices.emplace_back(Choice{at, base, NamePlace(at, *base, bases)});
     std::vector<const Comparison*> rows;
     for (const Comparison* const own : choice.comparisons()) {
       const bool is_exact = own->row->facts().StringOr("agreement", "exact") == "exact";
@@ -215,7 +215,7 @@ std::vector<Choice> ChoicesOf(const Settings& settings) {
       if (is_exact && is_comparable && own->no_verdict.empty()) rows.push_back(own);
     }
     if (rows.size() < 2 || !at.setting->void_reason.empty()) continue;
-    const std::vector<std::vector<double>> leads = LeadsOf(*at.setting, rows);
+    const std::vector<std::vector<double>> leads = FindLeads(*at.setting, rows);
     const auto difference = [&](size_t k) { return rows[k] == choice.base ? 0 : rows[k]->estimate.value; };
     size_t best = rows.size();
     for (size_t k = 0; k < rows.size(); ++k) {
@@ -259,7 +259,7 @@ std::string CostSentence(const Settings& settings) {
   std::vector<std::string> parts;
   const Baselines bases = BaselinesOf(settings);
   for (const auto& [at, base] : bases.all) {
-    const std::string text = CostText(at.setting->CostOf(*base->row)), place = PlaceOf(at, *base, bases);
+    const std::string text = CostText(at.setting->CostOf(*base->row)), place = NamePlace(at, *base, bases);
     if (!text.empty())
       parts.push_back(Join(text, place.empty() ? "" : place.starts_with("over ") ? " " : " at ", place));
   }

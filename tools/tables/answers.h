@@ -37,7 +37,7 @@ Answer AnswerOf(const std::string& place, const Setting& setting, const Comparis
 // have no answers.
 std::vector<Answer> AnswersOf(const Settings& settings);
 // The row to use in a place, which is a setting over one backend. It has the shortest step of the exact rows
-// that may be the fastest of these (see LeadsOf). Rows that are lossy, wrong or without a verdict take no
+// that may be the fastest of these (see FindLeads). Rows that are lossy, wrong or without a verdict take no
 // part.
 struct Choice {
   NamedSetting at{};

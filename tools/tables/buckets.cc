@@ -83,7 +83,7 @@ void AddPublishedTable(const Settings& settings, std::vector<Table>* tables) {
 void AddBucketTables(const Settings& settings, std::vector<Table>* tables) {
   std::vector<Field<View>> fields = {
       {{.name = "buffer_elements (Mi)", .kind = Kind::kPlain},
-       [](const View& view) { return LabelOf(view.measured()) / kMebi; }},
+       [](const View& view) { return LabelledSize(view.measured()) / kMebi; }},
       {{.name = "strategy"}, &View::strategy},
       {{.name = "backend", .said_once = true}, &View::backend},
       {{.name = "bucket_bytes", .kind = Kind::kInteger}, Fact("bucket_bytes")},
@@ -94,9 +94,9 @@ void AddBucketTables(const Settings& settings, std::vector<Table>* tables) {
       {{.name = "delta median%", .kind = Kind::kPercent}, DeltaInPhase(0.5)},
       {{.name = "p90", .digits = 5}, InPhase(0.9)},
       {{.name = "delta p90%", .kind = Kind::kPercent}, DeltaInPhase(0.9)},
-      {{.name = "p95", .digits = 5, .marked_with = Flag::kTooFewForP95}, InPhase(0.95)},
+      {{.name = "p95", .digits = 5, .marked_with = Warning::kTooFewForP95}, InPhase(0.95)},
       {{.name = "delta p95%", .kind = Kind::kPercent}, DeltaInPhase(0.95)},
-      {{.name = "p99", .digits = 5, .marked_with = Flag::kTooFewForP99}, InPhase(0.99)},
+      {{.name = "p99", .digits = 5, .marked_with = Warning::kTooFewForP99}, InPhase(0.99)},
       {{.name = "delta p99%", .kind = Kind::kPercent}, DeltaInPhase(0.99)},
       {{.name = "buckets", .kind = Kind::kInteger}, &View::num_collectives},
       {{.name = "baseline"}, &View::base_variant},
@@ -107,14 +107,14 @@ void AddBucketTables(const Settings& settings, std::vector<Table>* tables) {
       ConfigField("seq_len"),
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant}};
   Append(RunFields(), &fields);
-  fields.push_back({{.name = "flags"}, &View::flags});
+  fields.push_back({{.name = "warnings"}, &View::warnings});
 
   TableOf<View> table("compare", "Strategies over bucket sizes, ms", std::move(fields));
   for (const NamedSetting& at : settings) {
     for (const Row& row : at.setting->rows) {
       for (size_t part = 0; part < std::size(kSweepPhases); ++part) {
         const View view{at, row, part};
-        if (LabelOf(*row.measured) > 0 && !std::isnan(InPhase(0)(view))) table.Add(view);
+        if (LabelledSize(*row.measured) > 0 && !std::isnan(InPhase(0)(view))) table.Add(view);
       }
     }
   }

@@ -14,9 +14,9 @@
 namespace gradsync::tools {
 namespace {
 
-// Flags that are about percentiles, which are not compared, or that the table says in its own way.
-constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99,
-                                 Flag::kOneLaunch};
+// Warnings that are about percentiles, which are not compared, or that the table says in its own way.
+constexpr Warning kSilentWarnings[] = {Warning::kTooFewForInterval, Warning::kTooFewForP95,
+                                       Warning::kTooFewForP99, Warning::kOneLaunch};
 
 // A gate should show a row that is slower by this part.
 constexpr double kShouldShow = 0.1;
@@ -29,7 +29,7 @@ struct GateRow {
   std::string experiment;
   Configuration configuration;
   std::string name{};  // what tells it from others of its experiment: "strategy=core batch_size=2"
-  std::set<FlagOfRow> flags{};
+  std::set<RowWarning> warnings{};
   bool is_wrong_here = false;
   LooseComparison steps{};  // here, there
   Estimate difference{};    // as a part of there
@@ -51,7 +51,7 @@ void NoteCircumstances(const bench::Record& record, Circumstances* all) {
 }
 
 // "host differs: here a, there b and c"
-std::vector<std::string> WarningsOf(const Circumstances& here, const Circumstances& there) {
+std::vector<std::string> DifferencesBetween(const Circumstances& here, const Circumstances& there) {
   std::vector<std::string> warnings;
   for (const auto& [name, values] : here) {
     const auto other = there.find(name);
@@ -72,9 +72,9 @@ void AddMeasurement(const Measurement& measurement, bool is_here, GateRow* row) 
   LooseSample& sample = is_here ? row->steps.own : row->steps.base;
   sample.values.insert(sample.values.end(), times.max.begin(), times.max.end());
   for (const Launch& launch : measurement.launches) sample.launches.push_back(launch.num_steps);
-  for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
-    row->is_wrong_here |= is_here && (flag.flag == Flag::kWrong || flag.flag == Flag::kUnequal);
-    if (std::ranges::count(kSilentFlags, flag.flag) == 0) row->flags.insert(flag);
+  for (const RowWarning& warning : FindWarnings({measurement, times})) {
+    row->is_wrong_here |= is_here && (warning.kind == Warning::kWrong || warning.kind == Warning::kUnequal);
+    if (std::ranges::count(kSilentWarnings, warning.kind) == 0) row->warnings.insert(warning);
   }
 }
 
@@ -100,7 +100,7 @@ std::vector<GateRow> ReadRows(const std::vector<std::string>& here, const std::s
       }
     }
   }
-  summary->remarks = WarningsOf(of_here, of_there);
+  summary->remarks = DifferencesBetween(of_here, of_there);
   return rows;
 }
 
@@ -146,12 +146,12 @@ GateResult Judge(const GateRow& row) {
                                                                           : GateResult::kNotShown;
 }
 
-Flags FlagsOfGate(const GateRow& row) {
-  Flags flags(row.flags.begin(), row.flags.end());
-  if (row.has_one_launch()) flags.push_back({Flag::kOneLaunch});
+Warnings WarningsAbout(const GateRow& row) {
+  Warnings warnings(row.warnings.begin(), row.warnings.end());
+  if (row.has_one_launch()) warnings.push_back({Warning::kOneLaunch});
   if (row.result == GateResult::kTooFew)
-    flags.insert(flags.begin(), {Flag::kTooFewForInterval, "cannot-fail"});
-  return flags;
+    warnings.insert(warnings.begin(), {Warning::kTooFewForInterval, "cannot-fail"});
+  return warnings;
 }
 
 std::vector<Field<GateRow>> Fields() {
@@ -165,7 +165,7 @@ std::vector<Field<GateRow>> Fields() {
       {{.name = "steps here"}, [](const GateRow& row) { return row.steps.own.values.size(); }},
       {{.name = "steps there"}, [](const GateRow& row) { return row.steps.base.values.size(); }},
       {{.name = "verdict"}, [](const GateRow& row) { return kResultTexts[static_cast<size_t>(row.result)]; }},
-      {{.name = "flags"}, FlagsOfGate},
+      {{.name = "warnings"}, WarningsAbout},
   };
 }
 

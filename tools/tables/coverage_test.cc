@@ -68,7 +68,7 @@ Score ScoreOf(const Design& design, int num_runs) {
       for (double& step : run.steps[k]) step *= kUnit;
       groups[0][k].series["step_ns"].max = run.steps[k];
     }
-    const std::vector<Setting> settings = SettingsOf(groups);
+    const std::vector<Setting> settings = MakeSettings(groups);
     bool deltas_hold = true, costs_hold = true;
     for (size_t k = 1; k < effects.size(); ++k) {
       const Setting& setting = settings[0];
@@ -132,8 +132,8 @@ BestScore BestScoreOf(const std::vector<size_t>& launches, double percent, doubl
       for (double& step : run.steps[k]) step *= kUnit;
       groups[0][k].series["step_ns"].max = run.steps[k];
     }
-    const std::vector<Setting> settings = SettingsOf(groups);
-    const Choice choice = ChoicesOf(Named(settings))[0];
+    const std::vector<Setting> settings = MakeSettings(groups);
+    const Choice choice = ChoicesOf(NameSettings(settings))[0];
     const bool is_named = choice.best->row->strategy() == best ||
                           std::ranges::any_of(choice.rivals, [&](const Comparison* rival) {
                             return rival->row->strategy() == best;

@@ -57,7 +57,7 @@ double SecondsPerRound(const Setting& setting) {
     return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
   double seconds = 0;
   for (const Row& row : setting.rows)
-    seconds += static_cast<double>(row.measured->turn_steps()) * TypicalOf(row.measured->Find("step_ns"));
+    seconds += static_cast<double>(row.measured->turn_steps()) * TypicalTime(row.measured->Find("step_ns"));
   return seconds;
 }
 
@@ -171,7 +171,8 @@ std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs
   return EstimateRounds(family, rounds.launches, setting.num_looks);
 }
 
-std::vector<std::vector<double>> LeadsOf(const Setting& setting, const std::vector<const Comparison*>& rows) {
+std::vector<std::vector<double>> FindLeads(const Setting& setting,
+                                           const std::vector<const Comparison*>& rows) {
   std::vector<std::vector<double>> leads(rows.size(), std::vector<double>(rows.size(), kNaN));
   if (!setting.takes_turns() || rows.empty()) return leads;
   const Rounds rounds = RoundsOf(setting);

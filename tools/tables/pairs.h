@@ -24,8 +24,8 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
 // the baseline's step (Hsu's comparisons with the best, see LeastDifferences): the fastest row has no
 // positive one in 95 cases of 100. So rows without a positive one may be the fastest. NaN where nothing may
 // be said.
-std::vector<std::vector<double>> LeadsOf(const Setting& setting,
-                                         const std::vector<const Comparison*>& comparisons);
+std::vector<std::vector<double>> FindLeads(const Setting& setting,
+                                           const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);
 
 }  // namespace gradsync::tools

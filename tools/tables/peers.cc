@@ -26,16 +26,16 @@ struct Pair {
   }
 
   // What is against either. That both drift is alike, and no trimmed mean holds outliers.
-  Flags flags() const {
-    Flags flags = own.row.flags;
-    for (const FlagOfRow& flag : peer.row.flags) {
-      if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(flag);
+  Warnings warnings() const {
+    Warnings warnings = own.row.warnings;
+    for (const RowWarning& warning : peer.row.warnings) {
+      if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
     }
-    std::erase_if(flags, [](const FlagOfRow& flag) {
-      return flag.flag == Flag::kDrifts || flag.flag == Flag::kOutliers;
+    std::erase_if(warnings, [](const RowWarning& warning) {
+      return warning.kind == Warning::kDrifts || warning.kind == Warning::kOutliers;
     });
-    std::ranges::sort(flags);
-    return flags;
+    std::ranges::sort(warnings);
+    return warnings;
   }
 };
 
@@ -92,7 +92,7 @@ std::vector<Field<Pair>> Fields() {
   };
   for (const Field<View>& field : RunFields(kDetails))
     fields.push_back({field.column, Of(&Pair::own, field.value)});
-  fields.push_back({{.name = "flags", .section = kHeadline}, &Pair::flags});
+  fields.push_back({{.name = "warnings", .section = kHeadline}, &Pair::warnings});
   return fields;
 }
 
@@ -129,7 +129,7 @@ std::string EnginesOf(const std::vector<Pair>& pairs) {
 std::string FindingOf(const std::vector<Pair>& pairs) {
   std::vector<Answer> costs, steps;
   for (const Pair& pair : pairs) {
-    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal))
+    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.warnings(), Warning::kUnequal))
       continue;
     const std::string row = NameOf(pair);
     const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {

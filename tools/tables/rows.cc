@@ -26,7 +26,7 @@ const Row* MostLike(const std::vector<Row>& rows, const Row& row, const IsCandid
     if (!is_candidate(other)) continue;
     const int alike =
         8 * (other.is_floor() && clips_to(other) == clips_to(row)) + 4 * (other.backend() == row.backend()) +
-        2 * (LabelOf(*other.measured) == LabelOf(*row.measured)) +
+        2 * (LabelledSize(*other.measured) == LabelledSize(*row.measured)) +
         (other.facts().DoubleOr("bucket_bytes", kNaN) == row.facts().DoubleOr("bucket_bytes", kNaN));
     if (alike > most) {
       most = alike;
@@ -73,13 +73,14 @@ void FindBaselines(std::string_view wanted, Setting* setting) {
 }
 
 // Why no winner can be named.
-constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,         Flag::kSharedCpu, Flag::kTraced,
-                          Flag::kInBlocks,   Flag::kTooFewForInterval, Flag::kPublished};
+constexpr Warning kVoid[] = {Warning::kWorldOfOne, Warning::kSharedGpu, Warning::kSharedCpu,
+                             Warning::kTraced,     Warning::kInBlocks,  Warning::kTooFewForInterval,
+                             Warning::kPublished};
 
-std::string VoidReasonOf(const Setting& setting) {
-  for (const Flag flag : kVoid) {
+std::string WhyNothingIsSaid(const Setting& setting) {
+  for (const Warning warning : kVoid) {
     for (const Row& row : setting.rows) {
-      if (Has(row.flags, flag)) return Join("`", WordOf(flag), "`: ", ExplanationOf(flag));
+      if (Has(row.warnings, warning)) return Join("`", WordOf(warning), "`: ", ExplanationOf(warning));
     }
   }
   return "";
@@ -90,15 +91,15 @@ constexpr double kTooDisturbed = 0.1;
 
 std::string WhyNoVerdict(const Row& row) {
   const bool is_disturbed = OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
-  Flags flags = row.flags;
-  std::erase_if(flags, [&](const FlagOfRow& flag) {
-    return flag.flag != Flag::kRanksMissing && !(is_disturbed && flag.flag == Flag::kDisturbed);
+  Warnings warnings = row.warnings;
+  std::erase_if(warnings, [&](const RowWarning& warning) {
+    return warning.kind != Warning::kRanksMissing && !(is_disturbed && warning.kind == Warning::kDisturbed);
   });
-  return TextOf(flags);
+  return TextOf(warnings);
 }
 
 void Conclude(Setting* setting) {
-  setting->void_reason = VoidReasonOf(*setting);
+  setting->void_reason = WhyNothingIsSaid(*setting);
   for (Cost& cost : setting->costs) {
     if (!setting->void_reason.empty()) cost.total.interval = {};
   }
@@ -116,7 +117,7 @@ void Conclude(Setting* setting) {
       rivals[&base].push_back(&comparison);
   }
   for (const auto& [base, own] : rivals) {
-    const std::vector<std::vector<double>> leads = LeadsOf(*setting, {own.begin(), own.end()});
+    const std::vector<std::vector<double>> leads = FindLeads(*setting, {own.begin(), own.end()});
     for (size_t k = 0; k < own.size(); ++k)
       own[k]->may_be_fastest = own.size() > 1 && setting->takes_turns() && MayBeFastest(leads[k]);
   }
@@ -129,7 +130,7 @@ double BusBandwidthOf(const Measurement& measurement) {
   if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
     const double in_flight = static_cast<double>(measurement.record.config.IntOr("in_flight", 1));
-    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), TypicalOf(times),
+    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), TypicalTime(times),
                         measurement.world_size(), record.config.StringOr("collective", "all_reduce"));
   }
   const Series* const busy = measurement.Find("comm_busy_ns");
@@ -180,12 +181,12 @@ const Series& MainTimes(const Measurement& measurement) {
   return measurement.series.begin()->second;  // of published phases
 }
 
-double TypicalOf(const Series* series) {
+double TypicalTime(const Series* series) {
   if (series == nullptr) return kNaN;
   return series->published ? series->published->mean : TrimmedMean(series->max);
 }
 
-double LabelOf(const Measurement& measurement) {
+double LabelledSize(const Measurement& measurement) {
   const bench::Variant& variant = measurement.record.variant;
   return variant.NumberOr("bucket_elements", variant.NumberOr("published_size", 0));
 }
@@ -228,18 +229,18 @@ Cost Setting::CostOf(const Row& row) const {
 
 namespace {
 
-Setting SettingOf(const Group& group, std::string_view baseline_row) {
+Setting MakeSetting(const Group& group, std::string_view baseline_row) {
   const bench::Record& record = group.front().record;
   Setting setting;
   setting.experiment = record.experiment;
   for (const Measurement& measurement : group) setting.rows.push_back({.measured = &measurement});
   FindBaselines(baseline_row, &setting);
   for (Row& row : setting.rows) {
-    row.step_s = TypicalOf(row.measured->Find(StepSamples(*row.measured)));
+    row.step_s = TypicalTime(row.measured->Find(StepSamples(*row.measured)));
     const Row* const base = setting.ComparisonOf(row).base;
     row.bus_bytes_per_second = BusBandwidthOf(*row.measured);
-    row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second,
-                         base == nullptr ? nullptr : base->measured});
+    row.warnings = FindWarnings({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second,
+                                 base == nullptr ? nullptr : base->measured});
     row.no_verdict = WhyNoVerdict(row);
   }
   if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&setting);
@@ -249,19 +250,19 @@ Setting SettingOf(const Group& group, std::string_view baseline_row) {
 
 }  // namespace
 
-std::vector<Setting> SettingsOf(const std::vector<Group>& groups, std::string_view baseline_row) {
+std::vector<Setting> MakeSettings(const std::vector<Group>& groups, std::string_view baseline_row) {
   std::vector<Setting> settings;
-  for (const Group& group : groups) settings.push_back(SettingOf(group, baseline_row));
+  for (const Group& group : groups) settings.push_back(MakeSetting(group, baseline_row));
   return settings;
 }
 
-Settings Named(const std::vector<Setting>& settings) {
+Settings NameSettings(const std::vector<Setting>& settings) {
   std::vector<const Setting*> all;
   for (const Setting& setting : settings) all.push_back(&setting);
-  return Named(all);
+  return NameSettings(all);
 }
 
-Settings Named(const std::vector<const Setting*>& settings) {
+Settings NameSettings(const std::vector<const Setting*>& settings) {
   constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
                                                             {"link_rate", ""},
                                                             {"model", ""},

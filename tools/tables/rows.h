@@ -31,7 +31,7 @@ std::string_view WordOf(Verdict verdict);
 struct Row {
   const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
   std::string label{};  // its variant, without the backend unless it is compared over several
-  Flags flags{};
+  Warnings warnings{};
   std::string
       no_verdict{};      // why nothing is said of who is faster, though there are intervals: "disturbed:17%"
   double step_s = kNaN;  // trimmed mean, or as published
@@ -48,7 +48,7 @@ struct Row {
   bool is_floor() const { return measured->is_floor(); }
   bool is_peer() const { return measured->is_peer(); }
   // Whether no check found its result wrong.
-  bool is_right() const { return !Has(flags, Flag::kUnequal) && !Has(flags, Flag::kWrong); }
+  bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
   // Mean over the steps, in seconds, of samples such as "forward_ns"; NaN without them.
   double MeanOf(SampleName samples) const;
 };
@@ -62,7 +62,7 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};     // why there can be none: the row's reason, or the baseline's
-  bool may_be_fastest = false;  // among the rows with this baseline, see LeadsOf
+  bool may_be_fastest = false;  // among the rows with this baseline, see FindLeads
 
   bool is_of_baseline() const { return row == base; }
 };
@@ -124,8 +124,8 @@ struct Setting {
 // One for each group, which must outlive them. `baseline_row`: a strategy, whose row over a backend is the
 // baseline of the rows over that backend, or a variant, which is that of all; where there is none, the first
 // row takes its place.
-std::vector<Setting> SettingsOf(const std::vector<Group>& groups,
-                                std::string_view baseline_row = kDefaultBaseline);
+std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
+                                  std::string_view baseline_row = kDefaultBaseline);
 
 // A setting, and what tells it from the others of a list: "batch 2, sequence 128"; may be empty.
 struct NamedSetting {
@@ -133,11 +133,11 @@ struct NamedSetting {
   std::string name{};
 };
 using Settings = std::vector<NamedSetting>;
-Settings Named(const std::vector<const Setting*>& settings);
-Settings Named(const std::vector<Setting>& settings);
+Settings NameSettings(const std::vector<const Setting*>& settings);
+Settings NameSettings(const std::vector<Setting>& settings);
 
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
-double TypicalOf(const Series* series);
+double TypicalTime(const Series* series);
 // "step_ns", or "time_ns" for all_reduce.
 SampleName StepSamples(const Measurement& measurement);
 // The times of the whole step or collective; where only phases were published, those of the first phase.
@@ -146,7 +146,7 @@ const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
 // The size of buckets on a variant's label; 0 without one.
-double LabelOf(const Measurement& measurement);
+double LabelledSize(const Measurement& measurement);
 
 // The number of rounds in which every row takes every place equally often.
 size_t RoundsPerBlock(const Setting& setting);

@@ -77,11 +77,11 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
         .push_back(std::move(group));
   }
   if (!run.empty() && summary.num_records > 0) CheckRun(run, runs);
-  summary.measured = SettingsOf(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
-  summary.settings = Named(summary.measured);
+  summary.measured = MakeSettings(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
+  summary.settings = NameSettings(summary.measured);
   if (!baseline_row.empty() && summary.num_records > 0) CheckBaselineRow(baseline_row, &summary);
   AddAllTables(summary.settings, &summary.report.tables);
-  summary.learning = LearningCellsOf(summary.learning_groups);
+  summary.learning = MakeLearningSettings(summary.learning_groups);
   AddConvergenceTable(summary.learning, &summary.report.tables);
   for (const std::vector<Group>* groups : {&summary.groups, &summary.learning_groups}) {
     for (const Group& group : *groups) {

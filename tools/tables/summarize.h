@@ -17,7 +17,7 @@ struct Summary {
   std::vector<Setting> measured;
   Settings settings;                   // all of these
   std::vector<Group> learning_groups;  // likewise
-  std::vector<LearningCell> learning;
+  std::vector<LearningSetting> learning;
   std::vector<const bench::Record*> runs;  // one record of each
   Report report;                           // tables of the settings
   Problems problems;

@@ -104,8 +104,8 @@ std::vector<Phases> Steps(const Phases& phases, size_t count) {
 }
 
 Tabled::Tabled(std::vector<Group> all, std::string_view baseline_row) : groups(std::move(all)) {
-  measured = SettingsOf(groups, baseline_row);
-  settings = Named(measured);
+  measured = MakeSettings(groups, baseline_row);
+  settings = NameSettings(measured);
   AddAllTables(settings, &tables);
 }
 

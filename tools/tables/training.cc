@@ -53,8 +53,8 @@ Fields DdpFields() {
       {{.name = "variant", .audience = Audience::kPeople}, &View::name},
       {{.name = "model_size", .section = kSteps, .said_once = true}, Text("model")},
       {{.name = "backend", .section = kSteps}, &View::backend},
-      {{.name = "time_per_step", .section = kSteps, .marked_with = Flag::kOutliers}, MeanTime("step_ns")},
-      {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Flag::kOutliers},
+      {{.name = "time_per_step", .section = kSteps, .marked_with = Warning::kOutliers}, MeanTime("step_ns")},
+      {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Warning::kOutliers},
        StdTime("step_ns")},
       {{.name = "time_per_sync", .section = kSteps}, MeanTime("sync_exposed_ns")},
       {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime("sync_exposed_ns")},
@@ -62,7 +62,7 @@ Fields DdpFields() {
        [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
       {{.name = "strategy", .section = kSteps}, &View::strategy},
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
-      {{.name = "cell", .audience = Audience::kMachines}, [](const View& view) { return view.at.name; }},
+      {{.name = "setting", .audience = Audience::kMachines}, [](const View& view) { return view.at.name; }},
       ConfigField("batch_size", kSteps),
       ConfigField("accumulation_steps", kSteps),
       ConfigField("seq_len", kSteps),
@@ -110,9 +110,9 @@ Fields DdpFields() {
        }},
       {{.name = "median_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.5)},
       {{.name = "p90_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.9)},
-      {{.name = "p95_step (s)", .section = kPhases, .marked_with = Flag::kTooFewForP95},
+      {{.name = "p95_step (s)", .section = kPhases, .marked_with = Warning::kTooFewForP95},
        TimePercentile("step_ns", 0.95)},
-      {{.name = "p99_step (s)", .section = kPhases, .marked_with = Flag::kTooFewForP99},
+      {{.name = "p99_step (s)", .section = kPhases, .marked_with = Warning::kTooFewForP99},
        TimePercentile("step_ns", 0.99)},
 
       {{.name = "collectives", .kind = Kind::kInteger, .section = kWork}, &View::num_collectives},
@@ -140,7 +140,7 @@ Fields DdpFields() {
        [](const View& view) { return view.measured().grad_rel_error.value_or(kNaN); }},
       {{.name = "param_rel_error", .audience = Audience::kMachines},
        [](const View& view) { return view.measured().param_rel_error.value_or(kNaN); }},
-      {{.name = "flags", .section = kHeadline}, &View::flags},
+      {{.name = "warnings", .section = kHeadline}, &View::warnings},
   };
 }
 
@@ -202,7 +202,7 @@ void AddTrainingTables(const Settings& all, std::vector<Table>* tables) {
       "step: 20 % trimmed mean of the row alone. delta: how much longer a step is than the baseline's over "
       "the same backend. sync_cost: how much longer than the floor's. Both are 20 % trimmed means over "
       "rounds, so they may differ from the difference of two steps. In brackets: 95 % CI, which hold for "
-      "all deltas of a cell at once, and for all its costs. Bold: may be fastest.");
+      "all deltas of a setting at once, and for all its costs. Bold: may be fastest.");
 }
 
 }  // namespace gradsync::tools

@@ -35,7 +35,7 @@ std::vector<Run> RunsOf(const Settings& settings) {
   }
   std::vector<Run> runs;
   for (const std::string& id : ids) {
-    Run& run = runs.emplace_back(Run{.settings = Named(by_id[id])});
+    Run& run = runs.emplace_back(Run{.settings = NameSettings(by_id[id])});
     if (ids.size() < 2) continue;
     const Setting* const first = run.settings.front().setting;
     run.name = run.settings.size() == 1 ? std::ranges::find(settings, first, &NamedSetting::setting)->name

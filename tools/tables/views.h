@@ -33,7 +33,7 @@ struct View {
   std::string base_variant() const { return base() == nullptr ? "" : base()->variant(); }
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
-  Flags flags() const { return row.flags; }
+  Warnings warnings() const { return row.warnings; }
   // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
   std::string equality() const;
   // The number of collectives for the strategy's gradients. Peers do not report theirs.
