@@ -28,8 +28,7 @@ std::string TextIn(const Choice& choice, const std::string& label, int decimals 
   if (own == nullptr) return "";
   const std::string text =
       own == choice.base ? TimeText(own->row->step_s) : DifferenceText(own->estimate, decimals);
-  const bool may_win = own == choice.best || std::ranges::count(choice.rivals, own) > 0;
-  return text + (may_win ? " *" : "");
+  return text + (std::ranges::count(choice.candidates, own) > 0 ? " *" : "");
 }
 
 std::string CostText(const Choice& choice, const Comparison* own) {
@@ -203,7 +202,7 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
   if (choices.size() == 1) {
     const Choice& choice = choices[0];
     grid.over = {NameOf(choice), "", "", "", ""};
-    grid.rows = {{"", "step", "difference (%)", "cost", "sent (MB)"}};
+    grid.rows = {{"", "step", "difference (%)", "synchronisation adds", "sent (MB)"}};
     for (const std::string& label : labels) {
       const Comparison* const own = choice.Find(label);
       grid.rows.push_back({label, TimeText(own->row->step_s),
@@ -211,7 +210,7 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
                            SentIn(own->row)});
     }
     if (const Row* const floor = choice.setting().CostOf(*choice.base->row).floor) {
-      grid.rows.push_back({floor->label, TimeText(floor->step_s), "", "floor", SentIn(floor)});
+      grid.rows.push_back({floor->label, TimeText(floor->step_s), "", "", SentIn(floor)});
       grid.num_last = 1;
     }
     return grid;
@@ -219,7 +218,7 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
   const bool in_lines = choices.size() > kMostSettings;
   std::vector<std::vector<std::string>> columns = {{""}};
   Append(labels, &columns[0]);
-  Append({"floor (no sync)", "baseline's cost", "best row's step", "best row's cost"}, &columns[0]);
+  Append({"no synchronisation", "the baseline adds", "the fastest adds"}, &columns[0]);
   const Setting* last = nullptr;
   for (const Choice& choice : choices) {
     std::vector<std::string>& column = columns.emplace_back();
@@ -231,8 +230,7 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
     const Row* const floor = choice.setting().CostOf(*choice.base->row).floor;
     column.push_back(floor == nullptr ? "" : TimeText(floor->step_s));
     column.push_back(CostText(choice, choice.base));
-    column.push_back(choice.best == nullptr ? "" : TimeText(choice.best->row->step_s));
-    column.push_back(CostText(choice, choice.best));
+    column.push_back(choice.candidates.empty() ? "" : CostText(choice, choice.candidates[0]));
   }
   if (in_lines) {
     grid.over.clear();

@@ -1,6 +1,7 @@
 #include "tools/render/screen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,17 +24,18 @@ constexpr size_t kMostChoices = 6;    // more are counted
 constexpr size_t kLeastLearning = 3;  // lines: headers, a row and what is not shown
 constexpr size_t kLeastGrid = 6;      // lines for which findings give way
 
-// The command that would tell best rows from their rivals where that is soonest; empty if all are told apart.
+// The command that would decide an undecided setting, where that is soonest; nothing if there is none.
 void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
-  size_t num_undecided = 0;
   double least_s = kNaN;
   std::string what, command;
   for (const Choice& choice : choices) {
-    num_undecided += !choice.rivals.empty();
+    if (choice.state != State::kUndecided) continue;
     const Setting& setting = choice.setting();
     const Measurement& any = *choice.base->row->measured;
-    for (const Comparison* const open : choice.rivals) {
-      const Row *const rival = open->row, *const best = choice.best->row;
+    const Row* const best = choice.candidates[0]->row;
+    for (const Comparison* const open : choice.candidates) {
+      const Row* const rival = open->row;
+      if (rival == best) continue;
       const Estimate estimate = CompareSteps(setting, {{rival, best}})[0];
       double turns_s = 0;
       for (const Row* const row : {rival, best})
@@ -58,23 +60,23 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
                       options.substr(1, options.size() - 2), " --out=DIR");
     }
   }
-  if (num_undecided == 0) return;
-  const std::string head = Join("Undecided in ", num_undecided, " of ", choices.size(), " settings.");
-  std::string line = command.empty() ? head : Join(head, " This tells ", what, ":");
-  // The command names both rows too.
-  if (NumCharacters(line) > kScreenColumns) line = head + " This tells two rows apart:";
-  lines->push_back(line);
-  if (!command.empty()) AddText("  ", command, 4, lines, " \\");
+  if (command.empty()) return;
+  AddText("", Join("To tell ", what, ":"), 2, lines);
+  AddText("  ", command, 4, lines, " \\");
 }
 
-// "best: core in 8 of 8; 8 slower; core costs 15 to 41 % (gloo) of a step".
+// "best: core in 7, undecided in 1 of 8; 8 slower; core costs 15 to 41 % (gloo) of a step".
 std::string BestOf(const std::vector<Choice>& choices) {
   std::map<std::string, size_t> counts;
   std::map<std::string, Interval> costs;  // of the baseline, by backend
   std::vector<Answer> answers;
   for (const Choice& choice : choices) {
-    if (choice.best != nullptr)
-      ++counts[choice.best->spans_backends ? choice.best->row->label : choice.best->row->strategy()];
+    if (choice.state == State::kUse) {
+      const Comparison& use = *choice.candidates[0];
+      ++counts[use.spans_backends ? use.row->label : use.row->strategy()];
+    } else if (choice.state != State::kNone) {
+      ++counts[choice.state == State::kEqual ? "several equal" : "undecided"];
+    }
     for (const Comparison* const own : choice.comparisons()) {
       if (own != choice.base) answers.push_back(AnswerOf("", choice.setting(), *own));
     }
@@ -86,13 +88,34 @@ std::string BestOf(const std::vector<Choice>& choices) {
   }
   std::vector<std::string> parts;
   for (const auto& [name, count] : counts) parts.push_back(Join(name, " in ", count));
-  std::string text = parts.empty() ? "no verdict" : Join("best: ", Listed(parts), " of ", choices.size());
+  std::string text =
+      parts.empty() ? "no verdict" : Join("best: ", absl::StrJoin(parts, ", "), " of ", choices.size());
   if (const std::string others = CountsOf(answers); !others.empty()) text += "; " + others;
   parts.clear();
   for (const auto& [backend, cost] : costs) parts.push_back(Join(PercentRange(cost), " (", backend, ")"));
   return parts.empty() ? text
                        : Join(text, "; ", choices[0].base->row->strategy(), " costs ",
                               absl::StrJoin(parts, ", "), " of a step");
+}
+
+// What others took of the processors, and what to do, if an answer is missing for it, or undecided while half
+// of the rows have the warning; else empty.
+std::string DisturbedBy(const std::vector<Choice>& choices) {
+  size_t num_rows = 0, num_disturbed = 0;
+  double most = 0;
+  bool is_undecided = false;
+  for (const Choice& choice : choices) {
+    is_undecided |= choice.state == State::kUndecided;
+    for (const Row& row : choice.setting().rows) {
+      ++num_rows;
+      if (!Has(row.warnings, Warning::kDisturbed)) continue;
+      ++num_disturbed;
+      most = std::fmax(most, OthersShare(*row.measured, MainTimes(*row.measured)));
+    }
+  }
+  if (most < kTooDisturbed && !(is_undecided && 2 * num_disturbed >= num_rows)) return "";
+  return Join("This machine is disturbed: others used up to ", PercentAtMost(most),
+              " of its processors. Stop what else runs, and measure again.");
 }
 
 std::string ChecksOf(const Settings& settings) {
@@ -243,32 +266,26 @@ std::string ScreenOf(const Summary& summary) {
   });
 
   Lines head, tail, last;
-  if (!summary.runs.empty()) {
-    const bench::Record& run = *summary.runs.front();
-    head.push_back(Shortened(Join(RankCount(run.world_size), " on ", run.provenance.cpu_count, " x ",
-                                  run.provenance.cpu_model, ", ", run.config.StringOr("device", ""), ", ",
-                                  run.config.StringOr("dtype", ""), ". Differences in %, with 95 % intervals",
-                                  shown.empty() ? "" : "; * may be fastest of the exact rows"),
-                             kScreenColumns));
-  }
-  for (size_t i = 0; i < std::min(shown.size(), kMostChoices); ++i) {
-    if (shown[i].best == nullptr) continue;
-    AddText("",
-            Join("Use ", shown[i].best->row->label, " for ", NameOf(shown[i]), ": ", SentenceOf(shown[i])), 2,
-            &head);
+  if (const std::string text = DisturbedBy(shown); !text.empty()) AddText("", text, 2, &head);
+  if (const std::string reason = NoVerdict(training); !reason.empty()) AddText("", reason, 2, &head);
+  size_t width = 0;
+  for (const Choice& choice : shown) width = std::max(width, NumCharacters(NameOf(choice)) + 2);
+  for (const Choice& choice : shown) {
+    const std::string sentence = shown.size() > kMostChoices ? "" : SentenceOf(choice);
+    if (!sentence.empty()) AddText(Padded(NameOf(choice), width), sentence, 2, &head);
   }
   if (shown.size() > kMostChoices) AddText("", BestOf(shown), 2, &head);
-  std::string reason = NoVerdict(training);
-  for (const Choice& choice : shown) {
-    const std::vector<const Comparison*> all = choice.comparisons();
-    const auto other =
-        std::ranges::find_if(all, [](const Comparison* own) { return !own->no_verdict.empty(); });
-    if (!reason.empty() || choice.best != nullptr || other == all.end()) continue;
-    const Comparison& own = choice.base->no_verdict.empty() ? **other : *choice.base;
-    reason = Join("No verdict for ", NameOf(choice), ": ", own.row->label, " ", own.no_verdict);
-  }
-  if (!reason.empty()) AddText("", reason, 2, &head);
   AddUndecided(shown, &head);
+  if (!head.empty()) head.emplace_back();
+  if (!summary.runs.empty()) {
+    const bench::Record& run = *summary.runs.front();
+    AddText("",
+            Join(RankCount(run.world_size), " on ", run.provenance.cpu_count, " x ", run.provenance.cpu_model,
+                 ", ", run.config.StringOr("device", ""), ", ", run.config.StringOr("dtype", ""),
+                 ". Differences in %, with 95 % intervals",
+                 shown.empty() ? "" : "; * may be the fastest, other exact rows are slower"),
+            2, &head);
+  }
 
   const auto add = [](const std::string& name, const std::string& text, size_t most, Lines* lines) {
     if (!text.empty()) AddText(Padded(name, 12), text, most, lines);
@@ -289,7 +306,6 @@ std::string ScreenOf(const Summary& summary) {
   add("warnings", CountWarnings(summary.settings), 1, &last);
 
   Lines lines = std::move(head);
-  lines.emplace_back();
   // Whatever the room, the last lines stay: results may be wrong.
   const bool has_rows = !shown.empty() || (training.empty() && !collectives.empty());
   const size_t num_grids = size_t{has_rows} + size_t{!summary.learning.empty()};

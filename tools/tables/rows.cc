@@ -86,9 +86,6 @@ std::string WhyNothingIsSaid(const Setting& setting) {
   return "";
 }
 
-// Others took so much of the processors that nobody knows what of a difference is theirs.
-constexpr double kTooDisturbed = 0.1;
-
 std::string WhyNoVerdict(const Row& row) {
   const bool is_disturbed = OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
   Warnings warnings = row.warnings;
@@ -146,11 +143,11 @@ double BusBandwidthOf(const Measurement& measurement) {
 
 }  // namespace
 
-Verdict VerdictOf(const Interval& interval) {
+Verdict VerdictOf(const Interval& interval, double equal_within) {
   if (!interval.is_known()) return Verdict::kNone;
   if (interval.low > 0) return Verdict::kSlower;
   if (interval.high < 0) return Verdict::kFaster;
-  return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
+  return interval.low > -equal_within && interval.high < equal_within ? Verdict::kEqual : Verdict::kOpen;
 }
 
 Comparison Compared(const Row& row, const Row& base, const Estimate& estimate) {

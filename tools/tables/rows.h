@@ -21,9 +21,12 @@ inline constexpr std::string_view kDefaultBaseline = "core";
 // Differences are called equal where their interval lies within this part of the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
+// Others took so much of the processors that nobody knows what of a difference is theirs.
+inline constexpr double kTooDisturbed = 0.1;
+
 // What the interval of a difference shows.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
-Verdict VerdictOf(const Interval& interval);
+Verdict VerdictOf(const Interval& interval, double equal_within = kEqualWithin);
 // "slower"; empty for none.
 std::string_view WordOf(Verdict verdict);
 
