@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "bench/records/rounds.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "tools/tables/pairs.h"
@@ -142,16 +143,7 @@ std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const A
   return sentences;
 }
 
-std::string CountsOf(const std::vector<Answer>& answers) {
-  std::vector<std::string> parts;
-  for (const Verdict verdict : {Verdict::kSlower, Verdict::kFaster, Verdict::kEqual, Verdict::kOpen}) {
-    if (const auto count = std::ranges::count(answers, verdict, &Answer::verdict); count > 0)
-      parts.push_back(Join(count, " ", WordOf(verdict)));
-  }
-  return absl::StrJoin(parts, ", ");
-}
-
-Answer AnswerOf(const std::string& place, const Setting& setting, const Comparison& comparison) {
+Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison) {
   return {place,
           comparison.row->label,
           comparison.base->label,
@@ -161,14 +153,14 @@ Answer AnswerOf(const std::string& place, const Setting& setting, const Comparis
                                                : comparison.no_verdict};
 }
 
-std::vector<Answer> AnswersOf(const Settings& settings) {
+std::vector<Answer> MakeAnswers(const Settings& settings) {
   std::vector<Answer> answers;
   const Baselines bases = BaselinesOf(settings);
   std::map<const Setting*, RowPairs> sizes;
   for (const auto& [at, base] : bases.all) {
     for (const Comparison& own : at.setting->comparisons) {
       if (own.base == base->row && !own.row->is_floor() && !own.is_of_baseline())
-        answers.push_back(AnswerOf(NamePlace(at, *base, bases), *at.setting, own));
+        answers.push_back(MakeAnswer(NamePlace(at, *base, bases), *at.setting, own));
     }
     const auto first = std::ranges::find_if(bases.all, [&, at = at, base = base](const auto& other) {
       return other.first.setting == at.setting && other.second->row->strategy() == base->row->strategy() &&
@@ -180,8 +172,9 @@ std::vector<Answer> AnswersOf(const Settings& settings) {
     const RowPairs& pairs = sizes[at.setting];
     const std::vector<Estimate> estimates = CompareSteps(*at.setting, pairs);
     for (size_t i = 0; i < pairs.size(); ++i) {
-      const Comparison own = Compared(*pairs[i].first, *pairs[i].second, estimates[i]);
-      answers.push_back(AnswerOf(NamePlace(at, own, bases), *at.setting, own));
+      Comparison own{.row = pairs[i].first, .base = pairs[i].second, .estimate = estimates[i]};
+      Judge(&own);
+      answers.push_back(MakeAnswer(NamePlace(at, own, bases), *at.setting, own));
     }
   }
   return answers;
@@ -202,7 +195,7 @@ const Comparison* Choice::Find(const std::string& label) const {
   return nullptr;
 }
 
-std::vector<Choice> ChoicesOf(const Settings& settings) {
+std::vector<Choice> MakeChoices(const Settings& settings) {
   std::vector<Choice> choices;
   const Baselines bases = BaselinesOf(settings, /*with_void=*/true);
   for (const auto& [at, base] : bases.all) {
@@ -258,7 +251,10 @@ std::string SentenceOf(const Choice& choice) {
     case State::kNone:
       if (!choice.base->no_verdict.empty())
         return Join("No answer: ", choice.base->row->label, " ", choice.base->no_verdict);
-      return choice.setting().void_reason.empty() ? "No answer" + excluded : "";
+      if (!choice.setting().void_reason.empty()) return "";
+      return Join("No answer: ",
+                  choice.setting().takes_turns() ? "no two exact rows to compare" : "rows did not take turns",
+                  excluded);
     case State::kEqual:
       return Join("Equal within ", PercentAtMost(choice.behind), ": use ", absl::StrJoin(names, " or "),
                   excluded);
@@ -326,7 +322,7 @@ std::string NotCompared(const Settings& settings) {
 double SecondsToDecide(const Setting& setting, const Estimate& difference) {
   const auto launches =
       static_cast<double>(setting.num_looks > 1 ? setting.num_looks + 1 : setting.num_launches);
-  const auto block = static_cast<double>(RoundsPerBlock(setting));
+  const auto block = static_cast<double>(bench::RoundsPerBlock(std::ssize(setting.rows)));
   const double rounds = TimesToDecide(difference) * static_cast<double>(setting.num_rounds) / launches;
   // Half a block more: a run ends when it has no time for another one, and may be a little slower.
   return block * (std::ceil(rounds / block) + 0.5) * setting.round_s * launches;

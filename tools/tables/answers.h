@@ -27,15 +27,13 @@ struct AnswerWords {
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." Answers without a verdict are left out, unless they say why.
 std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
-// "4 slower, 1 open": how many there are of each verdict. Empty without one.
-std::string CountsOf(const std::vector<Answer>& answers);
 
 // The answer of a comparison in a place.
-Answer AnswerOf(const std::string& place, const Setting& setting, const Comparison& comparison);
+Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // The answers of settings about training. Each row is compared with its baseline. Baselines of one strategy
 // and backend that differ in the size of buckets are compared with the first of them. Wrong rows and floors
 // have no answers.
-std::vector<Answer> AnswersOf(const Settings& settings);
+std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known of the fastest exact row in a place.
 enum class State {
   kNone,      // nothing: rows were disturbed, or did not take turns
@@ -71,7 +69,7 @@ struct Choice {
   const Comparison* Find(const std::string& label) const;
 };
 // One for each baseline.
-std::vector<Choice> ChoicesOf(const Settings& settings);
+std::vector<Choice> MakeChoices(const Settings& settings);
 // "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...", or why
 // there is no choice; and which rows took no part, and why.
 std::string SentenceOf(const Choice& choice);

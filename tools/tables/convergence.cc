@@ -84,7 +84,7 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
   if (row == &baseline) return;
   row->against_baseline = Scaled(MeanOver(differences, family), 1 / Mean(base));
   if (differences.size() >= kFewestSeeds)
-    row->verdict = VerdictOf(row->against_baseline.interval, kLossEqualWithin);
+    row->verdict = JudgeInterval(row->against_baseline.interval, kLossEqualWithin);
 }
 
 // Every variant is one row; its measurements are of one seed each.
