@@ -20,15 +20,15 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Between the parts of terms.
+// Separators in the text of terms.
 constexpr char kBetweenNameAndValue[] = "\x1f";
 constexpr char kBetweenTerms[] = "\x1e";
 
 constexpr milliseconds kRetry{20};
-// For an answer of another rank 0. How long it may take to leave.
+// Timeout for an answer of another rank 0, and for its end.
 constexpr milliseconds kProbe{200};
 constexpr seconds kLeaveWithin{1};
-// Rank 0 knows better what is wrong.
+// Rank 0 has the better message.
 constexpr milliseconds kLetRank0Speak{500};
 
 std::string Pack(const Terms& terms) {
@@ -43,12 +43,12 @@ Terms Unpack(const std::string& text) {
   return terms;
 }
 
-// A value within a line.
+// Makes a value fit into a line.
 std::string InLine(const std::string& value) {
   return value.empty() ? "nothing" : absl::StrReplaceAll(value, {{"\n", " "}});
 }
 
-// The first difference between a rank's terms and rank 0's, in words; empty if there is none.
+// Describes the first difference between a rank's terms and rank 0's; empty if there is none.
 std::string Difference(const Terms& of_rank0, int rank, const Terms& of_rank) {
   for (size_t i = 0; i < std::max(of_rank0.size(), of_rank.size()); ++i) {
     if (i >= of_rank0.size() || i >= of_rank.size() || of_rank0[i].first != of_rank[i].first) {
@@ -91,8 +91,8 @@ Job::Job(const World& world, const Terms& terms, milliseconds timeout)
   const std::string host = HostOf(world);
   Terms all_terms = {{"world size", std::to_string(world.size)}};
   all_terms.insert(all_terms.end(), terms.begin(), terms.end());
-  AtRendezvous(world,
-               [&] { world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms); });
+  WithRendezvousErrors(
+      world, [&] { world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms); });
 }
 
 bool Job::HasRank0(const Place& place) {
@@ -116,7 +116,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
   if (place.is_file()) {
     while (HasRank0(place)) std::this_thread::sleep_for(kRetry);
     self = {{is_one_host ? "127.0.0.1" : OwnAddress(deadline_), "0"}, RandomHex()};
-  } else if (!is_one_host && IsLoopbackHereAlone(self.address.host, deadline_)) {
+  } else if (!is_one_host && IsLoopbackOnlyHere(self.address.host, deadline_)) {
     throw std::runtime_error(Join("rank 0 cannot listen on ", self.address.host,
                                   " for other hosts, because that name means loopback here: name an "
                                   "address of this host, or 0.0.0.0 for all that it has"));
@@ -147,7 +147,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
 }
 
 std::unique_ptr<StoreClient> Job::ConnectToRank0(const Place& place) const {
-  // In each round longer, for a rank 0 that is far away.
+  // Longer in each round, for a distant rank 0.
   constexpr seconds kMaxPatience{30};
   std::string reason;
   for (seconds patience{1};; patience = std::min(2 * patience, kMaxPatience)) {

@@ -33,7 +33,7 @@ int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const 
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-// In the abstract namespace, of which nothing is ever left in a directory.
+// An address in the abstract namespace, which leaves nothing in a directory.
 struct Address {
   explicit Address(const std::string& name) {
     address.sun_family = AF_UNIX;
@@ -46,7 +46,7 @@ struct Address {
   socklen_t length;
 };
 
-// Messages keep their bounds, and arrive whole.
+// Messages keep their boundaries and arrive whole.
 FileDescriptor NewSocket() {
   FileDescriptor file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!file.valid()) ThrowErrno("socket");
@@ -83,7 +83,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, Fi
       size_(world.size),
       members_(world.members),
       timeout_(timeout),
-      // With fewer CPUs than ranks, a rank that spins may keep the rank that it waits for from running.
+      // With fewer CPUs than ranks, a spinning rank may keep the rank that it waits for from running.
       can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
       sockets_(static_cast<size_t>(world.size)) {
   Rendezvous rendezvous(world, timeout);
@@ -101,11 +101,11 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, Fi
   }
 }
 
-PeerClosed ShmMesh::Closed(int rank) const {
+PeerClosed ShmMesh::ClosedError(int rank) const {
   return {is_aborted_ ? kNobody : NameOf(rank), Join("rank ", NameOf(rank), " closed the connection")};
 }
 
-PeerError ShmMesh::Late(int rank) const {
+PeerError ShmMesh::TimeoutError(int rank) const {
   return {NameOf(rank), Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_))};
 }
 
@@ -123,20 +123,20 @@ void ShmMesh::Connect(Rendezvous& rendezvous, const std::string& secret, Deadlin
     try {
       file = ConnectToListener(theirs, deadline);
     } catch (const std::system_error& error) {
-      if (error.code().value() == ETIMEDOUT) throw Late(peer);
+      if (error.code().value() == ETIMEDOUT) throw TimeoutError(peer);
       if (error.code().value() != ECONNREFUSED) throw;
-      throw Closed(peer);
+      throw ClosedError(peer);
     }
     const std::string greeting = Greeting(secret, theirs, rank_);
     if (send(file.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) != std::ssize(greeting)) {
-      throw Closed(peer);
+      throw ClosedError(peer);
     }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
   const int missing = AcceptRanks(
       listener, rank_, [&](int peer) { return Greeting(secret, name, peer); }, &IsOwnUser, sockets_,
       deadline);
-  if (missing < size_) throw Late(missing);
+  if (missing < size_) throw TimeoutError(missing);
 }
 
 std::unique_ptr<SharedMemory> ShmMesh::Share(size_t bytes) {
@@ -153,7 +153,7 @@ std::unique_ptr<SharedMemory> ShmMesh::Share(size_t bytes) {
 
 namespace {
 
-// A message of one number that carries a descriptor.
+// A message with one number and a descriptor.
 struct FileMessage {
   explicit FileMessage(size_t& number) : part{.iov_base = &number, .iov_len = sizeof(number)} {
     header.msg_iov = &part;
@@ -178,10 +178,10 @@ void ShmMesh::SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadl
   const int fd = file.get();
   std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLOUT, deadline)) throw Late(rank);
+  if (!WaitFor(socket, POLLOUT, deadline)) throw TimeoutError(rank);
   if (sendmsg(socket.get(), &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno != EPIPE && errno != ECONNRESET) ThrowErrno("sending of shared memory");
-    throw Closed(rank);
+    throw ClosedError(rank);
   }
 }
 
@@ -189,15 +189,15 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   size_t bytes = 0;
   FileMessage message(bytes);
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLIN, deadline)) throw Late(rank);
+  if (!WaitFor(socket, POLLIN, deadline)) throw TimeoutError(rank);
   const ssize_t received = recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  // The system drops a descriptor for which there is no room.
+  // The system drops a descriptor if there is no room for it.
   if (received > 0 && (message.header.msg_flags & MSG_CTRUNC) != 0) {
     errno = EMFILE;
     ThrowErrno("shared memory");
   }
   const cmsghdr* const control = received > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw Closed(rank);
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw ClosedError(rank);
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(control), sizeof(fd));
   FileDescriptor file(fd);
@@ -231,7 +231,7 @@ void ShmMesh::WaitForAll() {
         continue;
       }
       ThrowIfGone(steps_);
-      if (waited >= timeout_) throw Late(peer);
+      if (waited >= timeout_) throw TimeoutError(peer);
       Sleep(peer, std::min<nanoseconds>(look_every_, timeout_ - waited));
     }
   }
@@ -255,9 +255,9 @@ void ShmMesh::ThrowIfGone(uint32_t steps) const {
   if (poll(polls.data(), polls.size(), 0) <= 0) return;
   if (is_aborted_) throw PeerError(kNobody, "the connections were closed");
   for (int rank = 0; rank < size_; ++rank) {
-    // A rank that left after this step has written all that is needed.
+    // A rank that left after this step has written all necessary data.
     if (polls[static_cast<size_t>(rank)].revents != 0 && !HasReached(rank, steps)) {
-      throw Closed(rank);
+      throw ClosedError(rank);
     }
   }
 }
