@@ -199,7 +199,7 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
   std::vector<Choice> choices;
   const Baselines bases = BaselinesOf(settings, /*with_void=*/true);
   for (const auto& [at, base] : bases.all) {
-    Choice& choice = choices.emplace_back(Choice{at, base, NamePlace(at, *base, bases)});
+    Choice& choice = choices.emplace_back(Choice{at, base});
     std::vector<const Comparison*> rows;
     for (const Comparison* const own : choice.comparisons()) {
       const bool is_exact = own->row->facts().StringOr("agreement", "exact") == "exact";

@@ -51,7 +51,6 @@ enum class State {
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // of the row that all are compared with
-  std::string place{};               // as in answers
   State state = State::kNone;
   // Those that may be the fastest, the shortest step first. One alone is the fastest. Of kUse the first is
   // the one to use.

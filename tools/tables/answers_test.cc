@@ -169,7 +169,7 @@ TEST(ChoiceTest, EachBackendHasItsOwn) {
       {{Of("core", 100, 1), Of("zero1", 120, 2), Of("core", 100, 3, shm), Of("zero1", 80, 4, shm)}});
   const std::vector<Choice> choices = MakeChoices(t.settings);
   ASSERT_EQ(choices.size(), 2);
-  EXPECT_EQ(choices[0].place, "over gloo");
+  EXPECT_EQ(choices[0].base->row->backend(), "gloo");
   EXPECT_EQ(choices[0].candidates[0]->row->variant(), "core@gloo");
   EXPECT_EQ(choices[1].candidates[0]->row->variant(), "zero1@shm");
 }
