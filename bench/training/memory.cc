@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "bench/records/host.h"
 #include "model/base/error.h"
+#include "model/base/grid.h"
 #include "model/base/units.h"
 #include "model/cuda_device.h"
 
@@ -193,26 +193,23 @@ double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& var
 }
 
 std::string EstimatesFor(const TrainingOptions& options, const comm::World& world, int64_t program_bytes) {
-  constexpr int kWidth = 12;
   const std::vector<std::string> models =
       options.on_images() ? std::vector{options.model} : model::TransformerNames();
   const auto limit = static_cast<double>(options.max_memory.value_or(0));
-  size_t width = 0;
-  for (const TrainingVariant& variant : options.variants) width = std::max(width, variant.name().size());
-  std::string text = Join("Memory of each of ", world.size, " ranks by estimate, in brackets if more than ",
-                          ApproximateBytes(limit), ":\n", std::string(width, ' '));
-  for (const std::string& model : models) text += absl::StrFormat("%*s", kWidth, model);
+  Grid grid{.rows = {{""}}, .num_left = 1};
+  grid.rows[0].insert(grid.rows[0].end(), models.begin(), models.end());
   for (const TrainingVariant& variant : options.variants) {
-    text += absl::StrFormat("\n%-*s", static_cast<int>(width), variant.name());
+    std::vector<std::string>& row = grid.rows.emplace_back(std::vector{variant.name()});
     for (const std::string& model : models) {
       TrainingOptions of_model = options;
       of_model.model = model;
       const double bytes = EstimateOfRank(of_model, variant, world, program_bytes);
       const std::string shown = ApproximateBytes(bytes);
-      text += absl::StrFormat("%*s", kWidth, bytes > limit ? Join("(", shown, ")") : shown);
+      row.push_back(bytes > limit ? Join("(", shown, ")") : shown);
     }
   }
-  return text + "\n";
+  return Join("Memory of each of ", world.size, " ranks by estimate, in brackets if more than ",
+              ApproximateBytes(limit), ":\n", grid.ToString());
 }
 
 std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
