@@ -56,10 +56,10 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->Add(
-      "format", &line->format, OneOf({"markdown", "csv", "json", "screen"}),
-      "screen (the answer alone), or tables as markdown, csv or json. In csv (RFC 4180) each of "
+      "format", &line->format, OneOf({"markdown", "csv", "latex", "json", "screen"}),
+      "screen (the answer alone), or tables as markdown, csv, latex or json. In csv (RFC 4180) each of "
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
-      "--out decides: .md, .csv or .json.");
+      "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
              "The row that others are compared with. A strategy: its row over the same backend, of the same "
              "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
@@ -104,6 +104,7 @@ void Render(const Summary& summary, const CommandLine& line, std::ostream& out) 
   if (line.format == "screen") out << ScreenOf(summary);
   if (line.format == "markdown") RenderMarkdown(report, out, line.details);
   if (line.format == "csv") RenderCsv(report, out);
+  if (line.format == "latex") RenderLatex(report, out, line.details);
   if (line.format == "json") RenderJson(report, out);
 }
 
@@ -131,7 +132,7 @@ void RefuseTogether(const CommandLine& line, const FlagTable& flags) {
 }
 
 constexpr std::pair<const char*, const char*> kSuffixes[] = {
-    {".md", "markdown"}, {".csv", "csv"}, {".json", "json"}};
+    {".md", "markdown"}, {".csv", "csv"}, {".tex", "latex"}, {".json", "json"}};
 
 // By the suffix of --out, unless it is given.
 std::string FormatOf(const CommandLine& line, bool is_given) {
@@ -140,7 +141,7 @@ std::string FormatOf(const CommandLine& line, bool is_given) {
       std::ranges::find(kSuffixes, suffix, [](const auto& entry) { return std::string(entry.first); });
   if (known == std::end(kSuffixes)) {
     Require(is_given || line.out.empty(), "--out=", line.out,
-            ": expected a name that ends in .md, .csv or .json, or --format beside it");
+            ": expected a name that ends in .md, .csv, .tex or .json, or --format beside it");
     return line.format;
   }
   Require(!is_given || line.format == known->second, "--out=", line.out, ": ends in ", suffix,

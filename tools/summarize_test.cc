@@ -254,8 +254,9 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
-  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, json or screen");
-  refuses({dir, "--format=cvs"}, "--format=cvs: expected markdown, csv, json or screen; did you mean csv?");
+  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex, json or screen");
+  refuses({dir, "--format=cvs"},
+          "--format=cvs: expected markdown, csv, latex, json or screen; did you mean csv?");
   refuses({dir, "--table=dpd"},
           "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
   refuses({dir, "--table=links"}, "--table=links: the records make no such table, but all_reduce and ddp");
@@ -263,7 +264,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
           "--baseline_row=flt: expected a strategy or a variant of the records, which have none, naive and "
           "flat; did you mean flat?");
   refuses({dir, "--out=/x/t.xls"},
-          "--out=/x/t.xls: expected a name that ends in .md, .csv or .json, or --format beside it");
+          "--out=/x/t.xls: expected a name that ends in .md, .csv, .tex or .json, or --format beside it");
   refuses({dir, "--out=/x/t.csv", "--format=json"}, "--out=/x/t.csv: ends in .csv, but --format is json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage, at most 100%, such as 2%");
@@ -297,7 +298,8 @@ TEST(SummarizeTest, WritesFiles) {
   const std::string out = FreshTestDir("out_dir");
   EXPECT_EQ(RunWith({dir, "--format=json", "--out=" + out + "/tables.json"}).out, "");
   EXPECT_EQ(ReadTestFile(out + "/tables.json"), RunWith({dir, "--format=json"}).out);
-  for (const auto& [suffix, format] : {std::pair{"md", "markdown"}, {"csv", "csv"}, {"json", "json"}}) {
+  for (const auto& [suffix, format] :
+       {std::pair{"md", "markdown"}, {"csv", "csv"}, {"tex", "latex"}, {"json", "json"}}) {
     const std::string path = out + "/decided." + suffix;
     EXPECT_EQ(RunWith({dir, "--out=" + path}).err, "");
     EXPECT_EQ(ReadTestFile(path), RunWith({dir, std::string("--format=") + format}).out) << suffix;

@@ -11,6 +11,9 @@ namespace gradsync::tools {
 // section, and no detail tables.
 void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
+// For \usepackage{booktabs}. The header and the runs become comments.
+void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
+
 // {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...], numbers as numbers, no value as null.
 // Tables with findings have "findings":[...] too. Behind them is what people read:
 //  "shown":[{"name","title","constants","is_detail","findings":[...],"notes":[...],

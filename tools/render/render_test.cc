@@ -46,6 +46,7 @@ std::string Text(const Render& render, const Report& report) {
 }
 
 void Markdown(const Report& report, std::ostream& out) { RenderMarkdown(report, out); }
+void Latex(const Report& report, std::ostream& out) { RenderLatex(report, out); }
 
 TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
   Report report = Sample();
@@ -53,11 +54,14 @@ TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
   detail.AddRow({1.0});
   detail.SetDetail();
   report.tables.push_back(std::move(detail));
-  std::ostringstream markdown;
+  std::ostringstream markdown, latex;
   RenderMarkdown(report, markdown, false);
-  EXPECT_NE(markdown.str().find("0.0123"), std::string::npos);
-  EXPECT_EQ(markdown.str().find("second"), std::string::npos);
-  EXPECT_EQ(markdown.str().find("A detail"), std::string::npos);
+  RenderLatex(report, latex, false);
+  for (const std::string& text : {markdown.str(), latex.str()}) {
+    EXPECT_NE(text.find("0.0123"), std::string::npos);
+    EXPECT_EQ(text.find("second"), std::string::npos);
+    EXPECT_EQ(text.find("A detail"), std::string::npos);
+  }
   EXPECT_NE(Text(Markdown, report).find("A detail"), std::string::npos);
   EXPECT_NE(Text(RenderJson, report).find("\"detail\""), std::string::npos);
 }
@@ -119,6 +123,51 @@ TEST(RenderTest, ColumnsMayBeShownInAnotherUnit) {
 )"));
   EXPECT_THAT(Text(RenderCsv, report),
               ::testing::HasSubstr("cost (s),low,high,step (s)\r\n0.0235,0.0213,0.0261,0.0678543"));
+}
+
+TEST(RenderTest, Latex) {
+  EXPECT_EQ(Text(Latex, Sample()), R"(% # head
+
+\begin{table}
+\centering
+\caption{Title \& more (ranks 2)}
+\small
+\begin{tabular}{lrr}
+\toprule
+who & time & delta [95 \% CI] \\
+\midrule
+a|b\_"c", & 0.0123 & -2.5 [-3.1, -1.2] \\
+é & 1.5000* &  \\
+\bottomrule
+\end{tabular}
+
+\medskip
+second
+
+\smallskip
+\begin{tabular}{lrrr}
+\toprule
+who & size & share & error \\
+\midrule
+a|b\_"c", & 0.25 & 0.500 & 1.3e-07 \\
+é & 1024 &  & 0 \\
+\bottomrule
+\end{tabular}
+
+\smallskip
+a note with 5 \%
+\end{table}
+)");
+}
+
+TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
+  Report report;
+  Table table("t", R"(\ { } ~ ^ # $ < >)", {{.name = "x"}});
+  report.tables.push_back(std::move(table));
+  EXPECT_NE(Text(Latex, report)
+                .find(R"(\caption{\textbackslash{} \{ \} \textasciitilde{} )"
+                      R"(\textasciicircum{} \# \$ \textless{} \textgreater{}})"),
+            std::string::npos);
 }
 
 TEST(RenderTest, Csv) {
@@ -208,6 +257,9 @@ TEST(RenderTest, ExplainsOnceTheWarningsThatOccur) {
       "hold them.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
   EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Warnings\n\n- " + outliers + "\n- " + few + "\n"));
+  const std::string latex = Text(Latex, report);
+  EXPECT_EQ(latex.find(outliers), latex.rfind(outliers));
+  EXPECT_NE(latex.find(outliers), std::string::npos);
 }
 
 // Those of all rows once above the table, those of a number as its asterisk.
@@ -274,6 +326,7 @@ TEST(RenderTest, FindingsAreShownWithTheirTable) {
   Report report;
   report.tables.push_back(std::move(table));
   EXPECT_NE(Text(Markdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"), std::string::npos);
+  EXPECT_NE(Text(Latex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
   EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
 }
@@ -315,11 +368,13 @@ TEST(RenderTest, WhatIsMarkedIsBoldAndWhatIsEmptyIsNotShown) {
   table.AddRow({"naive", 2.0, none, none});
   Report report;
   report.tables.push_back(table);
-  std::ostringstream markdown;
+  std::ostringstream markdown, latex;
   RenderMarkdown(report, markdown);
   EXPECT_EQ(
       markdown.str(),
       "\n## T\n\n| strategy |  time |\n|:---------|------:|\n| **core** | 1.000 |\n| naive    | 2.000 |\n");
+  RenderLatex(report, latex);
+  EXPECT_NE(latex.str().find("\\textbf{core} & 1.000"), std::string::npos);
 }
 
 }  // namespace
