@@ -35,7 +35,7 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// The reference of a strategy that has one: in the steps of its start_option the plain mean.
+// The reference of a strategy that has one: in its first steps, see StartOf, the plain mean.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Gradients are rounded to bf16, averaged, and the mean is rounded to bf16. Without `rounds`: the plain mean,

@@ -113,7 +113,8 @@ class ShardedStrategy : public OverlappedBuckets {
 // One of class S, which a context makes; with kWithin in each host's ranks, if there are several hosts.
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
-  if (!IsWithinHost(traits, context.options) || context.group.host_group() == nullptr)
+  if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||
+      context.group.host_group() == nullptr)
     return std::make_unique<S>(context);
   auto group = std::make_unique<comm::HostGroup>(context.group);
   auto strategy = std::make_unique<S>(
