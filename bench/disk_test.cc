@@ -39,7 +39,7 @@ std::vector<std::string> Arguments(const std::string& out, int steps) {
 size_t NumSteps(const std::string& directory) {
   size_t num_steps = 0;
   for (const Record& record : RecordsIn(directory, /*running=*/true)) {
-    num_steps += record.samples.at("step_ns").size();
+    num_steps += record.samples.at("forward_ns").size();
   }
   return num_steps;
 }
@@ -86,7 +86,7 @@ TEST(DiskTest, TwoRunsMayShareADirectory) {
   const std::vector<Record> records = RecordsIn(out);
   for (const Record& record : records) {
     runs.insert(record.run_id);
-    EXPECT_THAT(record.samples.at("step_ns"), SizeIs(5));
+    EXPECT_THAT(record.samples.at("forward_ns"), SizeIs(5));
   }
   EXPECT_THAT(runs, SizeIs(2));
   EXPECT_THAT(records, SizeIs(8));  // two strategies on two ranks, twice

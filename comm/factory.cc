@@ -68,8 +68,8 @@ struct Backend {
   std::string_view name;
   void (*check)(model::Device::Type device, const World& world);  // null: nothing to check
   GroupMaker* make;
-  bool reduces_in_rank_order = true;
-  std::vector<BackendOption> options = {};
+  BackendTraits traits = {};
+  std::vector<BackendOption> options = {};  // each a backend that this one is made of
 };
 
 const Backend& Find(const std::string& name);
@@ -85,15 +85,15 @@ std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, cons
 const std::vector<Backend>& Backends() {
   static const std::vector<Backend> backends = {
       {"gloo", nullptr, &MakeGlooGroup},
-      {"gloo_own", nullptr, &MakeGlooGroup, false},
-      {"shm", &CheckShm, &MakeShmGroup},
+      {"gloo_own", nullptr, &MakeGlooGroup, {.reduces_in_rank_order = false}},
+      {"shm", &CheckShm, &MakeShmGroup, {.shares_memory = true, .is_within_host = true}},
       {"hierarchical",
        &CheckHierarchical,
        &MakeHierarchical,
-       true,
+       {},
        {{"inner", {"shm", "gloo", "mpi"}}, {"outer", {"gloo", "gloo_own", "mpi"}}}},
-      {"mpi", &CheckMpi, &MakeMpiGroup, false},
-      {"nccl", &CheckNccl, &MakeNccl, false}};
+      {"mpi", &CheckMpi, &MakeMpiGroup, {.reduces_in_rank_order = false, .needs_mpirun = true}},
+      {"nccl", &CheckNccl, &MakeNccl, {.reduces_in_rank_order = false}}};
   return backends;
 }
 
@@ -157,19 +157,20 @@ void CheckBackend(const std::string& backend, const BackendOptions& options, mod
                   const World& world) {
   CheckBackendOptions(backend, options);
   if (const auto check = Find(backend).check) check(device, world);
-  if (NeedsMpirun(backend, options)) CheckMpi(device, world);
+  if (TraitsOf(backend, options).needs_mpirun) CheckMpi(device, world);
 }
 
-bool ReducesInRankOrder(const std::string& backend, const BackendOptions& options) {
-  return Find(backend).reduces_in_rank_order && std::ranges::all_of(options, [](const auto& option) {
-           const bool is_backend = option.first == "inner" || option.first == "outer";
-           return !is_backend || Find(option.second).reduces_in_rank_order;
-         });
-}
-
-bool NeedsMpirun(const std::string& backend, const BackendOptions& options) {
-  return backend == "mpi" ||
-         std::ranges::any_of(options, [](const auto& option) { return option.second == "mpi"; });
+BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options) {
+  const Backend& found = Find(backend);
+  BackendTraits traits = found.traits;
+  for (const auto& [name, values] : found.options) {
+    const auto given = options.find(name);
+    const BackendTraits& part = Find(given == options.end() ? values.front() : given->second).traits;
+    traits.reduces_in_rank_order &= part.reduces_in_rank_order;
+    traits.needs_mpirun |= part.needs_mpirun;
+    traits.shares_memory |= part.shares_memory;
+  }
+  return traits;
 }
 
 std::vector<std::pair<std::string, std::string>> BackendLibraries() {

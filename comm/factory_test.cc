@@ -20,7 +20,8 @@ TEST(FactoryTest, MakesWhatItNames) {
       MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
   EXPECT_EQ(group->backend(), "gloo");
   EXPECT_EQ(group->size(), 1);
-  EXPECT_EQ(group->num_threads(), 2);
+  EXPECT_EQ(group->facts().channels, 2);
+  EXPECT_EQ(group->facts().receivers, 0) << "there is nobody to receive from";
   group->Barrier();
 }
 
@@ -44,9 +45,9 @@ std::string CheckError(const std::string& backend, model::Device::Type device, c
 }
 
 TEST(FactoryTest, MpiNeedsALauncherThatOpenMpiKnows) {
-  EXPECT_TRUE(NeedsMpirun("mpi", {}));
-  EXPECT_TRUE(NeedsMpirun("hierarchical", {{"outer", "mpi"}}));
-  EXPECT_FALSE(NeedsMpirun("hierarchical", {{"outer", "gloo"}}));
+  EXPECT_TRUE(TraitsOf("mpi").needs_mpirun);
+  EXPECT_TRUE(TraitsOf("hierarchical", {{"outer", "mpi"}}).needs_mpirun);
+  EXPECT_FALSE(TraitsOf("hierarchical", {{"outer", "gloo"}}).needs_mpirun);
   World world;
   world.launcher = "torchrun";
   const std::string error = CheckError("mpi", model::Device::Type::kCpu, world);
@@ -57,11 +58,22 @@ TEST(FactoryTest, MpiNeedsALauncherThatOpenMpiKnows) {
 
 TEST(FactoryTest, KnowsWhoAddsInTheOrderOfRanks) {
   for (const std::string backend : {"gloo", "shm", "hierarchical"})
-    EXPECT_TRUE(ReducesInRankOrder(backend, {}));
-  for (const std::string backend : {"gloo_own", "mpi", "nccl"}) EXPECT_FALSE(ReducesInRankOrder(backend, {}));
-  EXPECT_FALSE(ReducesInRankOrder("hierarchical", {{"outer", "mpi"}}));
-  EXPECT_FALSE(ReducesInRankOrder("hierarchical", {{"inner", "mpi"}}));
-  EXPECT_TRUE(ReducesInRankOrder("hierarchical", {{"inner", "gloo"}}));
+    EXPECT_TRUE(TraitsOf(backend).reduces_in_rank_order);
+  for (const std::string backend : {"gloo_own", "mpi", "nccl"})
+    EXPECT_FALSE(TraitsOf(backend).reduces_in_rank_order);
+  EXPECT_FALSE(TraitsOf("hierarchical", {{"outer", "mpi"}}).reduces_in_rank_order);
+  EXPECT_FALSE(TraitsOf("hierarchical", {{"inner", "mpi"}}).reduces_in_rank_order);
+  EXPECT_TRUE(TraitsOf("hierarchical", {{"inner", "gloo"}}).reduces_in_rank_order);
+}
+
+// As far as options say: of hierarchical it is the inner backend, which is shm by default.
+TEST(FactoryTest, KnowsWhoHasMemoryInCommon) {
+  EXPECT_TRUE(TraitsOf("shm").shares_memory && TraitsOf("shm").is_within_host);
+  EXPECT_TRUE(TraitsOf("hierarchical").shares_memory);
+  EXPECT_FALSE(TraitsOf("hierarchical").is_within_host);
+  EXPECT_FALSE(TraitsOf("hierarchical", {{"inner", "gloo"}}).shares_memory);
+  for (const std::string backend : {"gloo", "gloo_own", "mpi", "nccl"})
+    EXPECT_FALSE(TraitsOf(backend).shares_memory || TraitsOf(backend).is_within_host);
 }
 
 TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {

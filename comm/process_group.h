@@ -100,6 +100,18 @@ struct Request {
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
+// What a record says of a group.
+struct GroupFacts {
+  int channels = 1;                 // so many collectives make progress at the same time
+  int receivers = 0;                // threads that only receive, beside those that communicate
+  std::string_view link = "other";  // what data moves through: memory, a network (other) or none
+  std::string interface = {};       // of that network; empty: not known
+  // Bytes: more than the fastest link of the kind carries per second. Memory of the host's by default, where
+  // a byte is read and written once or twice.
+  double limit_per_second = 400e9;
+  std::vector<std::pair<std::string, std::string>> more = {};  // names and values
+};
+
 // The ranks that train together, and the collectives between them.
 //
 // Every rank issues the same collectives in the same order, from one thread at a time. Calls return at once;
@@ -119,10 +131,7 @@ class ProcessGroup {
   // The name of the device of all tensors: "cpu".
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
-  // How many collectives can progress at one time, for the record.
-  virtual int num_threads() const { return 1; }
-  // Further facts for the record, as names and values. "interface": the network interface of the connections.
-  virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+  virtual GroupFacts facts() const { return {}; }
   // The number of hosts that have a group like this one, with the same parts: see HostGroup.
   virtual int num_hosts() const { return 1; }
   // The group of the ranks on this rank's host, if the backend takes Request::within_host. Null: there is
@@ -195,8 +204,7 @@ class GroupDecorator : public ProcessGroup {
       : ProcessGroup(inner.rank(), inner.size(), inner.device_name()), inner_(inner) {}
 
   std::string_view backend() const override { return inner_.backend(); }
-  int num_threads() const override { return inner_.num_threads(); }
-  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_.facts(); }
+  GroupFacts facts() const override { return inner_.facts(); }
   int num_hosts() const override { return inner_.num_hosts(); }
   ProcessGroup* host_group() override { return inner_.host_group(); }
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {

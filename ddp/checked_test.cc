@@ -141,7 +141,7 @@ TEST_P(CheckedTest, NaNAndInfinityAreReportedWhereTheyArise) {
     EXPECT_EQ(errors[1], "rank 1, step 1 of strategy '" + GetParam() +
                              "': the gradient of 'p1' is NaN or infinite at element 2 of 4");
     // One with a period does not send in this step.
-    if (TraitsOf(GetParam()).communicates && TraitsOf(GetParam()).period_option.empty()) {
+    if (TraitsOf(GetParam()).communicates && TraitsOf(GetParam()).OptionFor(Option::Role::kPeriod).empty()) {
       EXPECT_THAT(errors[0], HasSubstr("rank 1"));
     }
   }

@@ -52,7 +52,7 @@ inline std::vector<Tested> AveragingStrategies() {
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
   for (const Option& option : tested.traits().options) {
-    if (option.unit == Option::Unit::kCount && option.maximum == 1) switches.emplace_back(option.name);
+    if (!option.has_fractions && option.range.to == 1) switches.emplace_back(option.name);
   }
   return switches;
 }

@@ -67,12 +67,11 @@ const Traits& FloorTraits() {
 }
 
 void CheckValue(const Option& option, double value) {
-  const bool allows_fractions = option.unit == Option::Unit::kNumber;
-  Require(
-      value >= option.minimum && value <= option.maximum && (allows_fractions || std::floor(value) == value),
-      option.name, ": found ", value, ", expected a ", allows_fractions ? "" : "whole ", "number from ",
-      option.minimum, " to ",
-      allows_fractions ? Join(option.maximum) : Join(static_cast<int64_t>(option.maximum)));
+  Require(value >= option.range.from && value <= option.range.to &&
+              (option.has_fractions || std::floor(value) == value),
+          option.name, ": found ", value, ", expected a ", option.has_fractions ? "" : "whole ",
+          "number from ", option.range.from, " to ",
+          option.has_fractions ? Join(option.range.to) : Join(static_cast<int64_t>(option.range.to)));
 }
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {

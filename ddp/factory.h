@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_DDP_FACTORY_H_
 #define GRADSYNC_DDP_FACTORY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,26 +43,20 @@ inline double ValueOf(const Traits& traits, std::string_view option, const Strat
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
+// The value of the option in that role; 0 if there is none.
+inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
+  const std::string_view option = traits.OptionFor(role);
+  return option.empty() ? 0 : ValueOf(traits, option, options);
+}
+
 // The number of steps from one synchronisation to the next.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
-  return traits.period_option.empty() ? 1
-                                      : static_cast<int64_t>(ValueOf(traits, traits.period_option, options));
+  return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
 
 // The number of first steps that average gradients exactly.
 inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
-  return traits.start_option.empty() ? 0
-                                     : static_cast<int64_t>(ValueOf(traits, traits.start_option, options));
-}
-
-// Whether weights are gathered in the next forward.
-inline bool CarriesOver(const Traits& traits, const StrategyOptions& options) {
-  return !traits.carry_option.empty() && ValueOf(traits, traits.carry_option, options) != 0;
-}
-
-// Whether every host has all parts of the sharded tensors.
-inline bool IsWithinHost(const Traits& traits, const StrategyOptions& options) {
-  return traits.FindOption(kWithin.name) != nullptr && ValueOf(traits, kWithin.name, options) != 0;
+  return static_cast<int64_t>(ValueOf(traits, Option::Role::kStart, options));
 }
 
 // The most memory of its buffers, in copies of all gradients. `largest_unit`: the largest unit's fraction of

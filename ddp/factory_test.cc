@@ -19,9 +19,8 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
       EXPECT_FALSE(option.meaning.empty()) << name << ":" << option.name;
       CheckValue(option, option.default_value);
     }
-    EXPECT_TRUE(traits.period_option.empty() || traits.FindOption(traits.period_option) != nullptr) << name;
-    if (!traits.passes_option.empty()) {
-      Make(name, kBytes, {{std::string(traits.passes_option), 1}});
+    if (const std::string_view passes = traits.OptionFor(Option::Role::kPasses); !passes.empty()) {
+      Make(name, kBytes, {{std::string(passes), 1}});
       EXPECT_TRUE(strategy_->needs_every_pass()) << name;
     }
     EXPECT_EQ(PlacesGradients(name), traits.places_gradients) << name;
@@ -85,14 +84,9 @@ TEST(FactoryTest, BadInputIsNamed) {
 
 TEST(FactoryTest, ValuesOfOptionsAreCheckedAndHaveDefaults) {
   static constexpr Option kOptions[] = {
-      {.name = "every",
-       .meaning = "",
-       .unit = Option::Unit::kCount,
-       .default_value = 8,
-       .minimum = 1,
-       .maximum = 100},
-      {.name = "rate", .meaning = "", .default_value = 0.5, .minimum = 0, .maximum = 1}};
-  const Traits traits = {.name = "new", .summary = "", .options = kOptions, .period_option = "every"};
+      {.name = "every", .meaning = "", .default_value = 8, .range = {1, 100}, .role = Option::Role::kPeriod},
+      {.name = "rate", .meaning = "", .has_fractions = true, .default_value = 0.5}};
+  const Traits traits = {.name = "new", .summary = "", .options = kOptions};
   EXPECT_EQ(ValueOf(traits, "rate", {}), 0.5);
   EXPECT_EQ(ValueOf(traits, "rate", {.values = {{"rate", 0.25}}}), 0.25);
   EXPECT_EQ(PeriodOf(traits, {}), 8);

@@ -191,7 +191,7 @@ const std::vector<Variant> kVariants = {{"bf16_wire", {}, 3e-4},
 std::vector<std::string> LossyNames() {
   std::vector<std::string> names = StrategyNames();
   std::erase_if(names, [](const std::string& name) {
-    return TraitsOf(name).reference == nullptr || !TraitsOf(name).period_option.empty();
+    return TraitsOf(name).reference == nullptr || !TraitsOf(name).OptionFor(Option::Role::kPeriod).empty();
   });
   return names;
 }
@@ -253,7 +253,8 @@ TEST(ErrorFeedbackTest, SentPlusKeptIsTheGradient) {
 TEST(ErrorFeedbackTest, ResetForgetsEverything) {
   for (const std::string& strategy : LossyNames()) {
     Training run = {.strategy = strategy, .num_steps = 6, .reset_before = 3};
-    if (!TraitsOf(strategy).start_option.empty()) run.values.emplace(TraitsOf(strategy).start_option, 1);
+    const std::string_view start = TraitsOf(strategy).OptionFor(Option::Role::kStart);
+    if (!start.empty()) run.values.emplace(start, 1);
     run.gradients = [&](int rank, int step, size_t p) { return Normal(run.shapes[p], rank, step % 3, p); };
     const std::vector<Left> steps = Train(run)[0];
     for (size_t step = 0; step < 3; ++step) {
@@ -455,7 +456,7 @@ TEST(LossyScheduleTest, SendsDuringBackwardWhatThePlanSays) {
 // First every gradient where it is, and then what is sent without such a start.
 TEST(LossyScheduleTest, StartsExactly) {
   for (const std::string& strategy : LossyNames()) {
-    const std::string option(TraitsOf(strategy).start_option);
+    const std::string option(TraitsOf(strategy).OptionFor(Option::Role::kStart));
     if (option.empty()) continue;
     const auto events_of = [&](double start, int num_steps) {
       std::vector<std::string> events;

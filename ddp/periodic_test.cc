@@ -170,7 +170,8 @@ std::vector<std::vector<Values>> Simulate(const Training& run, Reference& refere
 
 std::vector<std::string> PeriodicNames() {
   std::vector<std::string> names = StrategyNames();
-  std::erase_if(names, [](const std::string& name) { return TraitsOf(name).period_option.empty(); });
+  std::erase_if(
+      names, [](const std::string& name) { return TraitsOf(name).OptionFor(Option::Role::kPeriod).empty(); });
   return names;
 }
 

@@ -24,13 +24,17 @@ namespace gradsync::ddp {
 //
 // The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
 inline constexpr Option kPlacedOptions[] = {
-    {"views", "1: gradients live in buckets, 0: they are copied in and out", Option::Unit::kCount, 1, 0, 1},
-    {"ready_order", "1: buckets are filled in the order of the first step, 0: in reverse forward order",
-     Option::Unit::kCount, 1, 0, 1},
+    {.name = "views",
+     .meaning = "1: gradients live in buckets, 0: they are copied in and out",
+     .default_value = 1},
+    {.name = "ready_order",
+     .meaning = "1: buckets are filled in the order of the first step, 0: in reverse forward order",
+     .default_value = 1},
     kSmallFirst,
     kSmallLast,
-    {"rows", "1: rows of an embedding that no token touched are not sent (neither in bf16 nor on CUDA)",
-     Option::Unit::kCount, 0, 0, 1, /*plain_only=*/true}};
+    {.name = "rows",
+     .meaning = "1: rows of an embedding that no token touched are not sent (neither in bf16 nor on CUDA)",
+     .plain_only = true}};
 
 class PlacedBuckets : public OverlappedBuckets {
  public:

@@ -114,7 +114,8 @@ class ShardedStrategy : public OverlappedBuckets {
 // each host's ranks.
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
-  if (!IsWithinHost(traits, context.options) || context.group.host_group() == nullptr)
+  if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||
+      context.group.host_group() == nullptr)
     return std::make_unique<S>(context);
   auto group = std::make_unique<comm::HostGroup>(context.group);
   auto strategy = std::make_unique<S>(

@@ -19,19 +19,31 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// A number that a strategy takes: NAME=VALUE in a variant's text, a record and StrategyOptions.
+// A number that a strategy takes: NAME=VALUE in a variant's text, a record and StrategyOptions. What is not
+// said here makes it a switch, 0 or 1.
 struct Option {
-  enum class Unit {
-    kNumber,  // whole or not
-    kCount,   // a whole number
-    kBytes,   // a whole number, which people also write as 12Mi
+  // What others find it by, whatever its name is. A strategy has at most one option for each role.
+  enum class Role {
+    kOwn,     // nothing: it concerns the strategy alone
+    kPeriod,  // every how many steps it synchronises: timed, checked and compared in whole periods
+    kStart,   // how many steps at first average gradients exactly
+    // Unless it is 0, weights are on their way when a step ends, and the next forward waits for them. A
+    // variant is then timed in turns of several steps, without barriers between them.
+    kCarry,
+    // Unless it is 0, the gradients of every pass of a step are reduced. Else they add up outside of the
+    // strategy's buffers, in at most one copy more of all gradients.
+    kPasses,
+    kWithinHost,  // unless it is 0, every host has all parts of what is sharded
   };
 
   std::string_view name;
-  std::string_view meaning;  // for people, in a line
-  Unit unit = Unit::kNumber;
+  std::string_view meaning;    // for people, in a line
+  bool has_fractions = false;  // else a whole number
   double default_value = 0;
-  double minimum = 0, maximum = 0;  // both allowed
+  struct Range {
+    double from, to;  // both allowed
+  } range = {0, 1};
+  Role role = Role::kOwn;
   // These are about values other than the default:
   bool plain_only = false;  // neither in bf16 nor on CUDA
   bool keeps_twin = false;  // PyTorch's way to compare with is still the same
@@ -40,29 +52,34 @@ struct Option {
 };
 
 // Options that several strategies share.
-inline constexpr Option kSmallFirst = {
-    "small_first", "1: the first bucket holds at most 1 MiB", Option::Unit::kCount, 1, 0, 1, false, true};
+inline constexpr Option kSmallFirst = {.name = "small_first",
+                                       .meaning = "1: the first bucket holds at most 1 MiB",
+                                       .default_value = 1,
+                                       .keeps_twin = true};
 inline constexpr Option kSmallLast = {
-    "small_last",
-    "1: a bucket holds at most max(1 MiB, bytes of later gradients), whose computation hides it",
-    Option::Unit::kCount,
-    1,
-    0,
-    1,
-    false,
-    true};
+    .name = "small_last",
+    .meaning = "1: a bucket holds at most max(1 MiB, bytes of later gradients), whose computation hides it",
+    .default_value = 1,
+    .keeps_twin = true};
+
+constexpr Option PeriodOption(std::string_view meaning) {
+  return {.name = "period",
+          .meaning = meaning,
+          .default_value = 8,
+          .range = {1, 1e6},
+          .role = Option::Role::kPeriod};
+}
+constexpr Option StartOption(std::string_view name, std::string_view meaning) {
+  return {.name = name, .meaning = meaning, .range = {0, 1e9}, .role = Option::Role::kStart};
+}
 
 inline constexpr std::string_view kWithinWords[] = {"world", "host"};
 inline constexpr Option kWithin = {
-    "within",
-    "who shares one set of parts: the world, or each host, between which gradients are all-reduced",
-    Option::Unit::kCount,
-    0,
-    0,
-    1,
-    false,
-    false,
-    kWithinWords};
+    .name = "within",
+    .meaning =
+        "who shares one set of parts: the world, or each host, between which gradients are all-reduced",
+    .role = Option::Role::kWithinHost,
+    .words = kWithinWords};
 
 class Reference;
 struct ReferenceContext;
@@ -92,18 +109,6 @@ struct Traits {
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The numbers that it takes beside the size of buckets.
   std::span<const Option> options = {};
-  // The option that says every how many steps it synchronises; empty: in each one. A variant is timed,
-  // checked and compared in whole periods.
-  std::string_view period_option = {};
-  // The option that says how many steps at first average gradients exactly; empty: none does.
-  std::string_view start_option = {};
-  // The option that, unless it is 0, leaves weights on their way when a step ends, which the next forward
-  // waits for; empty: there is none. A variant is then timed in turns of several steps, without barriers
-  // between them.
-  std::string_view carry_option = {};
-  // The option that, unless it is 0, reduces the gradients of every pass of a step. Else they add up outside
-  // of the strategy's buffers, in at most one copy more of all gradients. Empty: there is none.
-  std::string_view passes_option = {};
   // How often a step gathers the weights, which may depend on its options and the units of the model, given
   // as parts of all elements, the first of forward first. Null: once, if it shards the optimizer's state.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
@@ -125,6 +130,13 @@ struct Traits {
       if (candidate.name == option) return &candidate;
     }
     return nullptr;
+  }
+  // The name of the option in that role; empty: there is none.
+  std::string_view OptionFor(Option::Role role) const {
+    for (const Option& candidate : options) {
+      if (candidate.role == role) return candidate.name;
+    }
+    return {};
   }
 };
 

@@ -34,7 +34,7 @@ struct Outcome {
 Outcome TrainRank(model::Model& model, const Batch& batch, const std::string& strategy_name,
                   comm::ProcessGroup& group) {
   ddp::StrategyOptions options = {.bucket_bytes = 20'000};
-  const std::string period(ddp::TraitsOf(strategy_name).period_option);
+  const std::string period(ddp::TraitsOf(strategy_name).OptionFor(ddp::Option::Role::kPeriod));
   if (!period.empty()) options.values[period] = kSteps / 2;
   ddp::StrategyContext context = {.params = model.parameters(), .group = group, .options = options};
   context.units = model.units();

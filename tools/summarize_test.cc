@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/records/step_times.h"
 #include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
 
@@ -106,7 +107,11 @@ TEST(SummarizeTest, TheStatusSaysWhetherDifferencesAreKnownToAPrecision) {
       std::vector<bench::Record> records = {DdpRecord("naive", rank, Repeat(20 * kMs, 12)),
                                             DdpRecord("flat", rank, steps)};
       for (bench::Record& record : records) {
-        record.samples["forward_ns"] = Repeat(kMs, 12);  // else it explains what varies
+        for (size_t i = 0; i < 12; ++i) {
+          const int64_t step_ns = *bench::TimesAt(record.samples, i).step();
+          record.samples["forward_ns"][i] = kMs;  // else it explains what varies
+          SetStep(record, i, step_ns);
+        }
         record.run_id = run;
         record.facts.Set("launch_set", run);
       }
@@ -196,7 +201,7 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
   foreign.experiment = "weather";
   Record hollow = DdpRecord("core", 0, {});
   Record no_step = DdpRecord("overlap", 0, {kMs});
-  no_step.samples.erase("step_ns");
+  no_step.samples.erase("forward_ns");
   WriteLines(dir + "/x.jsonl", {foreign, hollow, no_step});
 
   const Outcome outcome = RunWith({dir, "--format=json"});
@@ -204,7 +209,7 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
   EXPECT_THAT(outcome.err, HasSubstr(rank1 + ":3: cut off after "));
   EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:1: no table for experiment \"weather\"\n"));
   EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:2: no steps\n"));
-  EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:3: no samples \"step_ns\"\n"));
+  EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:3: no samples of whole times\n"));
   EXPECT_THAT(outcome.err, HasSubstr("summarize: used 9 records, left out 4 lines or files, named above\n"));
   const json ddp = TableNamed(outcome, "ddp");
   EXPECT_THAT(ColumnValues(ddp, "strategy"), ElementsAre("none", "naive", "flat"));
@@ -215,13 +220,13 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
 TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
   const std::string dir = FreshTestDir("spoilt_baseline");
   Record core = DdpRecord("core", 0, Repeat(kMs, 12));
-  core.samples.erase("step_ns");
+  core.samples.erase("forward_ns");
   WriteLines(dir + "/a.jsonl",
              {core, DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("naive", 0, Repeat(kMs, 12))});
   const Outcome outcome = RunWith({dir, "--format=json"});
   EXPECT_THAT(ColumnValues(TableNamed(outcome, "ddp"), "baseline"), ElementsAre("flat@gloo", "flat@gloo"));
   EXPECT_EQ(outcome.err, dir +
-                             "/a.jsonl:1: no samples \"step_ns\"\n"
+                             "/a.jsonl:1: no samples of whole times\n"
                              "summarize: used 2 records, left out 1 lines or files, named above\n");
 }
 

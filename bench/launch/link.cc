@@ -41,19 +41,13 @@ std::string InterfaceKind(const std::string& directory, std::string_view driver)
 }
 
 LinkFields DescribeLink(const comm::ProcessGroup& group) {
+  const comm::GroupFacts facts = group.facts();
   LinkFields link;
-  const std::string_view backend = group.backend();
-  if (group.size() == 1 || backend == "local") {
-    link.Set("kind", "none");
-    return link;
-  }
-  link.Set("kind", backend == "shm" ? "memory" : "other");
-  for (const auto& [name, value] : group.facts()) {
-    if (name == "hosts" && value.starts_with("1 ")) link.Set("kind", "memory");
-    if (name != "interface") continue;
-    link.Set("kind", InterfaceKind("/sys/class/net/" + value, DriverOf(value)));
-    link.Set("interface", value);
-  }
+  link.Set("kind", group.size() == 1 ? "none" : facts.link);
+  link.Set("limit_bytes_per_second", Value(facts.limit_per_second));
+  if (facts.interface.empty()) return link;
+  link.Set("kind", InterfaceKind("/sys/class/net/" + facts.interface, DriverOf(facts.interface)));
+  link.Set("interface", facts.interface);
   return link;
 }
 

@@ -9,7 +9,7 @@
 
 namespace gradsync::bench {
 
-// The link between the ranks, for a record: "kind" and "interface" (see bench/records/names.h).
+// The link between the ranks, for a record (see bench/records/names.h).
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // "loopback", "veth", "ethernet", "infiniband" or "other". `directory`: /sys/class/net/<name> of the

@@ -60,10 +60,7 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
                                 .interface_or_address = options_.interface_or_address},
                                device_));
   }
-  const auto has_interface = [](const auto& group) {
-    return std::ranges::count(group.second->facts(), std::string("interface"),
-                              [](const auto& fact) { return fact.first; }) > 0;
-  };
+  const auto has_interface = [](const auto& group) { return !group.second->facts().interface.empty(); };
   Require(options_.interface_or_address.empty() || std::ranges::any_of(groups_, has_interface),
           "--interface=", options_.interface_or_address,
           ": no backend here sends over a network: ", absl::StrJoin(backends, ", "));
@@ -105,9 +102,10 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
   record.link = DescribeLink(group);
   facts.Set("launcher", world_.launcher);
   facts.Set("boot", comm::BootIdentity());
-  for (const auto& [name, value] : group.facts()) {
-    if (name != "interface") facts.Set(FactName::Of(name), value);  // the link has that
-  }
+  const comm::GroupFacts of_group = group.facts();
+  facts.Set("channels", of_group.channels);
+  facts.Set("receivers", of_group.receivers);
+  for (const auto& [name, value] : of_group.more) facts.Set(FactName::Of(name), value);
   record.provenance.clock = ClockName(*device_);
   if (!device_->is_cpu()) {
     const auto& gpu = model::CudaDevice::Of(*device_, "record");

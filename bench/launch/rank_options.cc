@@ -90,7 +90,8 @@ void CheckDevice(RankOptions& options, std::span<const std::string> backends, co
   for (const std::string& backend : backends) {
     const Variant over = Variant::Parse("@" + backend);
     comm::CheckBackend(over.backend, over.backend_options, type, world);
-    options.with_mpirun = options.with_mpirun || comm::NeedsMpirun(over.backend, over.backend_options);
+    options.with_mpirun =
+        options.with_mpirun || comm::TraitsOf(over.backend, over.backend_options).needs_mpirun;
   }
 }
 

@@ -105,6 +105,10 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
                 std::filesystem::exists("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
       EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
       EXPECT_EQ(begun.link.StringOr("kind", ""), backend.ends_with("gloo") ? "loopback" : "memory");
+      const bool is_gloo = backend.ends_with("gloo");
+      EXPECT_EQ(begun.link.DoubleOr("limit_bytes_per_second", 0), is_gloo ? 50e9 : 400e9);
+      EXPECT_EQ(begun.facts.IntOr("receivers", -1), is_gloo ? 1 : 0);
+      EXPECT_EQ(begun.facts.IntOr("channels", -1), backend == "gloo" ? 2 : 1);
       EXPECT_EQ(begun.provenance.command_line, "program");
     }
     EXPECT_EQ(rank.writer().path(),

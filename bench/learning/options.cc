@@ -121,7 +121,7 @@ void ConvergenceOptions::CompleteSettings() {
     Require(is_tried, "--tune: no variant is to be tried with ", option.name);
   }
   for (TrainingVariant& variant : training.variants) {
-    const std::string start(variant.traits->start_option);
+    const std::string start(variant.traits->OptionFor(ddp::Option::Role::kStart));
     std::vector<TunedOption> options = tune;
     if (!start.empty() && std::ranges::count(tune, start, &TunedOption::name) == 0)
       options.push_back({start, {Join(std::max<int64_t>(1, training.steps / 10))}});

@@ -92,7 +92,7 @@ class ConvergenceJob : public RankJob {
       record.samples[name];
     while (trial.num_steps() < options_.training.steps) {
       const TrialStep step = trial.Step();
-      record.samples["step_ns"].push_back(step.times.marks.step_ns());
+      record.samples["step_ns"].push_back(*step.result.times.step());
       losses.push_back(step.loss);
       sent_bytes += step.sent_bytes;
       const bool is_last = trial.num_steps() == options_.training.steps;

@@ -39,12 +39,12 @@ Trial::Trial(const ConvergenceOptions& options, const TrainingVariant& variant, 
 
 TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
-  TrialStep step{.times = trainer_.Step({.strategy = *strategy_,
-                                         .group = group_,
-                                         .accumulation_steps = options_.accumulation_steps(),
-                                         .clip_norm = variant_.clip_norm(),
-                                         .learning_rate = options_.LearningRateIn(variant_, num_steps_)},
-                                        batch_)};
+  TrialStep step{.result = trainer_.Step({.strategy = *strategy_,
+                                          .group = group_,
+                                          .accumulation_steps = options_.accumulation_steps(),
+                                          .clip_norm = variant_.clip_norm(),
+                                          .learning_rate = options_.LearningRateIn(variant_, num_steps_)},
+                                         batch_)};
   ++num_steps_;
   step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())

@@ -17,7 +17,7 @@ namespace gradsync::bench {
 
 // One step of a trial.
 struct TrialStep {
-  StepResult times;
+  StepResult result;
   double loss = 0;        // of this rank's batch, before the update, in nats per byte
   double sent_bytes = 0;  // by each rank, see ddp::SentBytes
 };

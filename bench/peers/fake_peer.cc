@@ -42,8 +42,8 @@ Json TakeStep(const Json& command, const std::string& fault) {
   if (command.at("strategy").get<std::string>().starts_with("ddp")) {
     return {{"begin_ns", 7}, {"forward_ns", 1000}, {"backward_and_sync_ns", 2500}, {"optimizer_ns", 300}};
   }
-  return {{"begin_ns", 7},          {"forward_ns", 1000},  {"backward_ns", 2000},
-          {"sync_exposed_ns", 500}, {"optimizer_ns", 300}, {"peak_bytes_in_use", 4096}};
+  return {{"begin_ns", 7},       {"forward_ns", 1000},  {"backward_ns", 2000},
+          {"sync_wait_ns", 500}, {"optimizer_ns", 300}, {"peak_bytes_in_use", 4096}};
 }
 
 Json FactsOf(const Json& begin) {

@@ -185,7 +185,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                      {"rank", world.rank},
                      {"world_size", world.size},
                      {"local_rank", world.local_rank},
-                     {"backend", backend == "nccl" ? "nccl" : "gloo"},  // it has no other
+                     {"backend", backend},
                      {"device", options.device},
                      {"interface", InterfaceName(options, world)},
                      {"threads", options.compute_threads()},
@@ -232,14 +232,10 @@ PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batc
       batch, {{"do", "step"}, {"strategy", strategy}, {"num_steps", num_steps}}, options_.timeout);
   PeerStep step;
   step.begin_ns = answer.at("begin_ns").get<int64_t>();
-  step.tells_sync = answer.contains("sync_exposed_ns");
   step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});
-  const char* const backward = step.tells_sync ? "backward_ns" : "backward_and_sync_ns";
-  int64_t at_ns = 0;
-  size_t mark = 0;
-  for (const char* const phase : {"forward_ns", backward, "sync_exposed_ns", "optimizer_ns"}) {
-    at_ns += answer.value(phase, int64_t{0});
-    step.marks.at_ns[++mark] = at_ns;
+  for (const auto& [name, part] : kStepParts) {
+    if (const auto found = answer.find(name.text()); found != answer.end())
+      step.times.*part = found->get<int64_t>();
   }
   return step;
 }

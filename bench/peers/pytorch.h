@@ -9,7 +9,7 @@
 
 #include "bench/launch/rank_options.h"
 #include "bench/records/record.h"
-#include "bench/timing/phase_timer.h"
+#include "bench/records/step_times.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/model.h"
@@ -35,9 +35,7 @@ void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::stri
 // One step, as the peer reports it.
 struct PeerStep {
   int64_t begin_ns = 0;  // when it left the barrier, on the host's steady clock
-  StepMarks marks;       // as if the step had begun at 0
-  // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
-  bool tells_sync = true;
+  StepTimes times;
   // Peak use of its device's memory in this step, with the buffers of all its strategies; 0: it does not say.
   int64_t peak_bytes_in_use = 0;
 };

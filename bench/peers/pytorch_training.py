@@ -331,4 +331,4 @@ def phases_of(variant, times):
     forward, backward, sync, _, optimizer = times  # what Case does for itself is no part of a step
     if variant.has_buckets or variant.is_sharded:  # they wait for gradients inside backward
         return {"forward_ns": forward, "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer}
-    return {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync, "optimizer_ns": optimizer}
+    return {"forward_ns": forward, "backward_ns": backward, "sync_wait_ns": sync, "optimizer_ns": optimizer}

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/collectives/options.h"
+#include "bench/records/variant.h"
 #include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
@@ -133,7 +134,8 @@ void Smoke(Builder& builder) {
 void Quick(const SuiteOptions& options, Builder& builder) {
   std::string forward;
   for (const std::string& backend : options.backends)
-    if (backend != "shm") forward += ",zero1:gather=forward@" + backend;
+    if (!comm::TraitsOf(Variant::Parse("@" + backend).backend).is_within_host)
+      forward += ",zero1:gather=forward@" + backend;
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Train("ddp",
                 OfModels({"tiny"}, "exact strategies",

@@ -23,7 +23,7 @@
 // statistics are computed here.
 namespace gradsync::bench {
 
-inline constexpr std::string_view kRecordSchema = "gradsync.record/4";
+inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
 
 // One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
 // double that is not finite is written as null, and null is read as NaN.
@@ -164,9 +164,10 @@ struct Record {
   ConfigFields config;
   // One entry per measured step, all of one length.
   SampleSeries samples;
-  // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
-  // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
-  // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
+  // Statistics of samples, or of sums of them (tools/records/measurement.h), by their names, where nobody has
+  // more than a table that was published: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns",
+  // "p99_ns", "n" (steps behind them), and what was printed beside them. Such a record has no samples. No
+  // benchmark writes this.
   std::map<std::string, FieldsOf<Part::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;

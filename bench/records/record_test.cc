@@ -105,7 +105,7 @@ TEST(FieldsTest, KeepsOrderTypesAndReplaces) {
 TEST(RecordTest, RoundTrips) {
   const std::string line = ToJsonLine(Sample());
   EXPECT_EQ(line.find('\n'), std::string::npos);
-  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/4","experiment":"ddp",)")) << line;
+  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/5","experiment":"ddp",)")) << line;
   const ParseResult result = ParseRecord(line);
   ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
   const Record& record = std::get<Record>(result);
@@ -157,7 +157,7 @@ TEST(RecordTest, BytesThatAreNotTextDoNotSpoilTheLine) {
 TEST(RecordTest, TheOrderOfNamesDoesNotMatter) {
   const std::string line =
       R"({ "cell": {"learning_rate": null}, "run": {}, "variant": {}, "experiment": "ddp", "rank": 0, "run_id": "a", "samples": {"step_ns": [ ]}, )"
-      R"("schema": "gradsync.record/4", "world_size": 1 })";
+      R"("schema": "gradsync.record/5", "world_size": 1 })";
   const ParseResult result = ParseRecord(line);
   ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
   EXPECT_EQ(std::get<Record>(result).run_id, "a");
@@ -224,8 +224,8 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
   EXPECT_THAT(ReasonFor(Changed(R"("rank":1,)", R"("rank":1,,)")), HasSubstr("not JSON"));
   EXPECT_THAT(ReasonFor(Changed(R"("traced":false)", R"("traced":flase)")), HasSubstr("not JSON"));
   EXPECT_EQ(ReasonFor(R"({"a":1})"), "no \"schema\": not a gradsync record");
-  EXPECT_EQ(ReasonFor(Changed("gradsync.record/4", "gradsync.record/3")),
-            "schema \"gradsync.record/3\", expected \"gradsync.record/4\": measure again with this version");
+  EXPECT_EQ(ReasonFor(Changed("gradsync.record/5", "gradsync.record/3")),
+            "schema \"gradsync.record/3\", expected \"gradsync.record/5\": measure again with this version");
   EXPECT_EQ(ReasonFor(Changed(R"("batch_size":2)", R"("batch_size":"2")")),
             "\"batch_size\" is a text, expected a whole number");
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":"one")")),
@@ -296,7 +296,7 @@ TEST(ContinuationTest, RecordsGrow) {
   const std::string line = ToContinuationLine(3, end);
   EXPECT_EQ(
       line,
-      R"({"schema":"gradsync.record/4","of":3,"samples":{"forward_ns":[7,8,9]},)"
+      R"({"schema":"gradsync.record/5","of":3,"samples":{"forward_ns":[7,8,9]},)"
       R"("buckets":[{"bytes":4,"tensors":1,"collective":"all_reduce"}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
   EXPECT_EQ(AddLine(line, &records), "");
   ASSERT_EQ(records.size(), 2u);

@@ -66,7 +66,7 @@ TEST(CudaOpRecorderTest, OperationsLieWhereTheGpuWasInThem) {
     }
 
     StepProfile profile({1e12, "given"}, "none");
-    profile.Add(marks, computed, recorder.ops());
+    profile.Add(marks, 0, computed, recorder.ops());
     Record record;
     profile.WriteTo(record);
     int64_t all_ns = 0;

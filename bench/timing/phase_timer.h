@@ -11,7 +11,9 @@
 
 namespace gradsync::bench {
 
-// The moments between which a training step's phases lie.
+// The moments between which a training step's phases lie. kBackwardEnd: the last gradient is computed, and
+// what Backward started may still be in flight. What a phase's time is made of is in
+// bench/records/step_times.h.
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
@@ -23,16 +25,6 @@ struct StepMarks {
   int64_t Between(Mark from, Mark to) const { return (*this)[to] - (*this)[from]; }
 
   int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
-  int64_t forward_ns() const { return Between(Mark::kStepBegin, Mark::kForwardEnd); }
-  // To the end of the last gradient's computation: Backward has returned, what it started may still be in
-  // flight.
-  int64_t backward_ns() const { return Between(Mark::kForwardEnd, Mark::kBackwardEnd); }
-  // From there until every gradient is averaged. If a strategy communicates while it updates, on the CPU,
-  // this includes what the update waited, and optimizer_ns() does not.
-  int64_t sync_exposed_ns() const { return Between(Mark::kBackwardEnd, Mark::kSyncEnd); }
-  // Both together, which is what the backward pass of other frameworks takes: theirs waits for the gradients.
-  int64_t backward_and_sync_ns() const { return Between(Mark::kForwardEnd, Mark::kSyncEnd); }
-  int64_t optimizer_ns() const { return Between(Mark::kSyncEnd, Mark::kStepEnd); }
 };
 
 // Takes the marks of one step after another, on the clock of the device that does the work.

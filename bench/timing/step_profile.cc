@@ -40,10 +40,11 @@ void StepProfile::AddRest(std::string_view phase, std::string_view name, int64_t
   row.own_ns.back() += left_ns;
 }
 
-void StepProfile::Add(const StepMarks& marks, const std::vector<ComputedOp>& forward,
+void StepProfile::Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
                       const std::vector<TracedOp>& ranges) {
   step_ns_.push_back(marks.step_ns());
-  int64_t forward_left_ns = marks.forward_ns(), backward_left_ns = marks.backward_ns();
+  int64_t forward_left_ns = marks.Between(Mark::kStepBegin, Mark::kForwardEnd);
+  int64_t backward_left_ns = marks.Between(Mark::kForwardEnd, Mark::kBackwardEnd);
   for (const ComputedOp& op : forward) {
     // Nothing was recorded before the first one.
     const int64_t begin_ns = op.begin_ns == 0 ? marks[Mark::kStepBegin] : op.begin_ns;
@@ -69,8 +70,8 @@ void StepProfile::Add(const StepMarks& marks, const std::vector<ComputedOp>& for
   }
   AddRest("forward", "other", forward_left_ns);
   AddRest("backward", "other", backward_left_ns);
-  AddRest("sync", "exposed", marks.sync_exposed_ns());
-  AddRest("optimizer", optimizer_, marks.optimizer_ns());
+  AddRest("sync", "exposed", marks.Between(Mark::kBackwardEnd, Mark::kStepEnd) - optimizer_ns);
+  AddRest("optimizer", optimizer_, optimizer_ns);
 }
 
 std::string StepProfile::ToString() const {

@@ -35,8 +35,9 @@ class StepProfile {
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step: its marks, its forward pass's operations, and the ranges of its tracer.
-  void Add(const StepMarks& marks, const std::vector<ComputedOp>& forward,
+  // Adds a step: its marks, what of it was the optimizer's, its forward pass's operations, and the ranges of
+  // its tracer.
+  void Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
            const std::vector<TracedOp>& ranges);
 
   // A table, the largest share first: per step calls, ms, share of the step, GFLOP, and GFLOP/s. Then a line

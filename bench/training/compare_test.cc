@@ -98,13 +98,6 @@ TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
     for (const BucketRecord& bucket : record.buckets) bytes += bucket.bytes;
     EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1));
     EXPECT_EQ(record.buckets.size() == 1, elements > 1024 * kKibi) << strategy;
-    for (size_t i = 0; i < 3; ++i) {
-      const auto sample = [&samples = record.samples, i](SampleName name) { return samples.at(name).at(i); };
-      EXPECT_EQ(sample("backward_and_sync_ns"),
-                sample("backward_ns") + sample("hooks_ns") + sample("sync_exposed_ns"));
-      EXPECT_EQ(sample("step_ns"), sample("begin_step_ns") + sample("forward_ns") +
-                                       sample("backward_and_sync_ns") + sample("optimizer_ns"));
-    }
   }
 }
 

@@ -53,7 +53,7 @@ TEST(DdpLaunchTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
       ExpectOneCompleteRecord(record, 300);
       ExpectEqualGradients(record);
     } else {
-      EXPECT_LT(record.samples.at("step_ns").size(), 300u);
+      EXPECT_LT(record.samples.at("forward_ns").size(), 300u);
       EXPECT_EQ(record.checks.Find("reference"), nullptr);
     }
   }
@@ -67,7 +67,7 @@ TEST_P(StopTest, AStoppedRunLeavesAllRoundsSoFar) {
   RunningProgram program(kDdp, With(Micro(out, {"--strategies=none,naive,core"}), "--steps", "1000000"));
   WaitForRecords(out, program, [](const std::vector<Record>& records) {
     return records.size() == 6 && std::ranges::all_of(records, [](const Record& record) {
-             return record.samples.at("step_ns").size() >= kSteps;
+             return record.samples.at("forward_ns").size() >= kSteps;
            });
   });
   ASSERT_EQ(kill(program.pid(), GetParam()), 0);
@@ -75,11 +75,11 @@ TEST_P(StopTest, AStoppedRunLeavesAllRoundsSoFar) {
   const std::vector<Record> records = RecordsIn(out, /*running=*/true);
   ASSERT_EQ(records.size(), 6u);
   for (const Record& record : records) {
-    const size_t steps = record.samples.at("step_ns").size();
+    const size_t steps = record.samples.at("forward_ns").size();
     EXPECT_GE(steps, kSteps);
     // The last round may have been cut off.
     for (const Record& other : records) {
-      EXPECT_LE(other.samples.at("step_ns").size(), steps + 1);
+      EXPECT_LE(other.samples.at("forward_ns").size(), steps + 1);
     }
     EXPECT_EQ(record.samples.at("position").back() / 3, static_cast<int64_t>(steps) - 1);
     EXPECT_TRUE(record.checks.empty());

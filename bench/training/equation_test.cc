@@ -73,9 +73,10 @@ TEST(EquationTest, StepsOfTheVariantPass) {
   for (const std::string& name : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
     if (traits.reference == nullptr) continue;
-    if (traits.period_option.empty()) variants.push_back(name);
-    for (const char* period : {"=1", "=3"})
-      if (!traits.period_option.empty()) variants.push_back(Join(name, ":", traits.period_option, period));
+    const std::string_view period = traits.OptionFor(ddp::Option::Role::kPeriod);
+    if (period.empty()) variants.push_back(name);
+    for (const char* steps : {"=1", "=3"})
+      if (!period.empty()) variants.push_back(Join(name, ":", period, steps));
   }
   for (const std::string& name : variants) EXPECT_EQ(Fault(name, VerdictOn(name, name)), "");
 }

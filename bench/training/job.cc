@@ -124,7 +124,7 @@ class TrainingJob : public RankJob {
       if (peak_bytes > 0) more.facts.Set("peak_resident_bytes", peak_bytes);
       if (series.profile) {
         series.profile->WriteTo(more);
-        notes_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("step_ns").size(),
+        notes_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("forward_ns").size(),
                        " steps:\n", series.profile->ToString());
       }
       Add(more, series);
@@ -240,13 +240,14 @@ class TrainingJob : public RankJob {
     }
     if (listen && options_.profile) {
       if (!series.profile) series.profile.emplace(peak_flops_, options_.optimizer);
-      series.profile->Add(result.marks, recorder_.computed(), recorder_.ops());
+      series.profile->Add(result.marks.front(), *result.times.optimizer, recorder_.computed(),
+                          recorder_.ops());
     }
     if (listen && trace_) {
       const ConfigFields& config = stepper.cell().config;
       trace_->AddStep(
           {stepper.variant().name(), sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
-          result.marks, recorder_.ops(), stepper.collectives());
+          result.marks.front(), recorder_.ops(), stepper.collectives());
     }
     recorder_.Clear();
     rank_.Step(NameOf(series));

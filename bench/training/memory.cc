@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/records/host.h"
+#include "comm/factory.h"
 #include "model/base/error.h"
 #include "model/base/grid.h"
 #include "model/base/units.h"
@@ -27,12 +28,13 @@ double StateCopies(const TrainingOptions& options) { return options.optimizer ==
 
 // Whether it keeps values in memory of its own alone.
 bool LeavesValues(const TrainingVariant& variant) {
-  return variant.traits->shards_values || CarriesOver(*variant.traits, variant.strategy_options());
+  return variant.traits->shards_values || variant.carries();
 }
 
 // Whether ranks may have values in common.
 bool MayShareValues(const TrainingVariant& variant) {
-  return variant.traits->shards_state && !LeavesValues(variant) && variant.backend != "gloo";
+  return variant.traits->shards_state && !LeavesValues(variant) &&
+         comm::TraitsOf(variant.backend, variant.backend_options).shares_memory;
 }
 
 // In the process of a rank: values, the gradients and the state that checks and all strategies share that
@@ -48,8 +50,9 @@ double OwnCopies(const TrainingOptions& options, double largest_unit, const comm
     const int num_parts = variant.num_parts(world);
     const double ranks = traits.shards_state ? num_parts : 1;
     double copies = CopiesOf(traits, variant.strategy_options(), num_parts, largest_unit);
-    if (std::ranges::max(options.accumulation_steps) > 1 && !traits.passes_option.empty() &&
-        ddp::ValueOf(traits, traits.passes_option, variant.strategy_options()) == 0)
+    const std::string_view passes = traits.OptionFor(ddp::Option::Role::kPasses);
+    if (std::ranges::max(options.accumulation_steps) > 1 && !passes.empty() &&
+        ddp::ValueOf(traits, passes, variant.strategy_options()) == 0)
       copies += 1;
     const double state = traits.owns_state ? StateCopies(options) / ranks : 0;
     // A part of the values, which ranks with memory in common keep there.

@@ -324,8 +324,8 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
     Require(!variant.traits->needs_cpu || ranks.device == "cpu", "--device=", ranks.device, ": ",
             variant.name(), " computes on the CPU alone");
     Require(!times_steps_ || ddp::StartOf(*variant.traits, variant.strategy_options()) == 0,
-            "--variants: ", variant.name(), ": only //bench:convergence takes ", variant.traits->start_option,
-            ", because timed steps must all be alike");
+            "--variants: ", variant.name(), ": only //bench:convergence takes ",
+            variant.traits->OptionFor(ddp::Option::Role::kStart), ", because timed steps must all be alike");
     const int64_t turn_steps = variant.lead_in_steps() + variant.turn_steps();
     Require(turn_steps == 1 || !(trace || profile), trace ? "--trace: " : "--profile: ", variant.name(),
             " takes ", turn_steps, " steps in a turn, expected one");

@@ -151,7 +151,7 @@ class PeerStepper : public Stepper {
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(variant().peer(), batch, variant().period());
     peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
-    return {.marks = step.marks, .tells_sync = step.tells_sync, .begin_ns = step.begin_ns};
+    return {.times = step.times, .begin_ns = step.begin_ns};
   }
 
   double loss_scale() const override { return 1; }

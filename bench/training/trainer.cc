@@ -1,6 +1,7 @@
 #include "bench/training/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -55,42 +56,62 @@ double ClipScale(double clip_norm, const std::function<double()>& squared_norm) 
   return norm > clip_norm ? clip_norm / norm : 1;
 }
 
-// Each phase's mean over the steps, one after the other.
-StepMarks Mean(std::span<const StepMarks> steps) {
-  StepMarks mean = steps.front();
-  for (size_t i = 1; i < kNumMarks; ++i) {
-    int64_t sum_ns = 0;
-    for (const StepMarks& step : steps) sum_ns += step.at_ns[i] - step.at_ns[i - 1];
-    mean.at_ns[i] = mean.at_ns[i - 1] + sum_ns / std::ssize(steps);
+// How long a group was waited for: in all, and for weights.
+struct Waited {
+  int64_t all_ns = 0, gathers_ns = 0;
+
+  Waited operator-(const Waited& before) const {
+    return {all_ns - before.all_ns, gathers_ns - before.gathers_ns};
   }
-  return mean;
+};
+
+// What is read off the clocks while a step is taken.
+struct Seen {
+  StepMarks marks;
+  std::array<Waited, kNumMarks> waited;  // until each mark
+  // Until BeginStep and the broadcast of buffers are done, whose waits are a part of them.
+  Waited waited_before_forward;
+  int64_t begun_ns = 0;  // when BeginStep has returned
+  int64_t hooks_ns = 0;  // in the strategy's hooks, with what they waited
+};
+
+// What each part of the step took. On a GPU the marks say all, because the host's clock says nothing of its
+// work.
+StepTimes TimesOf(const Seen& seen, bool on_cpu, bool tells_gathers) {
+  const StepMarks& marks = seen.marks;
+  StepTimes times{.forward = marks.Between(Mark::kStepBegin, Mark::kForwardEnd),
+                  .backward = marks.Between(Mark::kForwardEnd, Mark::kBackwardEnd),
+                  .sync_wait = marks.Between(Mark::kBackwardEnd, Mark::kSyncEnd),
+                  .optimizer = marks.Between(Mark::kSyncEnd, Mark::kStepEnd)};
+  if (!on_cpu) return times;
+  const auto until = [&](Mark mark) { return seen.waited[static_cast<size_t>(mark)]; };
+  const Waited in_forward = until(Mark::kForwardEnd) - seen.waited_before_forward;
+  const Waited in_backward = until(Mark::kBackwardEnd) - until(Mark::kForwardEnd);
+  const Waited in_update = until(Mark::kStepEnd) - until(Mark::kSyncEnd);
+  times.begin_step = seen.begun_ns - marks[Mark::kStepBegin];
+  times.hooks = seen.hooks_ns - in_backward.all_ns;
+  *times.forward -= *times.begin_step + in_forward.all_ns;
+  *times.backward -= seen.hooks_ns;
+  *times.sync_wait += in_forward.all_ns + in_backward.all_ns + in_update.all_ns;
+  *times.optimizer -= in_update.all_ns;
+  if (!tells_gathers) return times;
+  times.forward_wait = in_forward.gathers_ns;
+  times.backward_wait = in_backward.gathers_ns;
+  *times.sync_wait -= in_forward.gathers_ns + in_backward.gathers_ns;
+  return times;
 }
 
 }  // namespace
 
 Record SamplesOf(const StepResult& step, int64_t position) {
   Record record;
-  const auto add = [&](SampleName name, int64_t value) { record.samples[name] = {value}; };
-  const int64_t begin_step_ns = step.begin_step_ns.value_or(0), hooks_ns = step.hooks_ns.value_or(0);
-  add("step_ns", step.marks.step_ns());
-  const int64_t sync_ns = step.marks.sync_exposed_ns() + step.forward_waited_ns + step.hooks_waited_ns;
-  add("forward_ns", step.marks.forward_ns() - begin_step_ns - step.forward_waited_ns);
-  add("backward_and_sync_ns", step.marks.backward_and_sync_ns() + step.forward_waited_ns);
-  add("optimizer_ns", step.marks.optimizer_ns());
+  const auto add = [&](SampleName name, std::optional<int64_t> value) {
+    if (value) record.samples[name] = {*value};
+  };
+  AddTo(record.samples, step.times);
   add("position", position);
-  if (step.tells_sync) {
-    add("backward_ns", step.marks.backward_ns() - hooks_ns - step.hooks_waited_ns);
-    add("sync_exposed_ns", sync_ns);
-  }
-  if (step.backward_gathers_ns) {
-    add("forward_wait_ns", step.forward_gathers_ns);
-    add("backward_wait_ns", *step.backward_gathers_ns);
-    add("reduce_wait_ns", sync_ns - step.forward_gathers_ns - *step.backward_gathers_ns);
-  }
-  if (step.begin_ns) add("begin_ns", *step.begin_ns);
-  if (step.begin_step_ns) add("begin_step_ns", begin_step_ns);
-  if (step.hooks_ns) add("hooks_ns", hooks_ns);
-  if (step.comm_busy_ns) add("comm_busy_ns", *step.comm_busy_ns);
+  add("begin_ns", step.begin_ns);
+  add("comm_busy_ns", step.comm_busy_ns);
   if (step.cpu) {
     add("compute_cpu_ns", step.cpu->compute_ns);
     add("communication_cpu_ns", step.cpu->communication_ns);
@@ -244,39 +265,35 @@ double Trainer::loss() const {
   return sum / static_cast<double>(losses_.size());
 }
 
-StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Batch& batch,
+StepTimes Trainer::TakeStep(const Turn& turn, bool communicates, const model::Batch& batch,
                             model::Tracer* tracer, StepResult& result, std::vector<Tensor>* keep) {
   ddp::Strategy& strategy = turn.strategy;
-  const auto waited_ns = [&] { return turn.group.waited_ns(); };
-  const auto gathers_ns = [&] { return turn.group.waited_ns(comm::Collective::kAllGather); };
-  int64_t hooks_ns = 0, hooks_waited_ns = 0;
-  Enter("forward", Mark::kStepBegin);
-  strategy.BeginStep();
-  const int64_t begun_ns = now_();
+  Seen seen;
+  const auto waited = [&] {
+    return Waited{turn.group.waited_ns(), turn.group.waited_ns(comm::Collective::kAllGather)};
+  };
+  const auto enter = [&](std::string_view phase, Mark mark) {
+    Enter(phase, mark);
+    seen.waited[static_cast<size_t>(mark)] = waited();
+  };
   const auto bytes = [&] { return static_cast<int64_t>(device_->allocator().stats().bytes_in_use); };
+  enter("forward", Mark::kStepBegin);
+  strategy.BeginStep();
+  seen.begun_ns = now_();
   result.built_bytes = bytes();
-  int64_t forward_waited_ns = -waited_ns(), broadcast_ns = 0;
-  int64_t forward_gathers_ns = -gathers_ns(), backward_gathers_ns = 0;
   if (communicates && !model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
-    broadcast_ns = -waited_ns();
     buffer_broadcast_->Run(turn.group);
-    broadcast_ns += waited_ns();
   }
+  seen.waited_before_forward = waited();
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
     const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer, &strategy);
-    Enter("backward", Mark::kForwardEnd);
-    forward_waited_ns += waited_ns() - broadcast_ns;
-    forward_gathers_ns += gathers_ns();
-    backward_gathers_ns = -gathers_ns();
-    // What a hook waits is not the strategy's work.
+    enter("backward", Mark::kForwardEnd);
     const auto hook = [&](const auto& action) {
-      const int64_t begin_ns = now_(), before_ns = waited_ns();
+      const int64_t begin_ns = now_();
       action();
-      const int64_t wait_ns = waited_ns() - before_ns;
-      hooks_waited_ns += wait_ns;
-      hooks_ns += now_() - begin_ns - wait_ns;
+      seen.hooks_ns += now_() - begin_ns;
     };
     model::UseHook on_use;
     if (strategy.needs_use_hook())
@@ -284,34 +301,21 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
     Backward(
         loss, params(), [&](Parameter& param) { hook([&] { strategy.OnGradReady(param); }); }, on_use);
   }
-  backward_gathers_ns += gathers_ns();
-  Enter("synchronisation", Mark::kBackwardEnd);
+  enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
   if (keep != nullptr) {
     strategy.CompleteGradients();
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());
   }
-  Enter("optimizer", Mark::kSyncEnd);
-  const int64_t before_update_ns = waited_ns();
+  enter("optimizer", Mark::kSyncEnd);
   result.before_update_bytes = bytes();
   optimizer_->SetLearningRate(turn.learning_rate > 0 ? turn.learning_rate : options_.learning_rate);
   strategy.Update(*optimizer_, ClipScale(turn.clip_norm, [&] { return strategy.SquaredNorm(params()); }));
-  Enter("end", Mark::kStepEnd);
+  enter("end", Mark::kStepEnd);
   result.after_update_bytes = bytes();
-  StepMarks marks = timer_->Read();
-  // The host's clock says nothing of a GPU's work.
-  if (device_->is_cpu()) {
-    // What the update waited is not the optimizer's time.
-    marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += waited_ns() - before_update_ns;
-    result.forward_waited_ns += forward_waited_ns;
-    result.hooks_waited_ns += hooks_waited_ns;
-    result.forward_gathers_ns += forward_gathers_ns;
-    if (CommunicatesEarly(turn))
-      result.backward_gathers_ns = result.backward_gathers_ns.value_or(0) + backward_gathers_ns;
-    result.begin_step_ns = result.begin_step_ns.value_or(0) + begun_ns - marks[Mark::kStepBegin];
-    result.hooks_ns = result.hooks_ns.value_or(0) + hooks_ns;
-  }
-  return marks;
+  seen.marks = timer_->Read();
+  result.marks.push_back(seen.marks);
+  return TimesOf(seen, device_->is_cpu(), CommunicatesEarly(turn));
 }
 
 StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer) {
@@ -331,30 +335,22 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
     ResetGradients();
   }
   StepResult result;
+  std::vector<StepTimes> times;
   const CpuTimes cpu_before = cpu_clock_.Read();
-  std::vector<StepMarks> marks;
   for (int64_t step = 0; step < num_steps; ++step) {
     if (step > 0) ResetGradients();
     const bool communicates = step + 1 == num_steps || turn.lead_in_steps > 0;
-    marks.push_back(TakeStep(turn, communicates, batch, tracer, result, nullptr));
+    times.push_back(TakeStep(turn, communicates, batch, tracer, result, nullptr));
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
   const Mark first = CommunicatesEarly(turn) ? Mark::kStepBegin : Mark::kForwardEnd;
-  const int64_t from_ns = marks.front()[first], to_ns = marks.back()[Mark::kStepEnd];
+  const int64_t from_ns = result.marks.front()[first], to_ns = result.marks.back()[Mark::kStepEnd];
   const int64_t busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), from_ns, to_ns);
-  result.marks = Mean(marks);
-  result.begin_ns = marks.front()[Mark::kStepBegin];
+  result.times = MeanOf(times);
+  result.begin_ns = result.marks.front()[Mark::kStepBegin];
   result.cpu = {cpu.compute_ns / num_steps, cpu.communication_ns / num_steps};
   result.comm_busy_ns = busy_ns / num_steps;
   result.allocations = device_->allocator().stats().source_allocations - allocations;
-  if (result.hooks_ns) {
-    *result.begin_step_ns /= num_steps;
-    *result.hooks_ns /= num_steps;
-    result.forward_waited_ns /= num_steps;
-    result.forward_gathers_ns /= num_steps;
-    result.hooks_waited_ns /= num_steps;
-    if (result.backward_gathers_ns) *result.backward_gathers_ns /= num_steps;
-  }
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
+#include "bench/records/step_times.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/range_sink.h"
@@ -28,20 +29,10 @@ namespace gradsync::bench {
 
 // What one step was like on one rank; most fields are unknown for peers.
 struct StepResult {
-  StepMarks marks;
-  bool tells_sync = true;  // false: of backward and synchronisation only the sum is known
+  StepTimes times;
+  std::vector<StepMarks> marks = {};  // of each step of the turn
   // When this rank left the barrier before the step, on the host's clock.
   std::optional<int64_t> begin_ns = {};
-  // The strategy's own work, on the CPU: in BeginStep, which the marks count as forward, and in OnGradReady,
-  // which they count as backward; there, without waits.
-  std::optional<int64_t> begin_step_ns = {}, hooks_ns = {};
-  // How long forward and the strategy's hooks in backward have waited for its collectives, on the CPU. The
-  // marks count that as forward and backward; samples, as synchronisation.
-  int64_t forward_waited_ns = 0, hooks_waited_ns = 0;
-  // How long forward and backward have waited for weights. Backward's is only known of strategies that may
-  // communicate before the last backward pass.
-  int64_t forward_gathers_ns = 0;
-  std::optional<int64_t> backward_gathers_ns = {};
   // How long at least one collective of the step was in flight. Counts from the end of forward, or from the
   // step's begin if the strategy may communicate before the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
@@ -167,7 +158,7 @@ class Trainer {
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
   // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
-  StepMarks TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
+  StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
   const TrainerOptions options_;

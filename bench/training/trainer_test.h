@@ -73,7 +73,7 @@ inline std::vector<std::string> Strategies() {
   std::vector<std::string> names = ddp::StrategyNames();
   std::erase_if(names, [](const std::string& name) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
-    return traits.needs_f32 || !traits.period_option.empty();
+    return traits.needs_f32 || !traits.OptionFor(ddp::Option::Role::kPeriod).empty();
   });
   return names;
 }

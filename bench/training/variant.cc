@@ -35,14 +35,8 @@ double ParseValue(const ddp::Option& option, const std::string& text) {
     Require(found != words.end(), option.name, ": found '", text, "', expected ", OneOf(words).takes);
     return static_cast<double>(found - words.begin());
   }
-  if (option.unit == ddp::Option::Unit::kBytes) {
-    const std::optional<int64_t> bytes = Bytes().parse(text);
-    Require(bytes.has_value(), option.name, ": expected ", Bytes().takes);
-    value = static_cast<double>(*bytes);
-  } else {
-    Require(absl::SimpleAtod(text, &value), option.name, ": found '", text, "', expected a number from ",
-            PrintValue(option, option.minimum), " to ", PrintValue(option, option.maximum));
-  }
+  Require(absl::SimpleAtod(text, &value), option.name, ": found '", text, "', expected a number from ",
+          PrintValue(option, option.range.from), " to ", PrintValue(option, option.range.to));
   ddp::CheckValue(option, value);
   return value;
 }
@@ -106,16 +100,19 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
 
 std::string PrintValue(const ddp::Option& option, double value) {
   if (!option.words.empty()) return std::string(option.words[static_cast<size_t>(value)]);
-  return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
-                                                  : absl::StrFormat("%.15g", value);
+  return absl::StrFormat("%.15g", value);
 }
 
 std::span<const ddp::Option> BenchOptions() {
   static constexpr ddp::Option kOptions[] = {
       {.name = kClipNorm,
        .meaning = "the largest norm of all gradients together; 0: no limit",
-       .maximum = 1e9},
-      {.name = kLearningRate, .meaning = "the optimizer's; 0: that of --learning_rate", .maximum = 1e3}};
+       .has_fractions = true,
+       .range = {0, 1e9}},
+      {.name = kLearningRate,
+       .meaning = "the optimizer's; 0: that of --learning_rate",
+       .has_fractions = true,
+       .range = {0, 1e3}}};
   return kOptions;
 }
 

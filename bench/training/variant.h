@@ -47,10 +47,11 @@ struct TrainingVariant : Variant {
   // The weights that a step leaves to the next forward are waited for in it, and not at a barrier.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
-  bool carries() const { return ddp::CarriesOver(*traits, strategy_options()); }
+  bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
   // Into how many parts it divides what it shards: as many ranks have one each.
   int num_parts(const comm::World& world) const {
-    return ddp::IsWithinHost(*traits, strategy_options()) ? std::max(1, world.local_size) : world.size;
+    const bool within_host = ddp::ValueOf(*traits, ddp::Option::Role::kWithinHost, strategy_options()) != 0;
+    return within_host ? std::max(1, world.local_size) : world.size;
   }
   bool is_peer() const { return !framework.empty(); }
   // What PyTorch's process calls a peer (bench/peers/pytorch_training.py).

@@ -55,10 +55,13 @@ class GlooProcessGroup : public QueueGroup {
   ~GlooProcessGroup() override { queue_.reset(); }
 
   std::string_view backend() const override { return options_.backend; }
-  int num_threads() const override { return options_.num_threads; }
-  std::vector<std::pair<std::string, std::string>> facts() const override {
-    if (!mesh_.has_value() || mesh_->interface().empty()) return {};
-    return {{"interface", mesh_->interface()}};
+  GroupFacts facts() const override {
+    // Each byte crosses memory several times on its way through sockets.
+    GroupFacts facts{.channels = options_.num_threads, .limit_per_second = 50e9};
+    if (!mesh_.has_value()) return facts;
+    facts.receivers = 1;
+    facts.interface = mesh_->interface();
+    return facts;
   }
 
   Work Issue(Request request) override {

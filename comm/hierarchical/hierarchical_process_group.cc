@@ -132,12 +132,13 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
 
   std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return (outer_ != nullptr ? outer_ : inner_)->num_threads(); }
-  std::vector<std::pair<std::string, std::string>> facts() const override {
-    std::vector<std::pair<std::string, std::string>> facts = {
-        {"hosts", Join(all_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
-                       host_.empty() ? "" : ", by GRADSYNC_HOST")}};
-    std::ranges::move((outer_ != nullptr ? outer_ : inner_)->facts(), std::back_inserter(facts));
+  GroupFacts facts() const override {
+    GroupFacts facts = (outer_ != nullptr ? outer_ : inner_)->facts();
+    if (all_hosts() == 1) facts.link = "memory";
+    if (inner_ != nullptr) facts.channels = 1;  // a collective alone has its chunks on all threads of outer_
+    facts.more.emplace_back("hosts",
+                            Join(all_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
+                                 host_.empty() ? "" : ", by GRADSYNC_HOST"));
     return facts;
   }
   Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
@@ -177,7 +178,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   int64_t num_local() const { return size() / all_hosts(); }
   int64_t ChunkBytes() const { return kChunkBytesPerHost * all_hosts(); }
   // Chunks in flight on the link: one for each of its threads, and one that waits for a thread.
-  int64_t max_chunks() const { return outer_->num_threads() + 1; }
+  int64_t max_chunks() const { return outer_->facts().channels + 1; }
   ProcessGroup& only_or_inner() const { return inner_ != nullptr ? *inner_ : *outer_; }
 
   void Prepare(const std::shared_ptr<FirstCause>& first_cause) {

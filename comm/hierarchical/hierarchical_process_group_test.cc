@@ -99,7 +99,11 @@ TEST(HierarchicalTest, RanksOfAHostNeedNotFollowEachOther) {
                           [&](int rank) { return follow ? rank / (kSize / kHosts) : rank % kHosts; });
     RunRanks(kSize, [&](int rank) {
       ProcessGroup& group = *groups[static_cast<size_t>(rank)];
-      EXPECT_EQ(group.facts()[0].second, "2 of 2 ranks, by GRADSYNC_HOST");
+      const GroupFacts facts = group.facts();
+      EXPECT_EQ(facts.more.back().second, "2 of 2 ranks, by GRADSYNC_HOST");
+      EXPECT_EQ(facts.channels, 1);
+      EXPECT_EQ(facts.receivers, 1);  // between hosts
+      EXPECT_NE(facts.interface, "");
       for (const int64_t numel : {1, 1000, 1'500'001}) {
         CheckResults(
             group, [&](int64_t n) { return group.Allocate(Cpu(), {n}, DType::kF32); }, numel);

@@ -438,7 +438,7 @@ class MpiProcessGroup : public ProcessGroup {
   ~MpiProcessGroup() override { engine_->Close(); }
 
   std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return num_in_flight_; }
+  GroupFacts facts() const override { return {.channels = num_in_flight_}; }
   void Abort() override { engine_->Abort("the group was given up"); }
   Work Issue(Request request) override { return Work(engine_->Issue(std::move(request))); }
 

@@ -333,16 +333,26 @@ class NcclWork : public Work::State {
   const std::shared_ptr<Flight> flight_;
 };
 
+// Peak bytes per second into one GPU from its peers, with a margin for reduction inside the switch.
+double LimitPerSecond(std::string_view gpu) {
+  const auto is = [gpu](std::string_view name) { return gpu.find(name) != std::string_view::npos; };
+  if (is("H100") || is("H200") || is("GH200")) return 500e9;
+  if (is("A100")) return 330e9;
+  if (is("V100")) return 165e9;
+  return 1000e9;
+}
+
 class NcclProcessGroup : public ProcessGroup {
  public:
   NcclProcessGroup(const GroupOptions& options, std::shared_ptr<CudaDevice> device)
       : ProcessGroup(options.world.rank, options.world.size, device->name()),
+        limit_per_second_(LimitPerSecond(device->product_name())),
         engine_(std::make_shared<Engine>(options, std::move(device))) {}
   ~NcclProcessGroup() override { engine_->Close(); }
 
   std::string_view backend() const override { return kBackend; }
-  std::vector<std::pair<std::string, std::string>> facts() const override {
-    return {{"nccl_log_prefix", engine_->log_prefix()}};
+  GroupFacts facts() const override {
+    return {.limit_per_second = limit_per_second_, .more = {{"nccl_log_prefix", engine_->log_prefix()}}};
   }
 
   Work Issue(Request request) override {
@@ -350,6 +360,7 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
  private:
+  const double limit_per_second_;
   const std::shared_ptr<Engine> engine_;
 };
 

@@ -159,7 +159,7 @@ TEST(RecordingTest, PassesOnTheInnerGroup) {
   EXPECT_EQ(group.rank(), inner.rank());
   EXPECT_EQ(group.size(), inner.size());
   EXPECT_EQ(group.backend(), "local");
-  EXPECT_EQ(group.num_threads(), inner.num_threads());
+  EXPECT_EQ(group.facts().channels, inner.facts().channels);
 }
 
 TEST(RecordingTest, LogsNothingForBadArguments) {

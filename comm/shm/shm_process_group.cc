@@ -57,6 +57,7 @@ class ShmProcessGroup : public QueueGroup {
   ~ShmProcessGroup() override { queue_.reset(); }
 
   std::string_view backend() const override { return kBackend; }
+  GroupFacts facts() const override { return {.link = "memory"}; }
 
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     const size_t bytes = static_cast<size_t>(model::Numel(shape)) * SizeOf(dtype);

@@ -47,7 +47,8 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
 
   // Whether the backend reduces in rank order: see comm/factory.h.
   static bool ReducesInRankOrder() {
-    return GetParam().backend == "local" || comm::ReducesInRankOrder(GetParam().backend, GetParam().options);
+    return GetParam().backend == "local" ||
+           comm::TraitsOf(GetParam().backend, GetParam().options).reduces_in_rank_order;
   }
 
   // Calls body(group) on every rank's thread, or as this process's rank.

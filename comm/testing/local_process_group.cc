@@ -112,6 +112,7 @@ class LocalProcessGroup : public QueueGroup {
   }
 
   std::string_view backend() const override { return "local"; }
+  GroupFacts facts() const override { return {.link = "none"}; }
 
  private:
   const std::function<void()> leave_;

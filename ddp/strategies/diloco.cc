@@ -38,8 +38,6 @@ class Diloco : public Strategy {
     for (size_t b = 0; b < old_.size(); ++b) CopyValuesIn(plan_.buckets[b], old_[b]);
   }
 
-  void Finish() override {}
-
   void Update(model::Optimizer& optimizer, double grad_scale) override {
     optimizer.Step(grad_scale);
     if (++steps_ % period_ != 0) return;
@@ -63,6 +61,7 @@ class Diloco : public Strategy {
     }
   }
 
+  void Finish() override {}
   BucketPlan plan() const override { return plan_; }
 
   std::vector<model::NamedTensor> State() override {
@@ -91,10 +90,17 @@ class Diloco : public Strategy {
 
 }  // namespace
 
-constexpr Option kOptions[] = {
-    {"period", "steps from one outer step to the next", Option::Unit::kCount, 8, 1, 1e6},
-    {"outer_rate", "learning rate of the outer optimizer", Option::Unit::kNumber, 0.7, 0, 10},
-    {"outer_momentum", "momentum of the outer optimizer", Option::Unit::kNumber, 0.9, 0, 0.9999}};
+constexpr Option kOptions[] = {PeriodOption("steps from one outer step to the next"),
+                               {.name = "outer_rate",
+                                .meaning = "learning rate of the outer optimizer",
+                                .has_fractions = true,
+                                .default_value = 0.7,
+                                .range = {0, 10}},
+                               {.name = "outer_momentum",
+                                .meaning = "momentum of the outer optimizer",
+                                .has_fractions = true,
+                                .default_value = 0.9,
+                                .range = {0, 0.9999}}};
 
 constinit const Traits kTraits = {
     .name = "diloco",
@@ -104,7 +110,6 @@ constinit const Traits kTraits = {
     .owns_update = true,
     .gradient_copies = 3,
     .options = kOptions,
-    .period_option = "period",
     .reference = [](const ReferenceContext& context) {
       return DilocoReference(context.weights, ValueOf(kTraits, "outer_rate", context.options),
                              ValueOf(kTraits, "outer_momentum", context.options));

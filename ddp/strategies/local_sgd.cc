@@ -50,8 +50,7 @@ class LocalSgd : public Strategy {
 
 }  // namespace
 
-constexpr Option kOptions[] = {
-    {"period", "steps from one average of the weights to the next", Option::Unit::kCount, 8, 1, 1e6}};
+constexpr Option kOptions[] = {PeriodOption("steps from one average of the weights to the next")};
 
 constinit const Traits kTraits = {.name = "local_sgd",
                                   .summary = "every rank trains alone; every period weights are averaged",
@@ -60,7 +59,6 @@ constinit const Traits kTraits = {.name = "local_sgd",
                                   .owns_update = true,
                                   .gradient_copies = 1,
                                   .options = kOptions,
-                                  .period_option = "period",
                                   .reference = [](const ReferenceContext&) { return MeanReference(false); },
                                   .pytorch_twin = "post_local_sgd",
                                   .twin_differs_by = std::numeric_limits<double>::infinity()};

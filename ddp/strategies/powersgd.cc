@@ -8,8 +8,6 @@
 namespace gradsync::ddp::powersgd {
 namespace {
 
-using model::Parameter;
-
 // PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization, arXiv:1905.13727,
 // algorithms 1 and 2. A gradient is a matrix G of its first dimension and all others; two thin factors of it
 // are sent. Every rank keeps in E what was not sent of its gradients so far:
@@ -20,15 +18,15 @@ using model::Parameter;
 //   G = P Q', E = M - G                     the new G, bitwise the same on all ranks, as P and Q are
 //
 // Vectors, and gradients that factors would not make `min_compression` times smaller, travel whole beside the
-// P of their bucket; that all-reduce overlaps with backward. The one of all Q follows when backward is over:
-// PyTorch goes from P to Q bucket by bucket. Its default `start` is 1000; the authors have used 100.
+// P of their bucket, during backward. One all-reduce of all Q follows; PyTorch goes from P to Q bucket by
+// bucket. Its default `start` is 1000; the authors have used 100.
 class PowerSgd : public OverlappedBuckets {
  public:
   explicit PowerSgd(const StrategyContext& context)
       : OverlappedBuckets(context.group, PlanReverse(context.params, context.options.bucket_bytes)) {
     const auto rank = static_cast<int64_t>(ValueOf(kTraits, "rank", context.options));
     const double min_compression = ValueOf(kTraits, "min_compression", context.options);
-    for (Parameter* param : context.params)
+    for (model::Parameter* param : context.params)
       gradients_.try_emplace(param, *param, rank, min_compression, gradients_.size());
     // P takes the place of gradients in their buckets.
     for (Bucket& bucket : plan_.buckets) {
@@ -50,7 +48,7 @@ class PowerSgd : public OverlappedBuckets {
     Reset();
   }
 
-  void OnGradReady(Parameter& param) override {
+  void OnGradReady(model::Parameter& param) override {
     gradients_.at(&param).MakeP();
     OverlappedBuckets::OnGradReady(param);
   }
@@ -69,13 +67,12 @@ class PowerSgd : public OverlappedBuckets {
 
   std::vector<model::NamedTensor> State() override {
     std::vector<model::NamedTensor> state;
-    for (const Parameter* param : qs_.params) {
+    for (const model::Parameter* param : qs_.params) {
       state.emplace_back("error." + param->name(), gradients_.at(param).error());
       state.emplace_back("q." + param->name(), gradients_.at(param).q());
     }
     return state;
   }
-
   void Reset() override {
     for (auto& [param, gradient] : gradients_) gradient.Reset();
   }
@@ -83,11 +80,11 @@ class PowerSgd : public OverlappedBuckets {
  private:
   comm::Work Send(size_t b) override { return group_.AllReduce(buffers_[b], comm::ReduceOp::kMean); }
   void Receive(size_t b) override {
-    for (const Parameter* param : plan_.buckets[b].params) gradients_.at(param).MakeQ();
+    for (const model::Parameter* param : plan_.buckets[b].params) gradients_.at(param).MakeQ();
   }
 
   Bucket qs_;  // all Q
-  std::unordered_map<const Parameter*, LowRank> gradients_;
+  std::unordered_map<const model::Parameter*, LowRank> gradients_;
   std::vector<model::Tensor> buffers_;  // of P, by bucket
   model::Tensor q_buffer_;
 };
@@ -95,10 +92,13 @@ class PowerSgd : public OverlappedBuckets {
 }  // namespace
 
 constexpr Option kOptions[] = {
-    {"rank", "rank of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20},
-    {"start", "steps before compression begins", Option::Unit::kCount, 0, 0, 1e9},
-    {"min_compression", "gradients that factors make less than so many times smaller are sent whole",
-     Option::Unit::kNumber, 2, 1, 1e6}};
+    {.name = "rank", .meaning = "rank of the factors that are sent", .default_value = 4, .range = {1, 2e6}},
+    StartOption("start", "steps before compression begins"),
+    {.name = "min_compression",
+     .meaning = "gradients that factors make less than so many times smaller are sent whole",
+     .has_fractions = true,
+     .default_value = 2,
+     .range = {1, 1e6}}};
 
 constinit const Traits kTraits = {.name = "powersgd",
                                   .summary = "thin factors of each gradient, with error feedback",
@@ -109,7 +109,6 @@ constinit const Traits kTraits = {.name = "powersgd",
                                   .needs_cpu = true,
                                   .gradient_copies = 2,
                                   .options = kOptions,
-                                  .start_option = "start",
                                   .reference = [](const ReferenceContext& c) {
                                     return PowerSgdReference(c.shapes, ValueOf(kTraits, "rank", c.options),
                                                              ValueOf(kTraits, "min_compression", c.options));

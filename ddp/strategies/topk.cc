@@ -9,8 +9,7 @@
 namespace gradsync::ddp::topk {
 namespace {
 
-using model::Parameter;
-using model::Tensor;
+using model::Parameter, model::Tensor;
 
 // Sparse Communication for Distributed Gradient Descent, arXiv:1704.05021, algorithm 1 (gradient dropping),
 // with a number of elements for each gradient instead of a threshold. A rank sends few elements of every
@@ -21,9 +20,9 @@ using model::Tensor;
 //   m = m - s                                or m = 0 with feedback=0: what is not sent is lost
 //   g = 1/N * sum over ranks of s            all-gather of values and indices
 //
-// Vectors, and all gradients of the first `warmup` steps, are sent whole. The memory m holds gradients. In
-// arXiv:1809.07599 it holds updates, gradients times the learning rate: the same as long as the rate is. Deep
-// Gradient Compression, arXiv:1712.01887, also corrects momentum.
+// Vectors, and all gradients of the first `warmup` steps, are sent whole. In arXiv:1809.07599 m holds
+// updates, gradients times the learning rate. Deep Gradient Compression, arXiv:1712.01887, also corrects
+// momentum.
 //
 // During backward, a bucket whose gradients are all ready becomes a message, which all ranks get from all.
 // Afterwards each rank adds them up in rank order, so that the sums are bitwise the same on all.
@@ -47,7 +46,6 @@ class TopK : public OverlappedBuckets {
     AddTo(param.grad(), memory_.at(&param));  // After which the gradient's place is free.
     OverlappedBuckets::OnGradReady(param);
   }
-
   std::vector<model::NamedTensor> State() override {
     std::vector<model::NamedTensor> state;
     for (const auto& [param, memory] : memory_) state.emplace_back("error." + param->name(), memory);
@@ -89,10 +87,15 @@ class TopK : public OverlappedBuckets {
 
 }  // namespace
 
-constexpr Option kOptions[] = {
-    {"percent", "how many per cent of a gradient's elements are sent", Option::Unit::kNumber, 1, 0.001, 100},
-    {"feedback", "1: what is not sent is kept for later steps, 0: lost", Option::Unit::kCount, 1, 0, 1},
-    {"warmup", "steps before gradients are sent in part", Option::Unit::kCount, 0, 0, 1e9}};
+constexpr Option kOptions[] = {{.name = "percent",
+                                .meaning = "how many per cent of a gradient's elements are sent",
+                                .has_fractions = true,
+                                .default_value = 1,
+                                .range = {0.001, 100}},
+                               {.name = "feedback",
+                                .meaning = "1: what is not sent is kept for later steps, 0: lost",
+                                .default_value = 1},
+                               StartOption("warmup", "steps before gradients are sent in part")};
 
 constinit const Traits kTraits = {
     .name = "topk",
@@ -106,13 +109,11 @@ constinit const Traits kTraits = {
     .more_copies = [](const StrategyOptions& o, int world_size,
                       double /*largest_unit*/) { return 0.02 * world_size * ValueOf(kTraits, "percent", o); },
     .options = kOptions,
-    .start_option = "warmup",
     .reference =
         [](const ReferenceContext& c) {
           return TopKReference(c.shapes, ValueOf(kTraits, "percent", c.options),
                                ValueOf(kTraits, "feedback", c.options) != 0);
-        },
-};
+        }};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<TopK>(context); }
 

@@ -9,8 +9,6 @@
 namespace gradsync::ddp::zero1 {
 namespace {
 
-constexpr char kGather[] = "gather";
-
 // Every rank keeps the optimizer's state of one part of the parameters only ("ZeRO", stage 1,
 // arXiv:1910.02054, section 5.1): with gradients g_r of rank r = 0, ..., p - 1,
 //
@@ -29,11 +27,11 @@ constexpr char kGather[] = "gather";
 class Zero1 : public ShardedStrategy {
  public:
   explicit Zero1(const StrategyContext& context)
-      : ShardedStrategy(kTraits, context, /*in_common=*/!CarriesOver(kTraits, context.options)),
+      : ShardedStrategy(kTraits, context, /*in_common=*/ValueOf(kTraits, "gather", context.options) == 0),
         buffers_(PlaceBuffers(plan_, MakeStorage(plan_, group_))) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i) own_grads.push_back(OwnPart(i, buffers_[i]));
-    if (CarriesOver(kTraits, context.options)) carried_.emplace(plan_, group_);
+    if (ValueOf(kTraits, "gather", context.options) != 0) carried_.emplace(plan_, group_);
     SetParts(std::move(own_grads), context.optimizer,
              carried_ ? carried_->parts() : std::vector<model::Tensor>());
   }
@@ -84,7 +82,7 @@ class Zero1 : public ShardedStrategy {
 };
 
 double WeightsBuffer(const StrategyOptions& options, int /*world_size*/, double /*largest_unit*/) {
-  return CarriesOver(kTraits, options) ? 1 : 0;
+  return ValueOf(kTraits, "gather", options);
 }
 
 }  // namespace
@@ -93,8 +91,10 @@ constexpr std::string_view kGatherWords[] = {"update", "forward"};
 constexpr Option kOptions[] = {kSmallFirst,
                                kSmallLast,
                                kWithin,
-                               {kGather, "when weights are gathered: in the update, or in the next forward",
-                                Option::Unit::kCount, 0, 0, 1, false, false, kGatherWords}};
+                               {.name = "gather",
+                                .meaning = "when weights are gathered: in the update, or in the next forward",
+                                .role = Option::Role::kCarry,
+                                .words = kGatherWords}};
 
 constinit const Traits kTraits = {
     .name = "zero1",
@@ -110,7 +110,6 @@ constinit const Traits kTraits = {
     .gradient_copies = 1,
     .more_copies = WeightsBuffer,
     .options = kOptions,
-    .carry_option = kGather,
     .pytorch_twin = "zero1"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) {

@@ -7,8 +7,6 @@
 namespace gradsync::ddp::zero2 {
 namespace {
 
-constexpr char kPasses[] = "accumulate_parts";
-
 // `zero1`, whose gradients do not stay: every rank keeps its part of them alone ("ZeRO", stage 2,
 // arXiv:1910.02054, section 5.2),
 //
@@ -24,7 +22,7 @@ class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
       : ShardedStrategy(kTraits, context),
-        in_parts_(ValueOf(kTraits, kPasses, context.options) != 0),
+        in_parts_(ValueOf(kTraits, Option::Role::kPasses, context.options) != 0),
         buffers_(PlaceInTurns(plan_, kWindow, group_)) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i)
@@ -79,8 +77,9 @@ class Zero2 : public ShardedStrategy {
 constexpr Option kOptions[] = {
     kSmallFirst,
     kSmallLast,
-    {kPasses, "1: every pass is reduced and added to a part, 0: passes add up whole gradients",
-     Option::Unit::kCount, 0, 0, 1}};
+    {.name = "accumulate_parts",
+     .meaning = "1: every pass is reduced and added to a part, 0: passes add up whole gradients",
+     .role = Option::Role::kPasses}};
 
 constinit const Traits kTraits = {
     .name = "zero2",
@@ -93,8 +92,7 @@ constinit const Traits kTraits = {
     .shards_grads = true,
     .places_gradients = true,
     .gradient_copies = 1.5,
-    .options = kOptions,
-    .passes_option = kPasses};
+    .options = kOptions};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero2>(context); }
 

@@ -6,14 +6,13 @@
 namespace gradsync::ddp::zero3 {
 namespace {
 
-constexpr Option::Unit kCount = Option::Unit::kCount;
 constexpr std::string_view kUnitWords[] = {"layer", "model"};
 constexpr Option kOptions[] = {
-    {"prefetch", "so many units are gathered ahead", kCount, 1, 0, 2},
-    {"keep", "1: weights stay from forward to backward, 0: they are gathered again", kCount, 0, 0, 1},
+    {.name = "prefetch", .meaning = "so many units are gathered ahead", .default_value = 1, .range = {0, 2}},
+    {.name = "keep", .meaning = "1: weights stay from forward to backward, 0: they are gathered again"},
     kWithin,
-    {"unit", "what is gathered at once, layer or model", kCount, 0, 0, 1, false, false, kUnitWords},
-    {"shared", "1: weights exist once for each host, where ranks share memory", kCount, 0, 0, 1}};
+    {.name = "unit", .meaning = "what is gathered at once, layer or model", .words = kUnitWords},
+    {.name = "shared", .meaning = "1: weights exist once for each host, where ranks share memory"}};
 
 double Value(const StrategyContext& context, std::string_view option) {
   return ValueOf(kTraits, option, context.options);

@@ -269,17 +269,18 @@ class LinkFileTest(unittest.TestCase):
     def test_records_of_gradsync_are_of_one_backend(self):
         def record(rank, **changes):
             # The rank that came last waited least.
-            one = {"schema": "gradsync.record/4", "experiment": "all_reduce", "run_id": "a", "rank": rank, "world_size": 2,
+            one = {"schema": "gradsync.record/5", "experiment": "all_reduce", "run_id": "a", "rank": rank, "world_size": 2,
                    "variant": {"backend": "gloo"}, "samples": {"time_ns": [3_000_000 * (1 + rank), 6_000_000 * (2 - rank)] * 5,
                                                                 "communication_cpu_ns": [900_000] * 10},
-                   "cell": {"collective": "all_reduce", "size_bytes": 1 << 20, "comm_threads": 2}}
+                   "cell": {"collective": "all_reduce", "size_bytes": 1 << 20}, "facts": {"channels": 2}}
             return json.dumps({**one, **changes})
 
         link = self.read("\n".join(record(rank) for rank in (0, 1)))
         self.assertEqual((link.world_size, link.costs.channels, link.says), (2, 2, ()))
         self.assertAlmostEqual(link.costs.seconds(1 << 20), 4.5e-3)
         self.assertAlmostEqual(link.costs.processor(1 << 20, 1), 0.9 / 6.75)
-        self.assertEqual(self.read(record(0, variant={"backend": "shm"})).costs.channels, 1)
+        self.assertEqual(self.read(record(0, facts={"channels": 1})).costs.channels, 1)
+        self.assert_refused(record(0, schema="gradsync.record/4"), "schema gradsync.record/4, expected gradsync.record/5")
         both = [record(0), record(0, run_id="b", variant={"backend": "shm"})]
         self.assert_refused("\n".join(both), "all_reduce over gloo of 2 ranks and shm of 2 ranks: expected")
         self.assert_refused(record(0, experiment="ddp"), "all_reduce over nothing: expected")

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/records/schema.h"
+#include "bench/records/step_times.h"
 #include "model/base/error.h"
 #include "model/base/statistics.h"
 
@@ -18,6 +19,9 @@ namespace {
 using bench::CheckFields;
 using bench::CheckName;
 using bench::Record;
+using bench::StepTimes;
+
+size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
 
 // The larger one; NaN if either is, because an error that is no number is the worst.
 void TakeWorse(std::optional<double> error, std::optional<double>* worst) {
@@ -67,27 +71,27 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
 
 using Samples = std::vector<int64_t>;
 
-void AddTo(const Samples* more, Samples* sum) {
-  if (more == nullptr) return;
-  for (size_t i = 0; i < std::min(more->size(), sum->size()); ++i) (*sum)[i] += (*more)[i];
-}
+constexpr struct {
+  SampleName name;
+  StepTimes::Part (StepTimes::*sum)() const;
+} kSums[] = {{kComputed, &StepTimes::computed},
+             {kWorked, &StepTimes::worked},
+             {kAveraged, &StepTimes::averaged},
+             {kExposed, &StepTimes::exposed},
+             {"backward_and_sync_ns", &StepTimes::after_forward},
+             {"step_ns", &StepTimes::step}};
+// Of these, what counts from the step's beginning.
+constexpr SampleName kSinceBegin[] = {"step_ns", kComputed, kWorked, kAveraged};
 
-// Since the step's beginning; nothing of a peer that waits inside backward.
 void AddSums(Record* rank) {
-  const Samples *const forward = rank->samples.Find("forward_ns"),
-                       *const backward = rank->samples.Find("backward_ns"),
-                       *const sync = rank->samples.Find("sync_exposed_ns");
-  if (forward == nullptr || backward == nullptr) return;
-  Samples sum = *forward;
-  AddTo(backward, &sum);
-  Samples worked = sum;
-  AddTo(rank->samples.Find("begin_step_ns"), &worked);
-  AddTo(rank->samples.Find("hooks_ns"), &worked);
-  Samples averaged = worked;
-  AddTo(sync, &averaged);
-  rank->samples[kComputed] = std::move(sum);
-  rank->samples[kWorked] = std::move(worked);
-  if (sync != nullptr) rank->samples[kAveraged] = std::move(averaged);
+  bench::SampleSeries sums;
+  for (size_t i = 0; i < StepsOf(*rank); ++i) {
+    const StepTimes times = bench::TimesAt(rank->samples, i);
+    for (const auto& [name, sum] : kSums) {
+      if (const StepTimes::Part value = (times.*sum)()) sums[name].push_back(*value);
+    }
+  }
+  for (const auto& [name, values] : sums) rank->samples[SampleName::Of(name)] = values;
 }
 
 // Makes the steps of a machine's ranks begin when the last of them has left the barrier. Only clocks of one
@@ -108,8 +112,10 @@ void Align(std::vector<Record>* ranks) {
     const int64_t num_steps = std::max<int64_t>(1, rank.facts.IntOr("period", 1));
     for (size_t i = 0; i < earlier.size(); ++i)
       earlier[i] = (begins[i] - earlier[i]) / num_steps;  // not above 0
-    for (const SampleName name : {SampleName("step_ns"), kComputed, kWorked, kAveraged}) {
-      if (rank.samples.contains(name)) AddTo(&earlier, &rank.samples[name]);
+    for (const SampleName name : kSinceBegin) {
+      if (!rank.samples.contains(name)) continue;
+      Samples& sums = rank.samples[name];
+      for (size_t i = 0; i < std::min(earlier.size(), sums.size()); ++i) sums[i] += earlier[i];
     }
   }
 }
@@ -161,8 +167,6 @@ std::string TextOf(const bench::Value& value) {
   if (const bool* const flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   return std::visit([](const auto& held) { return Join(held); }, value);
 }
-
-size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
 
 }  // namespace
 

@@ -15,11 +15,13 @@ namespace gradsync::tools {
 using bench::SampleName;
 
 // Samples that are computed here from those of all ranks. A step of all ranks on a host begins when the last
-// of them has left the barrier before it: step_ns and the first three here count from there.
+// of them has left the barrier before it: step_ns and the first three here count from there. See
+// bench/records/step_times.h.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked =
     SampleName::Of("worked_ns");  // and the strategy's own work: BeginStep and hooks
-inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // and exposed synchronisation
+inline constexpr auto kAveraged = SampleName::Of("averaged_ns");     // and exposed synchronisation
+inline constexpr auto kExposed = SampleName::Of("sync_exposed_ns");  // all waits
 // How much earlier than the last rank the others had computed, on average: no communication, though they
 // wait.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");

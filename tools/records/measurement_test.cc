@@ -63,14 +63,14 @@ TEST(MeasurementTest, WaitingForALateRankIsNoCommunication) {
   early.samples["forward_ns"] = late.samples["forward_ns"] = {1000};
   early.samples["backward_ns"] = {3000};
   late.samples["backward_ns"] = {5000};
-  early.samples["sync_exposed_ns"] = {4000};
-  late.samples["sync_exposed_ns"] = {2000};
+  early.samples["sync_wait_ns"] = {4000};
+  late.samples["sync_wait_ns"] = {2000};
   const Measurement measurement = CombineRanks({early, late});
   EXPECT_THAT(measurement.Find(kComputed)->max, ElementsAre(DoubleEq(6e-6)));
   EXPECT_THAT(measurement.Find(kAveraged)->max, ElementsAre(DoubleEq(8e-6)));
   EXPECT_THAT(measurement.Find(kSkew)->max, ElementsAre(DoubleEq(2e-6)));
   // What was published as synchronisation is the early rank's wait.
-  EXPECT_THAT(measurement.Find("sync_exposed_ns")->max, ElementsAre(DoubleEq(4e-6)));
+  EXPECT_THAT(measurement.Find(kExposed)->max, ElementsAre(DoubleEq(4e-6)));
 }
 
 // Rank 1 leaves the barrier 300 later. Of three steps in a row, that delays the mean of rank 0 by 100.

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <limits>
 #include <memory>
 #include <set>
@@ -176,22 +175,6 @@ void Problems::Print(std::ostream& out) const {
     if (last_line > first_line) out << " (" << last_line - first_line + 1 << " lines)";
     out << "\n";
   }
-}
-
-std::vector<Record> ReadEach(const std::vector<std::string>& inputs, Problems* problems) {
-  std::vector<Record> records;
-  const auto take_all = [](const Record&) { return std::string(); };
-  for (Found& found : ReadFiles(FilesOf(inputs, problems), take_all, problems))
-    records.push_back(std::move(found.record));
-  return records;
-}
-
-std::vector<Record> ReadAny(const std::vector<std::string>& inputs) {
-  Problems problems;
-  std::vector<Record> records = ReadEach(inputs, &problems);
-  problems.Print(std::cerr);
-  if (records.empty() && !inputs.empty()) throw InvalidInput(WhyNoRecords(inputs));
-  return records;
 }
 
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,

@@ -62,13 +62,6 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
-// Every record of the inputs by itself, with its samples, in the order of files and lines.
-std::vector<bench::Record> ReadEach(const std::vector<std::string>& inputs, Problems* problems);
-
-// The same, which names on stderr what it could not read. Throws InvalidInput with WhyNoRecords where of all
-// inputs, if there are any, no record is left.
-std::vector<bench::Record> ReadAny(const std::vector<std::string>& inputs);
-
 // One line about inputs without records: their names, and what lies in the first of them: "results: no
 // records (*.jsonl) in it, but quick-1/, quick-2/ and a.jsonl.gz (decompress it first)".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);

@@ -83,7 +83,7 @@ TEST_F(ReaderTest, PutsRanksAndStrategiesTogether) {
   std::filesystem::create_directories(dir + "/below");
   WriteLines(dir + "/a.jsonl", {WithBatch("none", 0, 2), WithBatch("naive", 0, 2), WithBatch("none", 0, 4)});
   Record slow = WithBatch("naive", 1, 2);
-  slow.samples["step_ns"] = {3000};
+  SetStep(slow, 0, 3000);
   WriteLines(dir + "/b.jsonl", {slow, WithBatch("none", 1, 4), WithBatch("none", 1, 2)});
   WriteLines(dir + "/ignored.json", {WithBatch("flat", 1, 2)});
   WriteLines(dir + "/below/ignored.jsonl", {WithBatch("flat", 1, 2)});
@@ -99,7 +99,7 @@ TEST_F(ReaderTest, PutsRanksAndStrategiesTogether) {
 TEST_F(ReaderTest, RanksComeInTheirOrder) {
   const std::string path = FreshTestDir("order") + "/a.jsonl";
   Record first = WithBatch("none", 0, 2);
-  first.samples["step_ns"] = {2000};
+  SetStep(first, 0, 2000);
   WriteLines(path, {WithBatch("none", 1, 2), first});
   Read({path});
   EXPECT_EQ(Order(), "none:2");
@@ -278,7 +278,7 @@ TEST_F(ReaderTest, PutsTogetherWhatSeveralLinesSayOfARecord) {
   Record checks;
   checks.checks.Set("grads_equal", false);
   Record odd;
-  odd.samples["step_ns"] = {5};
+  odd.samples["forward_ns"] = {5};
   const std::string last = ToContinuationLine(1, more);
   std::ofstream(path) << ToJsonLine(none) << "\n"
                       << ToJsonLine(core) << "\n"
@@ -292,7 +292,8 @@ TEST_F(ReaderTest, PutsTogetherWhatSeveralLinesSayOfARecord) {
   EXPECT_EQ(records_.groups[0][0].num_steps, 1u);
   EXPECT_EQ(records_.groups[0][1].num_steps, 2u);
   EXPECT_EQ(records_.groups[0][1].grads_equal, false);
-  EXPECT_THAT(ProblemText(), HasSubstr(path + ":5: samples \"step_ns\" has 2 entries, the others have 1\n"));
+  EXPECT_THAT(ProblemText(),
+              HasSubstr(path + ":5: samples \"forward_ns\" has 2 entries, the others have 1\n"));
   EXPECT_THAT(ProblemText(), HasSubstr(path + ":6: more of record 2, which is not there\n"));
   EXPECT_THAT(ProblemText(), HasSubstr(path + ":7: cut off after 70 bytes\n"));
   EXPECT_EQ(problems_.count(), 3);

@@ -12,9 +12,12 @@
 namespace gradsync::tools {
 
 // Rank `rank` of 2, on one host of 8 CPUs, over gloo. `steps_ns`: the steps; every phase is a part of them:
-// forward 2/10, backward 4/10, sync_exposed 3/10, optimizer 1/10; comm_busy is 6/10. All overlap
+// forward 2/10, backward 4/10, sync_wait 3/10, optimizer the rest; comm_busy is 6/10. All overlap
 // but `none`, the floor. A variant of pytorch's is a peer; its strategy begins with its twin's name.
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
+
+// The i-th step takes so long, by what the optimizer takes.
+void SetStep(bench::Record& record, size_t i, int64_t step_ns);
 
 // The same of ResNet-50 with buckets of `mebi` Mi elements.
 bench::Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,

@@ -28,32 +28,6 @@ Detail If(bool is_true, std::string detail = "") {
   return is_true ? Detail(std::move(detail)) : std::nullopt;
 }
 
-// Peak bytes per second into one GPU from its peers, with a margin for reduction inside the switch.
-double GpuLimit(std::string_view gpu) {
-  const auto is = [gpu](std::string_view name) { return gpu.find(name) != std::string_view::npos; };
-  if (is("H100") || is("H200") || is("GH200")) return 500e9;
-  if (is("A100")) return 330e9;
-  if (is("V100")) return 165e9;
-  return 1000e9;
-}
-
-// Whether gloo moves any of the data.
-bool UsesGloo(const bench::Record& record) {
-  const std::string& backend = record.variant.backend;
-  return backend == "gloo" || backend == "gloo_own" ||
-         (backend == "hierarchical" && record.link.Find("interface") != nullptr);
-}
-
-// More than this no link between the ranks carries: the record's own link.limit_bytes_per_second; else, by
-// GPU and backend, a bound above the fastest known.
-double LimitBytesPerSecond(const bench::Record& record) {
-  const double own = record.link.DoubleOr("limit_bytes_per_second", 0);
-  if (own > 0) return own;
-  if (record.variant.backend == "nccl") return GpuLimit(record.provenance.gpu);
-  // Sockets: each byte crosses memory several times on its way. Threads: once or twice.
-  return UsesGloo(record) ? 50e9 : 400e9;
-}
-
 Detail RanksMissing(const Evidence& evidence) {
   const int64_t world_size = evidence.measurement.world_size();
   const int64_t missing = world_size - evidence.measurement.num_ranks;
@@ -66,7 +40,8 @@ Detail TooFewFor(double percentile, size_t fewest, const Evidence& evidence) {
 }
 
 Detail TooFast(const Evidence& evidence) {
-  return If(evidence.bus_bytes_per_second > LimitBytesPerSecond(evidence.measurement.record),
+  const double limit = evidence.measurement.record.link.DoubleOr("limit_bytes_per_second", kNaN);
+  return If(evidence.bus_bytes_per_second > limit,
             Join(std::llround(evidence.bus_bytes_per_second / 1e9), "GB/s"));
 }
 
@@ -102,10 +77,10 @@ Detail SharedCpu(const Evidence& evidence) {
 Detail Oversubscribed(const Evidence& evidence) {
   const bench::Record& record = evidence.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
-  // gloo has a thread of its own, which receives.
-  const bool has_receiver = record.world_size > 1 && UsesGloo(record);
+  const bool receives = record.variant.backend != bench::kNoBackend;
   const int64_t threads = record.config.IntOr("threads_per_rank", 0) +
-                          record.config.IntOr("comm_threads", 0) + (has_receiver ? 1 : 0);
+                          record.config.IntOr("comm_threads", 0) +
+                          (receives ? record.facts.IntOr("receivers", 0) : 0);
   return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 &&
             evidence.measurement.ranks_on_host * threads > cpus);
 }

@@ -189,7 +189,6 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
         const int64_t ns = std::llround(kMs * sum_ms / static_cast<double>(period));
         record.samples["forward_ns"][i] = 5 * kMs;
         record.samples["backward_ns"][i] = ns - 5 * kMs;
-        record.samples["step_ns"][i] = ns;
       }
       if (period > 1) record.facts.Set("period", period);
       record.facts.Set("launch_set", "set");

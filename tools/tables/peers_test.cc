@@ -104,7 +104,7 @@ TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
 TEST(PeersTableTest, PeriodicRowsAreComparedWithFloorsOfTheirPeriod) {
   const auto row = [](std::string_view strategy, bool is_periodic) {
     return Steady(strategy, std::vector<double>(24, 100), [&](Record& record) {
-      std::vector<int64_t>& steps = record.samples["step_ns"];
+      std::vector<int64_t>& steps = record.samples["optimizer_ns"];
       for (size_t i = 0; i < steps.size() && !is_periodic; ++i)
         steps[i] += (i + static_cast<size_t>(record.rank)) % 2 == 0 ? 10 * kMs : -10 * kMs;
       if (is_periodic) record.facts.Set("period", 2);

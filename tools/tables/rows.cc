@@ -132,7 +132,7 @@ double BusBandwidthOf(const Measurement& measurement) {
   if (sent > 0 && busy != nullptr && busy->mean() > 0) return sent / busy->mean();
   // Where communication itself was not timed, a strategy that waits for all of it spends at least that long.
   const bool waits = record.facts.Find("overlaps") != nullptr && !record.facts.BoolOr("overlaps", true);
-  const Series* const exposed = waits ? measurement.Find("sync_exposed_ns") : nullptr;
+  const Series* const exposed = waits ? measurement.Find(kExposed) : nullptr;
   return exposed == nullptr ? kNaN
                             : BusBandwidth(record.facts.DoubleOr("gradient_bytes", kNaN), exposed->mean(),
                                            measurement.world_size());

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/records/step_times.h"
 #include "model/base/error.h"
 #include "model/base/flags.h"
 #include "model/base/text.h"
@@ -53,14 +54,15 @@ void AddAllTables(const Settings& settings, std::vector<Table>* tables) {
 }
 
 std::string WhyUnusable(const bench::Record& record) {
-  const SampleName main = record.experiment == "all_reduce" ? SampleName("time_ns") : "step_ns";
   if (record.experiment != "all_reduce" && record.variant.strategy.empty()) {
     return Join("no table for experiment \"", record.experiment, "\"");
   }
   if (!record.published.empty()) return "";
-  const std::vector<int64_t>* const samples = record.samples.Find(main);
-  if (samples == nullptr) return Join("no samples \"", main.text(), "\"");
-  return samples->empty() ? "no steps" : "";
+  if (!record.samples.empty() && record.samples.begin()->second.empty()) return "no steps";
+  const bool has_main = record.experiment == "all_reduce"
+                            ? record.samples.contains("time_ns")
+                            : record.samples.contains("step_ns") || bench::TimesAt(record.samples, 0).step();
+  return has_main ? "" : "no samples of whole times";
 }
 
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row,

@@ -55,6 +55,7 @@ Measurement Steady(std::string_view strategy, const std::vector<double>& steps_m
   for (const int64_t rank : {0, 1}) {
     Record& record = ranks.emplace_back(DdpRecord(strategy, rank, steps));
     record.samples["forward_ns"] = Repeat(2 * kMs, steps.size());
+    for (size_t i = 0; i < steps.size(); ++i) SetStep(record, i, steps[i]);
     if (change) change(record);
   }
   return CombineRanks(std::move(ranks));
@@ -84,11 +85,8 @@ Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, do
     set("forward_ns", [](const Phases& p, size_t) { return p.forward; });
     set("backward_ns", [&](const Phases& p, size_t) { return p.backward - less; });
     set("hooks_ns", [](const Phases& p, size_t) { return p.hooks; });
-    set("sync_exposed_ns", [&](const Phases& p, size_t) { return p.exposed + less + early; });
+    set("sync_wait_ns", [&](const Phases& p, size_t) { return p.exposed + less + early; });
     set("optimizer_ns", [](const Phases& p, size_t) { return p.optimizer; });
-    set("step_ns", [&](const Phases& p, size_t) {
-      return p.begin_step + p.forward + p.backward + p.hooks + p.exposed + p.optimizer + early;
-    });
     record.run_id = run;
     record.facts.Set("launch_set", "set");
     if (change) change(record);

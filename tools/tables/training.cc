@@ -56,10 +56,10 @@ Fields DdpFields() {
       {{.name = "time_per_step", .section = kSteps, .marked_with = Warning::kOutliers}, MeanTime("step_ns")},
       {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Warning::kOutliers},
        StdTime("step_ns")},
-      {{.name = "time_per_sync", .section = kSteps}, MeanTime("sync_exposed_ns")},
-      {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime("sync_exposed_ns")},
+      {{.name = "time_per_sync", .section = kSteps}, MeanTime(kExposed)},
+      {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime(kExposed)},
       {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
-       [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
+       [](const View& view) { return Ratio(view, kExposed, "step_ns"); }},
       {{.name = "strategy", .section = kSteps}, &View::strategy},
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
       {{.name = "setting", .audience = Audience::kMachines}, [](const View& view) { return view.at.name; }},
@@ -83,7 +83,10 @@ Fields DdpFields() {
       {{.name = "rest (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, CostOf(&Cost::rest)},
       {{.name = "gathers in forward (s)", .digits = 3, .section = kCosts}, MeanTime("forward_wait_ns")},
       {{.name = "gathers in backward (s)", .digits = 3, .section = kCosts}, MeanTime("backward_wait_ns")},
-      {{.name = "reductions (s)", .digits = 3, .section = kCosts}, MeanTime("reduce_wait_ns")},
+      {{.name = "reductions (s)", .digits = 3, .section = kCosts},
+       [](const View& view) {
+         return view.measured().Find("forward_wait_ns") == nullptr ? kNaN : view.row.MeanOf("sync_wait_ns");
+       }},
       {{.name = "fraction_cost", .kind = Kind::kFraction, .section = kCosts},
        [](const View& view) { return Scaled(view.cost().total, 1 / view.row.step_s); }},
       {{.name = "skew (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, MeanTime(kSkew)},
@@ -105,8 +108,7 @@ Fields DdpFields() {
       {{.name = "comm_busy (s)", .section = kPhases}, MeanTime("comm_busy_ns")},
       {{.name = "overlap", .kind = Kind::kFraction, .section = kPhases},
        [](const View& view) {
-         return view.row.MeanOf("comm_busy_ns") > 0 ? 1 - Ratio(view, "sync_exposed_ns", "comm_busy_ns")
-                                                    : kNaN;
+         return view.row.MeanOf("comm_busy_ns") > 0 ? 1 - Ratio(view, kExposed, "comm_busy_ns") : kNaN;
        }},
       {{.name = "median_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.5)},
       {{.name = "p90_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.9)},

@@ -12,6 +12,7 @@ from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink, sent_part
 from gradsync.recording import NS, Recording, ranks_text, read_bytes, require, trimmed_mean
 
 EXPECTED = "expected what nccl-tests, rccl-tests or osu_allreduce printed, records of all_reduce, or a recording"
+SCHEMA = "gradsync.record/5"
 # Before a line may stand what launchers and collectors of logs put there, so nothing is looked for at its begin.
 PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf\b")
 BEGIN = re.compile(r"\bnThreads?:? +\d+ +nGpus")
@@ -209,10 +210,11 @@ def link_of_records(path):
     collectives = defaultdict(list)
     for line in (line for one in paths for line in read_text(one).splitlines()):
         record = json.loads(line)
+        require(record["schema"] == SCHEMA, "schema ", record["schema"], ", expected ", SCHEMA, ": measure again with this version")
         if record["experiment"] == "all_reduce" and "communication_cpu_ns" in record["samples"]:
             cell, backend = record["cell"], record["variant"]["backend"]
             of = (backend, record["world_size"], record["run_id"], cell["collective"], cell["size_bytes"], cell.get("in_flight", 1))
-            collectives[of].append((record["samples"], cell))
+            collectives[of].append((record["samples"], record["facts"]))
     kinds = sorted({of[:2] for of in collectives})
     found = " and ".join(f"{backend} of {ranks_text(count)}" for backend, count in kinds) or "nothing"
     require(len(kinds) == 1, "records of all_reduce over ", found, ": expected one backend and number of ranks")
@@ -223,9 +225,7 @@ def link_of_records(path):
         used = sum(trimmed_mean(samples["communication_cpu_ns"]) for samples, _ in ranks) / sum(map(trimmed_mean, times))
         if kind in KINDS:  # the rank that came last waited least
             costs.append(Cost(size, NS * trimmed_mean(list(map(min, zip(*times)))), used, kind, in_flight))
-    # Shared memory has one communication thread, whatever was asked for.
-    channels = 1 if backend in ("shm", "hierarchical") else ranks[0][1].get("comm_threads", 1)
-    return MeasuredLink(LinkCosts(costs, channels), world_size)
+    return MeasuredLink(LinkCosts(costs, ranks[0][1]["channels"]), world_size)
 
 
 def read_text(path):
