@@ -206,7 +206,7 @@ void PlaceGrads(const Bucket& bucket, const Tensor& buffer) {
   }
 }
 
-void LetGoOfGrads(const Bucket& bucket) {
+void ReleaseGrads(const Bucket& bucket) {
   for (Parameter* const param : bucket.params) param->PlaceGrad({});
 }
 

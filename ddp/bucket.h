@@ -128,7 +128,7 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
 
 // The same for one bucket, whose gradients so far come along; and gradients are in no buffer any more.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
-void LetGoOfGrads(const Bucket& bucket);
+void ReleaseGrads(const Bucket& bucket);
 
 // Copies gradients into the bucket's buffer, and back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);

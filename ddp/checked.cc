@@ -44,9 +44,9 @@ class CheckedStrategy : public Strategy {
     strategy_->OnGradReady(param);
   }
 
-  bool hears_uses() const override { return strategy_->hears_uses(); }
+  bool needs_use_hook() const override { return strategy_->needs_use_hook(); }
   void OnUse(const Parameter& param) override { strategy_->OnUse(param); }
-  bool hears_every_pass() const override { return strategy_->hears_every_pass(); }
+  bool needs_every_pass() const override { return strategy_->needs_every_pass(); }
 
   void EndPass() override {
     CheckAllReady();

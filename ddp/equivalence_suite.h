@@ -204,7 +204,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   context.units = UnitsOf(*model, graph, group.size(), bucket_bytes);
   std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);
   const model::UseHook on_use =
-      strategy->hears_uses() ? [&](const model::Parameter& p) { strategy->OnUse(p); } : model::UseHook();
+      strategy->needs_use_hook() ? [&](const model::Parameter& p) { strategy->OnUse(p); } : model::UseHook();
   for (int step = 0; step < graph.num_steps; ++step) {
     for (model::Parameter* param : model->params()) param->ResetGrad();
     strategy->BeginStep();
@@ -213,7 +213,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
       const model::Var loss =
           TestModel::Scaled(LossOf(*model, graph, group.rank(), step * graph.num_passes + pass),
                             strategy->loss_scale() / graph.num_passes);
-      if (!is_last && !strategy->hears_every_pass()) {
+      if (!is_last && !strategy->needs_every_pass()) {
         model::Backward(loss, model->params());
         continue;
       }

@@ -22,7 +22,7 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
     EXPECT_TRUE(traits.period_option.empty() || traits.FindOption(traits.period_option) != nullptr) << name;
     if (!traits.passes_option.empty()) {
       Make(name, kBytes, {{std::string(traits.passes_option), 1}});
-      EXPECT_TRUE(strategy_->hears_every_pass()) << name;
+      EXPECT_TRUE(strategy_->needs_every_pass()) << name;
     }
     EXPECT_EQ(PlacesGradients(name), traits.places_gradients) << name;
     for (model::Parameter* param : model_.params()) param->PlaceGrad({});

@@ -180,11 +180,11 @@ TEST_F(ScheduleTest, Zero2ReusesTheMemoryOfBucketsThatHaveBeenReduced) {
 // Every pass is reduced; the memory is that of one.
 TEST_F(ScheduleTest, Zero2SendsEveryPassIfItAddsUpParts) {
   Make("zero2", kBytes);
-  EXPECT_FALSE(strategy_->hears_every_pass());
+  EXPECT_FALSE(strategy_->needs_every_pass());
   const size_t allocated = group_.allocated_bytes();
   Make("zero2", kBytes, {{"accumulate_parts", 1}});
   EXPECT_EQ(group_.allocated_bytes(), 2 * allocated);
-  ASSERT_TRUE(strategy_->hears_every_pass());
+  ASSERT_TRUE(strategy_->needs_every_pass());
   const auto pass = [&] {
     model::Backward(model_.Loss(0, 0), model_.params(),
                     [&](model::Parameter& p) { strategy_->OnGradReady(p); });

@@ -118,7 +118,7 @@ void ShardedStrategy::BeginStep() {
     group_.Barrier();  // No rank reads what the last training has left in values_.
     for (size_t i = 0; i < values_.size(); ++i) CopyOwnValues(i, OwnPart(i, values_[i]));
     group_.Barrier();
-    LeaveOwnMemory();
+    ReleaseOwnMemory();
   } else if (!has_begun_ && !own_values_.empty()) {
     if (!has_taken_) TakeOwnValues();
     PublishValues();
@@ -132,11 +132,11 @@ void ShardedStrategy::TakeOwnValues() {
     for (Parameter* const param : plan_.buckets[i].params) param->TakeBack();
     CopyOwnValues(i, own_values_[i]);
   }
-  LeaveOwnMemory();
+  ReleaseOwnMemory();
   has_taken_ = true;
 }
 
-void ShardedStrategy::LeaveOwnMemory() const {
+void ShardedStrategy::ReleaseOwnMemory() const {
   for (const Bucket& bucket : plan_.buckets) {
     for (Parameter* const param : bucket.params) {
       if (!is_alone_ || param->own_bytes() == 0) continue;
@@ -191,7 +191,7 @@ void ShardedStrategy::GatherGradients() {
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     const Tensor all = GatherBuffer(i);
     group_.AllGather(own_grads_[i], all).Wait();
-    LetGoOfGrads(plan_.buckets[i]);
+    ReleaseGrads(plan_.buckets[i]);
     CopyOut(plan_.buckets[i], all);
   }
 }

@@ -92,7 +92,7 @@ class ShardedStrategy : public OverlappedBuckets {
   // Copies this rank's weights from the parameters' own memory to own_values_.
   void TakeOwnValues();
   // The parameters' own memory is not needed any more.
-  void LeaveOwnMemory() const;
+  void ReleaseOwnMemory() const;
   // Copies this rank's weights of bucket i to their places in its part.
   void CopyOwnValues(size_t i, const model::Tensor& own) const;
   void UpdateOwnValues(double grad_scale);

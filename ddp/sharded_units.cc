@@ -30,7 +30,7 @@ void ShardedUnits::BeginStep() {
 
 void ShardedUnits::BeginPass() {
   num_entered_ = 0;
-  for (const Bucket& bucket : plan_.buckets) LetGoOfGrads(bucket);
+  for (const Bucket& bucket : plan_.buckets) ReleaseGrads(bucket);
   for (size_t i = num_units_; i < plan_.buckets.size(); ++i) PlaceGrads(plan_.buckets[i], grads_[i]);
   if (weights_) weights_->BeginPass();
 }
@@ -68,7 +68,7 @@ void ShardedUnits::Leave(size_t i) {
 }
 
 comm::Work ShardedUnits::Send(size_t i) {
-  LetGoOfGrads(plan_.buckets[i]);
+  ReleaseGrads(plan_.buckets[i]);
   return group_.ReduceScatter(grads_[i], Sum(i), comm::ReduceOp::kSum);
 }
 

@@ -18,11 +18,11 @@ namespace gradsync::ddp {
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
-  bool hears_uses() const override { return true; }
+  bool needs_use_hook() const override { return true; }
   // Throws std::logic_error if backward has gone on to an earlier unit of the model.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
-  bool hears_every_pass() const override { return true; }
+  bool needs_every_pass() const override { return true; }
   void EndPass() override;
   void Finish() override;
   void CompleteGradients() override { GatherGradients(); }

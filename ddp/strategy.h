@@ -16,12 +16,12 @@ namespace gradsync::ddp {
 //   strategy.BeginStep();
 //   loss = Scale(forward(...), strategy.loss_scale());
 //   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); },
-//            [&](const Parameter& p) { strategy.OnUse(p); });                  // if it hears_uses()
+//            [&](const Parameter& p) { strategy.OnUse(p); });                  // if it needs_use_hook()
 //   strategy.Finish();
 //   strategy.Update(optimizer);
 //
 // A step may have several passes of forward and backward, whose gradients add up. A strategy hears of the
-// last one's, unless it hears_every_pass(): then each of the others is a Backward with that hook and
+// last one's, unless it needs_every_pass(): then each of the others is a Backward with that hook and
 // EndPass().
 //
 // Those that MakeStrategy makes throw std::logic_error, naming the parameter, if one that they were made with
@@ -36,11 +36,11 @@ class Strategy {
   virtual void OnGradReady(model::Parameter&) {}
   // Whether it hears of weights that are about to be read: in forward by Parameter::SetOnRead, in backward by
   // OnUse, Backward's on_use.
-  virtual bool hears_uses() const { return false; }
+  virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Whether gradients of every pass are for it; if so, the end of each pass but the last. On return no p has
   // a gradient.
-  virtual bool hears_every_pass() const { return false; }
+  virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // After backward. On return every p.grad() is what Update needs: the mean over ranks, unless the strategy
   // owns the update or drifts.

@@ -38,7 +38,7 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
   std::vector<double> units;
   for (const std::vector<Parameter*>& unit : trainer.model().units()) units.push_back(Numel(unit) / params);
   // In each pass that the strategy hears, but for what is gathered once in a step.
-  const double passes = strategy.hears_every_pass() ? static_cast<double>(accumulation_steps) : 1;
+  const double passes = strategy.needs_every_pass() ? static_cast<double>(accumulation_steps) : 1;
   const double once = 1 - std::reduce(units.begin(), units.end());
   double gathers = is_common ? 0 : 1;
   if (!is_common && traits.gathers != nullptr)

@@ -45,7 +45,7 @@ Var Scaled(const Var& loss, double factor) { return factor == 1 ? loss : model::
 
 // Whether it may communicate before its last backward pass begins.
 bool CommunicatesEarly(const Turn& turn) {
-  return turn.strategy.hears_uses() || (turn.strategy.hears_every_pass() && turn.accumulation_steps > 1);
+  return turn.strategy.needs_use_hook() || (turn.strategy.needs_every_pass() && turn.accumulation_steps > 1);
 }
 
 // What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
@@ -225,7 +225,7 @@ Var Trainer::Forward(const model::Batch& batch, int64_t accumulation_steps, doub
     return Scaled(loss, loss_scale / static_cast<double>(accumulation_steps));
   };
   for (int64_t i = 0; i + 1 < accumulation_steps; ++i) {
-    if (strategy == nullptr || !strategy->hears_every_pass()) {
+    if (strategy == nullptr || !strategy->needs_every_pass()) {
       Backward(forward(i), params());
       continue;
     }
@@ -279,7 +279,8 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
       hooks_ns += now_() - begin_ns - wait_ns;
     };
     model::UseHook on_use;
-    if (strategy.hears_uses()) on_use = [&](const Parameter& param) { hook([&] { strategy.OnUse(param); }); };
+    if (strategy.needs_use_hook())
+      on_use = [&](const Parameter& param) { hook([&] { strategy.OnUse(param); }); };
     Backward(
         loss, params(), [&](Parameter& param) { hook([&] { strategy.OnGradReady(param); }); }, on_use);
   }

@@ -193,7 +193,7 @@ TEST(GlooOptionsTest, RanksOfUnequalTimeoutsTakeTheShortest) {
 // Then no thread takes it, unless one is awake because it has just started.
 TEST(GlooQueueTest, AShortOneIsLeftToACallerThatWaitsAtOnce) {
   auto groups = Connect(2, [](GroupOptions&) {});
-  const auto deadline = Soon();
+  const auto deadline = DeadlineInAMinute();
   for (bool is_left = false; !is_left;) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     Work work = groups[0]->AllReduce(Zeros(10), ReduceOp::kSum, Waits::kAtOnce);

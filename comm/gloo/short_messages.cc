@@ -39,7 +39,7 @@ ShortMessages::ShortMessages(const World& world, const std::string& address,
     try {
       sockets_[static_cast<size_t>(peer)] = Connect({.host = place.at(1), .port = place.at(0)}, deadline);
     } catch (const std::runtime_error&) {
-      throw Clock::now() < deadline ? Closed(peer) : Late(peer);
+      throw Clock::now() < deadline ? ClosedError(peer) : TimeoutError(peer);
     }
     const std::string own = greeting(rank_, peer);
     Write(peer, own.data(), own.size(), deadline);
@@ -47,7 +47,7 @@ ShortMessages::ShortMessages(const World& world, const std::string& address,
   const int missing = AcceptRanks(
       listeners[0], rank_, [&](int peer) { return greeting(peer, rank_); },
       [](const FileDescriptor&) { return true; }, sockets_, deadline);
-  if (missing < world.size) throw Late(missing);
+  if (missing < world.size) throw TimeoutError(missing);
   for (int peer = rank_ + 1; peer < world.size; ++peer) {
     SendAtOnce(sockets_[static_cast<size_t>(peer)]);
     const std::string own = greeting(rank_, peer);
@@ -84,11 +84,11 @@ std::vector<std::byte*> ShortMessages::Exchange(uint64_t slot, std::byte* data, 
   return all;
 }
 
-PeerClosed ShortMessages::Closed(int peer) const {
+PeerClosed ShortMessages::ClosedError(int peer) const {
   return {is_aborted_ ? kNobody : name(peer), Join("rank ", name(peer), " closed the connection")};
 }
 
-PeerError ShortMessages::Late(int peer) const {
+PeerError ShortMessages::TimeoutError(int peer) const {
   return {name(peer), Join("rank ", name(peer), " made no progress for ", Seconds(timeout_),
                            ", or issues different collectives")};
 }
@@ -101,9 +101,9 @@ void ShortMessages::Write(int peer, const void* data, size_t bytes, Deadline dea
     if (sent > 0) {
       done += static_cast<size_t>(sent);
     } else if (errno != EAGAIN && errno != EINTR) {
-      throw Closed(peer);
+      throw ClosedError(peer);
     } else if (!WaitFor(socket, POLLOUT, deadline)) {
-      throw Late(peer);
+      throw TimeoutError(peer);
     }
   }
 }
@@ -113,8 +113,8 @@ size_t ShortMessages::Read(int peer, void* data, size_t max_bytes, Deadline dead
   for (;;) {
     const ssize_t received = recv(socket.get(), data, max_bytes, 0);
     if (received > 0) return static_cast<size_t>(received);
-    if (received == 0 || (errno != EAGAIN && errno != EINTR)) throw Closed(peer);
-    if (!WaitFor(socket, POLLIN, deadline)) throw Late(peer);
+    if (received == 0 || (errno != EAGAIN && errno != EINTR)) throw ClosedError(peer);
+    if (!WaitFor(socket, POLLIN, deadline)) throw TimeoutError(peer);
   }
 }
 

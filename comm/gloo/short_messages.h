@@ -44,8 +44,8 @@ class ShortMessages {
   };
 
   int name(int peer) const { return MemberName(members_, peer); }
-  PeerClosed Closed(int peer) const;
-  PeerError Late(int peer) const;
+  PeerClosed ClosedError(int peer) const;
+  PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
   // At least one byte.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;

@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::seconds;
 
-ChildProcess::Clock::time_point Soon() { return ChildProcess::Clock::now() + seconds(60); }
+ChildProcess::Clock::time_point DeadlineInAMinute() { return ChildProcess::Clock::now() + seconds(60); }
 
 // What comes out of a pipe or socket until its other end is closed.
 std::string ReadAll(const FileDescriptor& file) {
@@ -42,7 +42,7 @@ std::string OutputOf(const std::string& script, ChildOptions options = {}) {
   ChildProcess child(Shell(script), options);
   pipe.write_end.Close();
   std::string output = ReadAll(pipe.read_end);
-  EXPECT_TRUE(child.Wait(Soon())->ok());
+  EXPECT_TRUE(child.Wait(DeadlineInAMinute())->ok());
   return output;
 }
 
@@ -54,12 +54,12 @@ void ExpectGone(pid_t pid) {
 }
 
 TEST(ChildProcessTest, TellsHowItEnded) {
-  EXPECT_EQ(ChildProcess({"true"}).Wait(Soon())->shell_status(), 0);
-  const auto exited = ChildProcess(Shell("exit 7")).Wait(Soon());
+  EXPECT_EQ(ChildProcess({"true"}).Wait(DeadlineInAMinute())->shell_status(), 0);
+  const auto exited = ChildProcess(Shell("exit 7")).Wait(DeadlineInAMinute());
   EXPECT_EQ(exited->exit_status(), 7);
   EXPECT_EQ(exited->signal(), std::nullopt);
   EXPECT_EQ(ToString(*exited), "exited with status 7");
-  const auto killed = ChildProcess(Shell("kill -TERM $$")).Wait(Soon());
+  const auto killed = ChildProcess(Shell("kill -TERM $$")).Wait(DeadlineInAMinute());
   EXPECT_EQ(killed->signal(), SIGTERM);
   EXPECT_EQ(killed->exit_status(), std::nullopt);
   EXPECT_EQ(killed->shell_status(), 128 + SIGTERM);
@@ -138,7 +138,7 @@ TEST(ChildProcessTest, WaitsNoLongerThanItIsTold) {
   EXPECT_EQ(child.end(), std::nullopt);
   EXPECT_EQ(child.Wait(ChildProcess::Clock::now() + std::chrono::milliseconds(20)), std::nullopt);
   child.Signal(SIGINT);
-  EXPECT_EQ(child.Wait(Soon())->signal(), SIGINT);
+  EXPECT_EQ(child.Wait(DeadlineInAMinute())->signal(), SIGINT);
   child.Signal(SIGINT);  // to nobody
   EXPECT_EQ(child.Kill().signal(), SIGINT);
 }
@@ -169,7 +169,7 @@ TEST(ChildProcessTest, TheGroupEndsWithItsHead) {
     pipe.write_end.Close();
     const pid_t grandchild = ReadPid(pipe.read_end);
     if (ending == "wait") child.Kill();
-    EXPECT_TRUE(child.Wait(Soon()).has_value());
+    EXPECT_TRUE(child.Wait(DeadlineInAMinute()).has_value());
     ExpectGone(grandchild);
   }
 }
@@ -180,7 +180,7 @@ TEST(ChildProcessTest, DiesWithItsParent) {
   const pid_t parent = fork();
   if (parent == 0) {
     ChildProcess child(Shell("echo $$; sleep 600"), {.stdout_fd = pipe.write_end.get()});
-    child.Wait(Soon());
+    child.Wait(DeadlineInAMinute());
     _exit(0);
   }
   const pid_t child = ReadPid(pipe.read_end);
@@ -193,7 +193,7 @@ TEST(ChildProcessTest, DiesWithItsParent) {
 
 TEST(ChildProcessTest, TellsTheEndAlthoughChildrenAreIgnored) {
   signal(SIGCHLD, SIG_IGN);
-  EXPECT_EQ(ChildProcess(Shell("exit 7")).Wait(Soon())->exit_status(), 7);
+  EXPECT_EQ(ChildProcess(Shell("exit 7")).Wait(DeadlineInAMinute())->exit_status(), 7);
 }
 
 TEST(TemporaryDirectoryTest, GoesWithItsFiles) {

@@ -14,13 +14,13 @@ namespace {
 
 using Failures = std::map<int, std::function<void(FirstCause& cause)>>;
 
-std::function<void(FirstCause&)> Late(int peer) {
+std::function<void(FirstCause&)> TimeoutError(int peer) {
   return [peer](FirstCause& cause) {
     cause.Write(PeerError(peer, "rank " + std::to_string(peer) + " is late"));
   };
 }
 
-std::function<void(FirstCause&)> Closed(int peer) {
+std::function<void(FirstCause&)> ClosedError(int peer) {
   return [peer](FirstCause& cause) {
     cause.Write(PeerClosed(peer, "rank " + std::to_string(peer) + " has gone"));
   };
@@ -56,13 +56,13 @@ std::vector<std::string> Reports(const Failures& failures, bool rank0_leaves = f
 
 TEST(FirstCauseTest, IsWhomThoseAreBlamedForBlame) {
   // 3 stands still, 2 waits for it, and so on.
-  const auto reports = Reports({{0, Late(1)}, {1, Closed(2)}, {2, Late(3)}});
+  const auto reports = Reports({{0, TimeoutError(1)}, {1, ClosedError(2)}, {2, TimeoutError(3)}});
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(reports[static_cast<size_t>(rank)], "rank 3 is late");
 }
 
 TEST(FirstCauseTest, IsARanksOwnFailure) {
   const auto fails = [](FirstCause& cause) { cause.Write(std::runtime_error("out of memory")); };
-  const auto reports = Reports({{0, Closed(1)}, {1, Closed(2)}, {2, fails}});
+  const auto reports = Reports({{0, ClosedError(1)}, {1, ClosedError(2)}, {2, fails}});
   EXPECT_EQ(reports[2], "out of memory");
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(reports[static_cast<size_t>(rank)], "rank 2 failed: out of memory");
@@ -70,16 +70,16 @@ TEST(FirstCauseTest, IsARanksOwnFailure) {
 }
 
 TEST(FirstCauseTest, OnlyARanksFirstFailureCounts) {
-  const auto reports = Reports({{0, Late(1)}, {1, [](FirstCause& cause) {
-                                                 Late(3)(cause);
-                                                 Closed(0)(cause);
-                                               }}});
+  const auto reports = Reports({{0, TimeoutError(1)}, {1, [](FirstCause& cause) {
+                                                         TimeoutError(3)(cause);
+                                                         ClosedError(0)(cause);
+                                                       }}});
   EXPECT_EQ(reports[0], "rank 3 is late");
   EXPECT_EQ(reports[1], "rank 3 is late");
 }
 
 TEST(FirstCauseTest, WhoBlameEachOtherReportWhatTheySaw) {
-  const auto reports = Reports({{1, Closed(2)}, {2, Closed(1)}});
+  const auto reports = Reports({{1, ClosedError(2)}, {2, ClosedError(1)}});
   EXPECT_EQ(reports[1], "rank 2 has gone");
   EXPECT_EQ(reports[2], "rank 1 has gone");
 }
@@ -97,7 +97,8 @@ TEST(FirstCauseTest, IsARankWithoutANoteIfNobodyKnowsWhoIsToBlame) {
 }
 
 TEST(FirstCauseTest, IsARank0ThatTookTheStoreAlong) {
-  const auto reports = Reports({{1, Closed(0)}, {2, Closed(1)}, {3, Late(1)}}, /*rank0_leaves=*/true);
+  const auto reports =
+      Reports({{1, ClosedError(0)}, {2, ClosedError(1)}, {3, TimeoutError(1)}}, /*rank0_leaves=*/true);
   EXPECT_EQ(reports[1], "rank 0 closed the connection");
   EXPECT_EQ(reports[2], "rank 0 closed the connection");
   EXPECT_EQ(reports[3], "rank 1 is late") << "which it saw itself";
@@ -108,19 +109,19 @@ TEST(FirstCauseTest, OutlivesTheStore) {
   auto worlds = Join();
   {
     FirstCause cause(worlds[0]);
-    Closed(2)(cause);
+    ClosedError(2)(cause);
     EXPECT_EQ(cause.Read(), "rank 2 has gone");
   }
   worlds[0].job.reset();
   FirstCause cause(worlds[1]);
-  Closed(0)(cause);
+  ClosedError(0)(cause);
   EXPECT_EQ(cause.Read(), "rank 2 has gone");
 }
 
 TEST(FirstCauseTest, IsNotARank0ThatLeavesLater) {
   auto worlds = Join();
   FirstCause cause(worlds[1]);
-  Closed(2)(cause);
+  ClosedError(2)(cause);
   worlds[0].job.reset();
   EXPECT_EQ(cause.Read(), "rank 2 has gone");
 }
@@ -129,15 +130,15 @@ TEST(FirstCauseTest, IsNotARank0ThatLeavesLater) {
 TEST(FirstCauseTest, IsKnownBeforeTheStoreGoes) {
   auto worlds = Join();
   FirstCause of_rank2(worlds[2]), of_rank3(worlds[3]);
-  Closed(0)(of_rank2);
-  Closed(2)(of_rank3);
+  ClosedError(0)(of_rank2);
+  ClosedError(2)(of_rank3);
   worlds[0].job.reset();
   EXPECT_EQ(of_rank3.Read(), "rank 0 has gone");
 }
 
 TEST(FirstCauseTest, WithoutAJobIsWhatTheRankSaw) {
   FirstCause cause(World{.rank = 0, .size = 2});
-  Closed(1)(cause);
+  ClosedError(1)(cause);
   EXPECT_EQ(cause.Read(), "rank 1 has gone");
 }
 

@@ -68,7 +68,7 @@ TEST_F(RequestQueueTest, WaitersHelpIfTheyMay) {
   RequestQueueOptions options = Options();
   options.waiters_help = true;
   RequestQueue queue(options);
-  const auto deadline = Soon();
+  const auto deadline = DeadlineInAMinute();
   while (std::ranges::count(threads_, kCaller) == 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     queue.Issue(Later()).Wait();
@@ -147,7 +147,7 @@ TEST_F(RequestQueueTest, WhatCannotRunYetIsNotBegun) {
   std::this_thread::sleep_for(std::chrono::milliseconds(2));  // The thread leaves the queue.
   queue.Issue(prepared).Wait();
   EXPECT_THAT(begun, ElementsAre());
-  const auto deadline = Soon();
+  const auto deadline = DeadlineInAMinute();
   while (begun.empty()) {  // The thread may not have left the queue yet.
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     queue.Issue(AtOnce()).Wait();

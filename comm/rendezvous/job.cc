@@ -91,8 +91,8 @@ Job::Job(const World& world, const Terms& terms, milliseconds timeout)
   const std::string host = HostOf(world);
   Terms all_terms = {{"world size", std::to_string(world.size)}};
   all_terms.insert(all_terms.end(), terms.begin(), terms.end());
-  AtRendezvous(world,
-               [&] { world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms); });
+  WithRendezvousErrors(
+      world, [&] { world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms); });
 }
 
 bool Job::HasRank0(const Place& place) {
@@ -116,7 +116,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
   if (place.is_file()) {
     while (HasRank0(place)) std::this_thread::sleep_for(kRetry);
     self = {{is_one_host ? "127.0.0.1" : OwnAddress(deadline_), "0"}, RandomHex()};
-  } else if (!is_one_host && IsLoopbackHereAlone(self.address.host, deadline_)) {
+  } else if (!is_one_host && IsLoopbackOnlyHere(self.address.host, deadline_)) {
     throw std::runtime_error(Join("rank 0 cannot listen on ", self.address.host,
                                   " for other hosts, because that name means loopback here: name an "
                                   "address of this host, or 0.0.0.0 for all that it has"));

@@ -28,7 +28,7 @@ std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
 
 // Calls `action`, and throws what it throws as a CollectiveError of this rank.
 template <class Action>
-auto AtRendezvous(const World& world, const Action& action) {
+auto WithRendezvousErrors(const World& world, const Action& action) {
   std::string cause;
   try {
     return action();

@@ -252,7 +252,7 @@ bool IsLoopback(const std::string& host, Deadline deadline) {
   return AllAreLoopback(list.get());
 }
 
-bool IsLoopbackHereAlone(const std::string& host, Deadline deadline) {
+bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline) {
   return Ask({host, ""}, AI_NUMERICHOST).error != 0 && host != "localhost" && IsLoopback(host, deadline);
 }
 

@@ -42,7 +42,7 @@ bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Whether a name other than "localhost" resolves to loopback here, as a host's own name often does. On other
 // hosts it stands for another address.
-bool IsLoopbackHereAlone(const std::string& host, Deadline deadline);
+bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
 // The message for an errno.
 std::string ErrorText(int error);

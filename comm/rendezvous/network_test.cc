@@ -38,7 +38,7 @@ TEST(ConnectTest, AnAddressThatNeverAnswersDoesNotDelayTheOther) {
   }
   ASSERT_EQ(error, "Connection timed out");
 
-  const auto listeners = Listen({"127.0.0.2", port}, Soon(), [] {});
+  const auto listeners = Listen({"127.0.0.2", port}, DeadlineInAMinute(), [] {});
   EXPECT_TRUE(Connect({"two.test", port}, In(seconds(10))).valid());
 }
 
@@ -65,43 +65,47 @@ TEST(ParseHostPortTest, MalformedOnesAreQuoted) {
 }
 
 TEST(NetworkTest, ListensOnThatAddressAlone) {
-  const auto listeners = Listen({"127.0.0.1", "0"}, Soon(), [] {});
+  const auto listeners = Listen({"127.0.0.1", "0"}, DeadlineInAMinute(), [] {});
   const std::string port = std::to_string(PortOf(listeners[0]));
-  EXPECT_EQ(ErrorOf<std::runtime_error>([&] { Connect({"127.0.0.2", port}, Soon()); }), "Connection refused");
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
+              Connect({"127.0.0.2", port}, DeadlineInAMinute());
+            }),
+            "Connection refused");
   EXPECT_EQ(ErrorOf<std::runtime_error>([] {
-              Listen({"203.0.113.7", "0"}, Soon(), [] {});
+              Listen({"203.0.113.7", "0"}, DeadlineInAMinute(), [] {});
             }),
             "cannot listen on 203.0.113.7 port 0: Cannot assign requested address");
   // By name too: nothing but what the name means.
-  const std::string free_port = std::to_string(PortOf(Listen({"127.0.0.1", "0"}, Soon(), [] {})[0]));
-  const auto named = Listen({"two.test", free_port}, Soon(), [] {});
+  const std::string free_port =
+      std::to_string(PortOf(Listen({"127.0.0.1", "0"}, DeadlineInAMinute(), [] {})[0]));
+  const auto named = Listen({"two.test", free_port}, DeadlineInAMinute(), [] {});
   EXPECT_EQ(named.size(), 2u);
   EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
-              Connect({"127.0.0.3", free_port}, Soon());
+              Connect({"127.0.0.3", free_port}, DeadlineInAMinute());
             }),
             "Connection refused");
 }
 
 TEST(NetworkTest, OwnAddressIsTheOneThatLeadsToThePeer) {
-  EXPECT_EQ(OwnAddressTowards({.host = "127.0.0.1", .port = "9"}, Soon()), "127.0.0.1");
+  EXPECT_EQ(OwnAddressTowards({.host = "127.0.0.1", .port = "9"}, DeadlineInAMinute()), "127.0.0.1");
   const std::string error = ErrorOf<std::runtime_error>(
-      [] { OwnAddressTowards({.host = "no-such-host.invalid", .port = "9"}, Soon()); });
+      [] { OwnAddressTowards({.host = "no-such-host.invalid", .port = "9"}, DeadlineInAMinute()); });
   EXPECT_TRUE(error.starts_with("cannot resolve host no-such-host.invalid: ")) << error;
-  EXPECT_TRUE(IsOwnAddress(OwnAddress(Soon()), Soon()));
+  EXPECT_TRUE(IsOwnAddress(OwnAddress(DeadlineInAMinute()), DeadlineInAMinute()));
 }
 
 TEST(NetworkTest, KnowsLoopback) {
   for (const std::string host : {"127.0.0.1", "127.8.9.10", "localhost", "two.test"}) {
-    EXPECT_TRUE(IsLoopback(host, Soon())) << host;
-    EXPECT_EQ(IsLoopbackHereAlone(host, Soon()), host == "two.test") << host;
+    EXPECT_TRUE(IsLoopback(host, DeadlineInAMinute())) << host;
+    EXPECT_EQ(IsLoopbackOnlyHere(host, DeadlineInAMinute()), host == "two.test") << host;
   }
-  EXPECT_TRUE(IsLoopback("::1", Soon()));
+  EXPECT_TRUE(IsLoopback("::1", DeadlineInAMinute()));
   for (const std::string host : {"192.0.2.1", "::", "0.0.0.0", "128.0.0.1"}) {
-    EXPECT_FALSE(IsLoopback(host, Soon())) << host;
-    EXPECT_FALSE(IsLoopbackHereAlone(host, Soon())) << host;
+    EXPECT_FALSE(IsLoopback(host, DeadlineInAMinute())) << host;
+    EXPECT_FALSE(IsLoopbackOnlyHere(host, DeadlineInAMinute())) << host;
   }
-  EXPECT_TRUE(IsOwnAddress("127.0.0.1", Soon()));
-  EXPECT_FALSE(IsOwnAddress("203.0.113.7", Soon()));
+  EXPECT_TRUE(IsOwnAddress("127.0.0.1", DeadlineInAMinute()));
+  EXPECT_FALSE(IsOwnAddress("203.0.113.7", DeadlineInAMinute()));
 }
 
 }  // namespace

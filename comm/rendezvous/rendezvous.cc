@@ -21,7 +21,7 @@ std::vector<std::string> Rendezvous::hosts() const {
 }
 
 std::vector<std::string> Rendezvous::Exchange(const std::vector<std::string>& own) {
-  return AtRendezvous(world_, [&] {
+  return WithRendezvousErrors(world_, [&] {
     Store& store = job_->store();
     const auto values =
         store.Meet(absl::StrCat(prefix_, ".", num_exchanges_++), world_.rank, world_.size, own, deadline_);

@@ -108,7 +108,7 @@ class StoreServer : public Store {
   void WakeAll();
   void Accept();
   // Of the connections that are not a rank's, if there are too many. They may come again.
-  void TurnOldestAway();
+  void RejectOldest();
   void Serve(Connection& connection);
   // Whether it has joined, and has been told that all ranks have; else it is turned away.
   bool Admit(Connection& connection);
@@ -123,9 +123,9 @@ class StoreServer : public Store {
   // Sends what nobody has asked for. To a rank, the cause if the job has failed: one that asks when rank 0
   // has gone still finds it in its socket. To others, if rank 0 is leaving or has turned them away, that they
   // may come again: a rank of the next run, which is joining meanwhile, would take rank 0 for dead.
-  void TakeLeave(Connection& connection, bool is_rank);
+  void SendGoodbye(Connection& connection, bool is_rank);
   // The rank knows the cause.
-  void Told(int rank);
+  void MarkInformed(int rank);
 
   const Options options_;
   const std::vector<FileDescriptor> listeners_;

@@ -19,12 +19,12 @@ namespace {
 using std::chrono::milliseconds;
 
 std::vector<FileDescriptor> ListenAnywhere() {
-  return Listen({"127.0.0.1", "0"}, Soon(), [] {});
+  return Listen({"127.0.0.1", "0"}, DeadlineInAMinute(), [] {});
 }
 
 // What connects next.
 FileDescriptor Accepted(const FileDescriptor& listener) {
-  WaitFor(listener, POLLIN, Soon());
+  WaitFor(listener, POLLIN, DeadlineInAMinute());
   return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
@@ -35,7 +35,8 @@ void Send(const FileDescriptor& socket, const std::string& bytes) {
 // Until the other side has gone.
 void ReadAll(const FileDescriptor& socket) {
   char bytes[4096];
-  while (WaitFor(socket, POLLIN, Soon()) && recv(socket.get(), bytes, sizeof(bytes), 0) > 0) continue;
+  while (WaitFor(socket, POLLIN, DeadlineInAMinute()) && recv(socket.get(), bytes, sizeof(bytes), 0) > 0)
+    continue;
 }
 
 TEST(StoreClientTest, DoesNotTrustLengths) {
@@ -46,7 +47,7 @@ TEST(StoreClientTest, DoesNotTrustLengths) {
     ReadAll(socket);
   });
   EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
-              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", DeadlineInAMinute());
             }),
             "what answers for rank 0 announces 4294967295 bytes");
   liar.join();
@@ -56,10 +57,10 @@ TEST(StoreClientTest, ARank0ThatLeavesWithoutReadingHasClosedTheConnection) {
   const auto listeners = ListenAnywhere();
   std::thread leaves([&] {
     const FileDescriptor socket = Accepted(listeners[0]);
-    WaitFor(socket, POLLIN, Soon());
+    WaitFor(socket, POLLIN, DeadlineInAMinute());
   });
   EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
-              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", DeadlineInAMinute());
             }),
             "rank 0 closed the connection");
   leaves.join();
@@ -71,24 +72,24 @@ TEST(StoreClientTest, AnAnswerThatComesTooLateAnswersNothingElse) {
   std::thread slow([&] {
     const FileDescriptor socket = Accepted(listeners[0]);
     Channel client{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0))};
-    const std::string hello = client.Receive(kMaxPayloadBytes, Soon()).payload;
-    client.Send({FrameType::kChallenge, "nonce\n" + ProofOfRank0("", hello, "nonce")}, Soon());
-    client.Receive(kMaxPayloadBytes, Soon());
+    const std::string hello = client.Receive(kMaxPayloadBytes, DeadlineInAMinute()).payload;
+    client.Send({FrameType::kChallenge, "nonce\n" + ProofOfRank0("", hello, "nonce")}, DeadlineInAMinute());
+    client.Receive(kMaxPayloadBytes, DeadlineInAMinute());
     Send(socket, std::string("y\0\0\0\x08"
                              "a",
                              6));  // the first bytes
     is_late.get_future().wait();
     Send(socket, " answer");
-    client.Receive(kMaxPayloadBytes, Soon());
-    client.Send({FrameType::kYes, "another"}, Soon());
+    client.Receive(kMaxPayloadBytes, DeadlineInAMinute());
+    client.Send({FrameType::kYes, "another"}, DeadlineInAMinute());
     ReadAll(socket);
   });
   {
-    StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+    StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", DeadlineInAMinute());
     EXPECT_EQ(ErrorOf<std::runtime_error>([&] { client.Get("key", In(milliseconds(-900))); }),
               "rank 0 does not answer");
     is_late.set_value();
-    EXPECT_EQ(client.Get("another key", Soon()), "another");
+    EXPECT_EQ(client.Get("another key", DeadlineInAMinute()), "another");
   }
   slow.join();
 }
@@ -127,7 +128,7 @@ TEST(ChannelTest, AfterAFrameThatWasSentInPartNothingIsSent) {
   ssize_t received = 0;
   while ((received = recv(other.get(), bytes, sizeof(bytes), 0)) > 0) continue;
   EXPECT_EQ(received, 0) << "the end";
-  EXPECT_THROW(channel.Send({FrameType::kSet, "key"}, Soon()), std::runtime_error);
+  EXPECT_THROW(channel.Send({FrameType::kSet, "key"}, DeadlineInAMinute()), std::runtime_error);
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ void StoreServer::Accept() {
         return connection.is_over.load();
       });
       if (!socket.valid()) continue;
-      TurnOldestAway();
+      RejectOldest();
       SendAtOnce(socket);
       Connection& connection = connections_.emplace_back(std::move(socket));
       try {
@@ -210,7 +210,7 @@ void StoreServer::Accept() {
   for (Connection& connection : connections_) connection.thread.join();
 }
 
-void StoreServer::TurnOldestAway() {
+void StoreServer::RejectOldest() {
   const auto is_stranger = [](const Connection& connection) {
     return connection.standing == Connection::Standing::kStranger;
   };
@@ -229,7 +229,7 @@ void StoreServer::Serve(Connection& connection) {
   } catch (const std::exception&) {
     // It has left, it is a stranger, or rank 0 is leaving.
   }
-  TakeLeave(connection, is_rank);
+  SendGoodbye(connection, is_rank);
   const std::lock_guard lock(mutex_);
   connection.channel.Close();
   if (connection.rank > 0) connected_.erase(connection.rank);
@@ -269,7 +269,7 @@ bool StoreServer::Admit(Connection& connection) {
   if (!connection.Becomes(Connection::Standing::kProven)) return false;
   const Frame answer = AnswerToJoin(connection, rank, parts[1], parts[2]);
   channel.Send(answer, Clock::now() + kTakeWithin);
-  if (IsFailure(answer.type)) Told(rank);
+  if (IsFailure(answer.type)) MarkInformed(rank);
   return answer.type == FrameType::kYes;
 }
 
@@ -335,11 +335,11 @@ void StoreServer::Answer(Connection& connection) {
       answer = CauseFrame();
     }
     connection.channel.Send(answer, Clock::now() + kTakeWithin);
-    if (IsFailure(answer.type)) return Told(connection.rank);
+    if (IsFailure(answer.type)) return MarkInformed(connection.rank);
   }
 }
 
-void StoreServer::TakeLeave(Connection& connection, bool is_rank) {
+void StoreServer::SendGoodbye(Connection& connection, bool is_rank) {
   Frame last{};
   {
     const std::lock_guard lock(mutex_);
@@ -357,7 +357,7 @@ void StoreServer::TakeLeave(Connection& connection, bool is_rank) {
   }
 }
 
-void StoreServer::Told(int rank) {
+void StoreServer::MarkInformed(int rank) {
   const std::lock_guard lock(mutex_);
   told_.insert(rank);
   changed_.notify_all();

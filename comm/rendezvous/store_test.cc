@@ -31,12 +31,12 @@ using ::testing::Not;
 constexpr char kSecret[] = "known to few";
 
 std::vector<FileDescriptor> ListenAnywhere() {
-  return Listen({"127.0.0.1", "0"}, Soon(), [] {});
+  return Listen({"127.0.0.1", "0"}, DeadlineInAMinute(), [] {});
 }
 
 // What connects next.
 FileDescriptor Accepted(const FileDescriptor& listener) {
-  WaitFor(listener, POLLIN, Soon());
+  WaitFor(listener, POLLIN, DeadlineInAMinute());
   return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
@@ -45,22 +45,22 @@ class StoreTest : public testing::Test {
  protected:
   HostPort address() const { return {.host = "127.0.0.1", .port = std::to_string(server_.port())}; }
   std::unique_ptr<StoreClient> Client() const {
-    return std::make_unique<StoreClient>(address(), job_, "run", Soon());
+    return std::make_unique<StoreClient>(address(), job_, "run", DeadlineInAMinute());
   }
-  FileDescriptor Connected() const { return Connect(address(), Soon()); }
+  FileDescriptor Connected() const { return Connect(address(), DeadlineInAMinute()); }
   // Ranks 1 and 2, which have joined.
   std::vector<std::unique_ptr<StoreClient>> JoinAll() const {
     std::vector<std::unique_ptr<StoreClient>> clients;
     for (int i = 0; i < 2; ++i) clients.push_back(Client());
-    std::thread other([&] { clients[1]->Join(2, "host 2", "", Soon()); });
-    EXPECT_EQ(clients[0]->Join(1, "host 1", "", Soon()), hosts_);
+    std::thread other([&] { clients[1]->Join(2, "host 2", "", DeadlineInAMinute()); });
+    EXPECT_EQ(clients[0]->Join(1, "host 1", "", DeadlineInAMinute()), hosts_);
     other.join();
     return clients;
   }
   void ExpectToServe() {
     const auto clients = JoinAll();
-    clients[0]->Set("alive", "yes", Soon());
-    EXPECT_EQ(clients[1]->Get("alive", Soon()), "yes");
+    clients[0]->Set("alive", "yes", DeadlineInAMinute());
+    EXPECT_EQ(clients[1]->Get("alive", DeadlineInAMinute()), "yes");
   }
 
   const JobIdentity job_{.name = "mine", .secret = kSecret};
@@ -77,36 +77,37 @@ TEST_F(StoreTest, ARankThatIsJoiningWhileRank0LeavesComesAgain) {
   auto server = std::make_unique<StoreServer>(
       ListenAnywhere(),
       StoreServer::Options{.job = job_, .run = "run", .size = 2, .host = "host 0", .check = {}});
-  StoreClient client({.host = "127.0.0.1", .port = std::to_string(server->port())}, job_, "run", Soon());
+  StoreClient client({.host = "127.0.0.1", .port = std::to_string(server->port())}, job_, "run",
+                     DeadlineInAMinute());
   server.reset();
-  EXPECT_EQ(client.Join(1, "host 1", "", Soon()), std::nullopt);
+  EXPECT_EQ(client.Join(1, "host 1", "", DeadlineInAMinute()), std::nullopt);
 }
 
 TEST_F(StoreTest, KeepsValues) {
   const auto clients = JoinAll();
   StoreClient& client = *clients[0];
-  EXPECT_EQ(server_.WaitForRanks(Soon(), {}), hosts_);
-  client.Set("key", std::string("a\0b\n\nc", 6), Soon());
+  EXPECT_EQ(server_.WaitForRanks(DeadlineInAMinute(), {}), hosts_);
+  client.Set("key", std::string("a\0b\n\nc", 6), DeadlineInAMinute());
   for (Store* const store : std::initializer_list<Store*>{&client, clients[1].get(), &server_}) {
-    EXPECT_EQ(store->Get("key", Soon()), std::string("a\0b\n\nc", 6));
+    EXPECT_EQ(store->Get("key", DeadlineInAMinute()), std::string("a\0b\n\nc", 6));
     EXPECT_EQ(store->Get("nothing", In(milliseconds(10))), std::nullopt);
   }
-  server_.Set("kez", "", Soon());
-  EXPECT_EQ(client.Get("kez", Soon()), "");
+  server_.Set("kez", "", DeadlineInAMinute());
+  EXPECT_EQ(client.Get("kez", DeadlineInAMinute()), "");
   const std::string large(size_t{3} << 20, 'x');
-  client.Set("large", large, Soon());
-  EXPECT_EQ(client.Get("large", Soon()), large);
+  client.Set("large", large, DeadlineInAMinute());
+  EXPECT_EQ(client.Get("large", DeadlineInAMinute()), large);
 }
 
 TEST_F(StoreTest, WaitsForWhatIsSetLater) {
   const auto clients = JoinAll();
   const auto get = [](Store& store) {
-    return std::async(std::launch::async, [&] { return store.Get("key", Soon()); });
+    return std::async(std::launch::async, [&] { return store.Get("key", DeadlineInAMinute()); });
   };
   auto of_client = get(*clients[0]);
   auto of_rank0 = get(server_);
   std::this_thread::sleep_for(milliseconds(50));
-  clients[1]->Set("key", "value", Soon());
+  clients[1]->Set("key", "value", DeadlineInAMinute());
   EXPECT_EQ(of_client.get(), "value");
   EXPECT_EQ(of_rank0.get(), "value");
 }
@@ -114,10 +115,12 @@ TEST_F(StoreTest, WaitsForWhatIsSetLater) {
 TEST_F(StoreTest, RanksMeet) {
   const auto clients = JoinAll();
   auto of_rank0 = std::async(std::launch::async, [&] {
-    return server_.Meet("key", 0, 3, {"00", "01", "02"}, Soon());
+    return server_.Meet("key", 0, 3, {"00", "01", "02"}, DeadlineInAMinute());
   });
-  auto of_rank1 = std::async(std::launch::async, [&] { return clients[0]->Meet("key", 1, 3, {""}, Soon()); });
-  EXPECT_EQ(clients[1]->Meet("key", 2, 3, {"20", "2\n1", "22"}, Soon()), (Store::Values{"02", "", "22"}));
+  auto of_rank1 = std::async(std::launch::async,
+                             [&] { return clients[0]->Meet("key", 1, 3, {""}, DeadlineInAMinute()); });
+  EXPECT_EQ(clients[1]->Meet("key", 2, 3, {"20", "2\n1", "22"}, DeadlineInAMinute()),
+            (Store::Values{"02", "", "22"}));
   EXPECT_EQ(of_rank1.get(), (Store::Values{"01", "", "2\n1"}));
   EXPECT_EQ(of_rank0.get(), (Store::Values{"00", "", "20"}));
   // All have left, so the key is free again; one of them is late.
@@ -128,7 +131,8 @@ TEST_F(StoreTest, AFailureReachesThoseWhoMeet) {
   const auto clients = JoinAll();
   for (Store* const store : std::initializer_list<Store*>{clients[0].get(), &server_}) {
     auto waiting = std::async(std::launch::async, [&] {
-      return ErrorOf<JobFailed>([&] { store->Meet("key", store == &server_ ? 0 : 1, 3, {""}, Soon()); });
+      return ErrorOf<JobFailed>(
+          [&] { store->Meet("key", store == &server_ ? 0 : 1, 3, {""}, DeadlineInAMinute()); });
     });
     std::this_thread::sleep_for(milliseconds(50));
     clients[1]->Fail("the cause");
@@ -139,11 +143,11 @@ TEST_F(StoreTest, AFailureReachesThoseWhoMeet) {
 TEST_F(StoreTest, AFailureReachesThoseWhoWaitAndThoseWhoAskLater) {
   const auto clients = JoinAll();
   const auto cause_for = [](Store& store, const std::string& key) {
-    return ErrorOf<JobFailed>([&] { store.Get(key, Soon()); });
+    return ErrorOf<JobFailed>([&] { store.Get(key, DeadlineInAMinute()); });
   };
   auto waiting = std::async(std::launch::async, [&] { return cause_for(*clients[0], "key"); });
   std::this_thread::sleep_for(milliseconds(50));
-  server_.Set("set", "before", Soon());
+  server_.Set("set", "before", DeadlineInAMinute());
   clients[1]->Fail("first cause");
   server_.Fail("second cause");
   EXPECT_EQ(waiting.get(), "first cause");
@@ -157,52 +161,56 @@ TEST_F(StoreTest, ABadArgumentIsKnownAsSuch) {
   const auto clients = JoinAll();
   clients[1]->Fail("--flag: bad", FailureKind::kBadArgument);
   server_.Fail("second cause");
-  EXPECT_EQ(ErrorOf<JobFailed>([&] { clients[0]->Get("key", Soon()); }), "--flag: bad");
+  EXPECT_EQ(ErrorOf<JobFailed>([&] { clients[0]->Get("key", DeadlineInAMinute()); }), "--flag: bad");
   EXPECT_EQ(clients[0]->bad_argument(), "--flag: bad");
   EXPECT_EQ(server_.bad_argument(), "--flag: bad");
-  EXPECT_EQ(server_.WaitForRanks(Soon(), {}), hosts_);  // all had joined, which rank 0 may hear later
+  EXPECT_EQ(server_.WaitForRanks(DeadlineInAMinute(), {}),
+            hosts_);  // all had joined, which rank 0 may hear later
 }
 
 TEST_F(StoreTest, AFailureIsKnownWhenRank0HasGone) {
   auto server = std::make_unique<StoreServer>(
       ListenAnywhere(), StoreServer::Options{.check = [](int, const std::string&) { return ""; }});
-  StoreClient client({"127.0.0.1", std::to_string(server->port())}, {}, "", Soon());
-  client.Join(1, "host", "", Soon());
+  StoreClient client({"127.0.0.1", std::to_string(server->port())}, {}, "", DeadlineInAMinute());
+  client.Join(1, "host", "", DeadlineInAMinute());
   server->Fail("first cause");
   server.reset();
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(ErrorOf<JobFailed>([&] { client.Set("key", "value", Soon()); }), "first cause");
+    EXPECT_EQ(ErrorOf<JobFailed>([&] { client.Set("key", "value", DeadlineInAMinute()); }), "first cause");
   }
 }
 
 TEST_F(StoreTest, ASecondProcessOfARankIsTurnedAwayWhileTheFirstIsThere) {
   const auto first = Client();
-  std::thread join([&] { EXPECT_EQ(first->Join(1, "host 1", "", Soon()), hosts_); });
+  std::thread join([&] { EXPECT_EQ(first->Join(1, "host 1", "", DeadlineInAMinute()), hosts_); });
   std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_THAT(ErrorOf<Refused>([&] { Client()->Join(1, "host 1", "", Soon()); }),
+  EXPECT_THAT(ErrorOf<Refused>([&] { Client()->Join(1, "host 1", "", DeadlineInAMinute()); }),
               HasSubstr("another process is rank 1 there: "));
   const auto other = Client();
-  EXPECT_EQ(other->Join(2, "host 2", "", Soon()), hosts_);
+  EXPECT_EQ(other->Join(2, "host 2", "", DeadlineInAMinute()), hosts_);
   join.join();
-  server_.Set("key", "value", Soon());
-  EXPECT_EQ(first->Get("key", Soon()), "value");  // is not disturbed
+  server_.Set("key", "value", DeadlineInAMinute());
+  EXPECT_EQ(first->Get("key", DeadlineInAMinute()), "value");  // is not disturbed
 }
 
 TEST_F(StoreTest, AProcessThatComesWhenTheRunHasBegunIsToTryLater) {
   JoinAll();
-  EXPECT_EQ(Client()->Join(1, "host 1", "", Soon()), std::nullopt);
+  EXPECT_EQ(Client()->Join(1, "host 1", "", DeadlineInAMinute()), std::nullopt);
 }
 
 TEST_F(StoreTest, TurnsOtherJobsAway) {
-  EXPECT_EQ(
-      ErrorOf<Refused>([&] { StoreClient(address(), {.name = "yours", .secret = kSecret}, "run", Soon()); }),
-      "rank 0 is of another job than 'yours'");
+  EXPECT_EQ(ErrorOf<Refused>([&] {
+              StoreClient(address(), {.name = "yours", .secret = kSecret}, "run", DeadlineInAMinute());
+            }),
+            "rank 0 is of another job than 'yours'");
   for (const std::string secret : {"", "known to feW", "known to few "}) {
-    EXPECT_EQ(
-        ErrorOf<Refused>([&] { StoreClient(address(), {.name = "mine", .secret = secret}, "run", Soon()); }),
-        "GRADSYNC_SECRET is not the one of rank 0");
+    EXPECT_EQ(ErrorOf<Refused>([&] {
+                StoreClient(address(), {.name = "mine", .secret = secret}, "run", DeadlineInAMinute());
+              }),
+              "GRADSYNC_SECRET is not the one of rank 0");
   }
-  EXPECT_EQ(ErrorOf<std::runtime_error>([&] { StoreClient(address(), job_, "an earlier run", Soon()); }),
+  EXPECT_EQ(ErrorOf<std::runtime_error>(
+                [&] { StoreClient(address(), job_, "an earlier run", DeadlineInAMinute()); }),
             "what listens there is not rank 0 of this run");
   ExpectToServe();
 }
@@ -219,23 +227,23 @@ Recording RecordJoin(const HostPort& rank0, const JobIdentity& job, int rank) {
   const auto listeners = ListenAnywhere();
   std::thread listens_in([&] {
     Channel client(Accepted(listeners[0]));
-    Channel server(Connect(rank0, Soon()));
+    Channel server(Connect(rank0, DeadlineInAMinute()));
     for (int i = 0; i < 2; ++i) {
-      recording.of_client.push_back(client.Receive(kMaxPayloadBytes, Soon()));
-      server.Send(recording.of_client.back(), Soon());
-      recording.of_rank0.push_back(server.Receive(kMaxPayloadBytes, Soon()));
-      client.Send(recording.of_rank0.back(), Soon());
+      recording.of_client.push_back(client.Receive(kMaxPayloadBytes, DeadlineInAMinute()));
+      server.Send(recording.of_client.back(), DeadlineInAMinute());
+      recording.of_rank0.push_back(server.Receive(kMaxPayloadBytes, DeadlineInAMinute()));
+      client.Send(recording.of_rank0.back(), DeadlineInAMinute());
     }
   });
-  StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job, "run", Soon());
-  EXPECT_TRUE(client.Join(rank, "host", "", Soon()).has_value());
+  StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job, "run", DeadlineInAMinute());
+  EXPECT_TRUE(client.Join(rank, "host", "", DeadlineInAMinute()).has_value());
   listens_in.join();
   return recording;
 }
 
 TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
   const auto other = Client();
-  std::thread join([&] { other->Join(2, "host 2", "", Soon()); });
+  std::thread join([&] { other->Join(2, "host 2", "", DeadlineInAMinute()); });
   const Recording recording = RecordJoin(address(), job_, 1);
   join.join();
   for (const auto& frames : {recording.of_client, recording.of_rank0}) {
@@ -245,11 +253,11 @@ TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
   // Sent again, what the rank said proves nothing, because rank 0 has another nonce.
   StoreServer next(ListenAnywhere(),
                    {.job = job_, .run = "run", .check = [](int, const std::string&) { return ""; }});
-  Channel replay(Connect({"127.0.0.1", std::to_string(next.port())}, Soon()));
-  replay.Send(recording.of_client[0], Soon());
-  EXPECT_EQ(replay.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kChallenge);
-  replay.Send(recording.of_client[1], Soon());
-  const Frame answer = replay.Receive(kMaxPayloadBytes, Soon());
+  Channel replay(Connect({"127.0.0.1", std::to_string(next.port())}, DeadlineInAMinute()));
+  replay.Send(recording.of_client[0], DeadlineInAMinute());
+  EXPECT_EQ(replay.Receive(kMaxPayloadBytes, DeadlineInAMinute()).type, FrameType::kChallenge);
+  replay.Send(recording.of_client[1], DeadlineInAMinute());
+  const Frame answer = replay.Receive(kMaxPayloadBytes, DeadlineInAMinute());
   EXPECT_EQ(answer.type, FrameType::kNo);
   EXPECT_EQ(answer.payload, "GRADSYNC_SECRET is not the one of rank 0");
 
@@ -257,13 +265,14 @@ TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
   const auto listeners = ListenAnywhere();
   std::thread impostor([&] {
     Channel client(Accepted(listeners[0]));
-    client.Receive(kMaxPayloadBytes, Soon());
-    client.Send(recording.of_rank0[0], Soon());
+    client.Receive(kMaxPayloadBytes, DeadlineInAMinute());
+    client.Send(recording.of_rank0[0], DeadlineInAMinute());
   });
-  EXPECT_EQ(ErrorOf<Refused>([&] {
-              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", Soon());
-            }),
-            "GRADSYNC_SECRET is not the one of rank 0");
+  EXPECT_EQ(
+      ErrorOf<Refused>([&] {
+        StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", DeadlineInAMinute());
+      }),
+      "GRADSYNC_SECRET is not the one of rank 0");
   impostor.join();
 }
 
@@ -276,16 +285,17 @@ TEST_F(StoreTest, AStrangerWhoListensLearnsNothingAndCannotAnswer) {
     std::vector<Frame> heard;
     std::thread impostor([&] {
       Channel client(Accepted(listeners[0]));
-      heard.push_back(client.Receive(kMaxPayloadBytes, Soon()));
-      client.Send({FrameType::kChallenge, "nonce\n" + proof(heard[0].payload)}, Soon());
-      EXPECT_EQ(
-          ErrorOf<std::runtime_error>([&] { heard.push_back(client.Receive(kMaxPayloadBytes, Soon())); }),
-          "rank 0 closed the connection");
+      heard.push_back(client.Receive(kMaxPayloadBytes, DeadlineInAMinute()));
+      client.Send({FrameType::kChallenge, "nonce\n" + proof(heard[0].payload)}, DeadlineInAMinute());
+      EXPECT_EQ(ErrorOf<std::runtime_error>(
+                    [&] { heard.push_back(client.Receive(kMaxPayloadBytes, DeadlineInAMinute())); }),
+                "rank 0 closed the connection");
     });
-    EXPECT_EQ(ErrorOf<Refused>([&] {
-                StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", Soon());
-              }),
-              "GRADSYNC_SECRET is not the one of rank 0");
+    EXPECT_EQ(
+        ErrorOf<Refused>([&] {
+          StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", DeadlineInAMinute());
+        }),
+        "GRADSYNC_SECRET is not the one of rank 0");
     impostor.join();
     // No proof, of which a weak secret could be guessed: only the names and a nonce.
     ASSERT_EQ(heard.size(), 1u);
@@ -298,12 +308,12 @@ TEST_F(StoreTest, AStrangerWhoConnectsIsTurnedAway) {
   const auto join =
       [&](const std::function<std::string(const std::string& nonce, const std::string& proof)>& proof) {
         Channel stranger(Connected());
-        stranger.Send({FrameType::kHello, hello}, Soon());
-        const std::string challenge = stranger.Receive(kMaxPayloadBytes, Soon()).payload;
+        stranger.Send({FrameType::kHello, hello}, DeadlineInAMinute());
+        const std::string challenge = stranger.Receive(kMaxPayloadBytes, DeadlineInAMinute()).payload;
         const size_t end = challenge.find('\n');
         const std::string own = proof(challenge.substr(0, end), challenge.substr(end + 1));
-        stranger.Send({FrameType::kJoin, own + "\n1\nhost\n"}, Soon());
-        return stranger.Receive(kMaxPayloadBytes, Soon()).type;
+        stranger.Send({FrameType::kJoin, own + "\n1\nhost\n"}, DeadlineInAMinute());
+        return stranger.Receive(kMaxPayloadBytes, DeadlineInAMinute()).type;
       };
   EXPECT_EQ(join([](const auto&, const auto&) { return ""; }), FrameType::kNo);
   EXPECT_EQ(join([](const auto&, const auto& proof) { return proof; }), FrameType::kNo);  // rank 0's own
@@ -328,8 +338,8 @@ TEST_F(StoreTest, AStrangerWhoConnectsIsTurnedAway) {
   // It cannot ask anything without a proof.
   for (const FrameType type : {FrameType::kSet, FrameType::kGet, FrameType::kFail, FrameType::kJoin}) {
     Channel stranger(Connected());
-    stranger.Send({type, "1\nkey"}, Soon());
-    EXPECT_EQ(stranger.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kNo);
+    stranger.Send({type, "1\nkey"}, DeadlineInAMinute());
+    EXPECT_EQ(stranger.Receive(kMaxPayloadBytes, DeadlineInAMinute()).type, FrameType::kNo);
   }
   ExpectToServe();
 }
@@ -381,14 +391,14 @@ TEST_F(StoreTest, HangsUpOnRanksThatAskTooMuch) {
         Bytes('?', 0, ""), meets("2\n1\nkey"), meets("2\n2\nkey\n1\nx"), meets("9\n1\nkey\n1\nx"),
         meets("2\n1\nkey\n2\nx"), meets("2\n1\nkey\n1\nx1\nx1\nx")}) {
     StoreServer server(ListenAnywhere(), {.check = [](int, const std::string&) { return ""; }});
-    const FileDescriptor socket = Connect({"127.0.0.1", std::to_string(server.port())}, Soon());
+    const FileDescriptor socket = Connect({"127.0.0.1", std::to_string(server.port())}, DeadlineInAMinute());
     Channel rank{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0))};
     const std::string hello = std::string(kProtocol) + "\n\n\nnonce";
-    rank.Send({FrameType::kHello, hello}, Soon());
-    const std::string nonce = rank.Receive(kMaxPayloadBytes, Soon()).payload.substr(0, 32);
+    rank.Send({FrameType::kHello, hello}, DeadlineInAMinute());
+    const std::string nonce = rank.Receive(kMaxPayloadBytes, DeadlineInAMinute()).payload.substr(0, 32);
     const std::string rest = "1\nhost\n";
-    rank.Send({FrameType::kJoin, ProofOfRank("", hello, nonce, rest) + "\n" + rest}, Soon());
-    ASSERT_EQ(rank.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kYes);
+    rank.Send({FrameType::kJoin, ProofOfRank("", hello, nonce, rest) + "\n" + rest}, DeadlineInAMinute());
+    ASSERT_EQ(rank.Receive(kMaxPayloadBytes, DeadlineInAMinute()).type, FrameType::kYes);
     Send(socket, bytes);
     EXPECT_TRUE(IsClosed(socket, seconds(30)));
   }
@@ -410,10 +420,11 @@ TEST_F(StoreTest, TheOldestOfTooManyStrangersGo) {
   const auto clients = JoinAll();
   for (int i = 0; i < 100; ++i) strangers.push_back(Connected());
   Channel oldest(std::move(strangers.front()));
-  EXPECT_EQ(oldest.Receive(kMaxStrangerBytes, Soon()).type, FrameType::kLater) << "it may come again";
+  EXPECT_EQ(oldest.Receive(kMaxStrangerBytes, DeadlineInAMinute()).type, FrameType::kLater)
+      << "it may come again";
   EXPECT_FALSE(IsClosed(strangers.back(), milliseconds(0)));
-  clients[0]->Set("alive", "yes", Soon());
-  EXPECT_EQ(clients[0]->Get("alive", Soon()), "yes");
+  clients[0]->Set("alive", "yes", DeadlineInAMinute());
+  EXPECT_EQ(clients[0]->Get("alive", DeadlineInAMinute()), "yes");
 }
 
 // A rank that was turned away between the challenge and its proof comes again.
@@ -422,8 +433,8 @@ TEST_F(StoreTest, AJoiningRankThatStrangersHavePushedOutMayComeAgain) {
   std::vector<FileDescriptor> strangers;
   for (int i = 0; i < 65; ++i) strangers.push_back(Connected());
   Channel next(std::move(strangers.front()));
-  EXPECT_EQ(next.Receive(kMaxStrangerBytes, Soon()).type, FrameType::kLater);
-  EXPECT_EQ(client->Join(1, "host 1", "", Soon()), std::nullopt);
+  EXPECT_EQ(next.Receive(kMaxStrangerBytes, DeadlineInAMinute()).type, FrameType::kLater);
+  EXPECT_EQ(client->Join(1, "host 1", "", DeadlineInAMinute()), std::nullopt);
 }
 
 // With no descriptor left it waits, and serves when there are some again.

@@ -83,7 +83,7 @@ std::byte* ShmCollectives::window(int rank, size_t chunk) const {
   return mesh_.area(rank) + 2 * sizeof(Notice) + chunk % kNumWindows * kChunkBytes;
 }
 
-void ShmCollectives::Give(const Request& request) {
+void ShmCollectives::PublishNotice(const Request& request) {
   ++num_given_;
   Notice& own = notice(mesh_.rank());
   own.signature = Signature(request);
@@ -97,7 +97,7 @@ void ShmCollectives::Give(const Request& request) {
 }
 
 bool ShmCollectives::Begin(const Request& request) {
-  Give(request);
+  PublishNotice(request);
   return request.bytes() == 0 || notice(mesh_.rank()).has_data;
 }
 
@@ -109,7 +109,7 @@ void ShmCollectives::CheckSame() const {
   }
 }
 
-std::optional<ShmCollectives::Vectors> ShmCollectives::GivenInputs() const {
+std::optional<ShmCollectives::Vectors> ShmCollectives::PublishedInputs() const {
   Vectors inputs;
   for (int rank = 0; rank < mesh_.size(); ++rank) {
     Notice& theirs = notice(rank);
@@ -131,12 +131,12 @@ std::optional<ShmCollectives::Vectors> ShmCollectives::SharedInputs() const {
 }
 
 void ShmCollectives::Run(const Request& request) {
-  if (!has_given_) Give(request);
+  if (!has_given_) PublishNotice(request);
   has_given_ = false;
   mesh_.WaitForAll();
   CheckSame();
   if (request.bytes() == 0) return;
-  if (const auto inputs = GivenInputs()) return RunFromInputs(request, mesh_.rank(), *inputs);
+  if (const auto inputs = PublishedInputs()) return RunFromInputs(request, mesh_.rank(), *inputs);
   if (const auto inputs = SharedInputs()) {
     request.collective == Collective::kAllReduce ? AllReduceInPlace(request, *inputs)
                                                  : RunFromInputs(request, mesh_.rank(), *inputs);

@@ -74,11 +74,11 @@ class ShmCollectives {
   // The notice of `rank` for the collective that this rank gave notice of last.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
-  void Give(const Request& request);
+  void PublishNotice(const Request& request);
   void CheckSame() const;
   // Everyone's input, where this rank reads it; nullopt unless all came with the notices, or all are in the
   // same buffer.
-  std::optional<Vectors> GivenInputs() const;
+  std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 
   void AllReduceInPlace(const Request& request, const Vectors& tensors) const;

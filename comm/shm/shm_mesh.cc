@@ -101,11 +101,11 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, Fi
   }
 }
 
-PeerClosed ShmMesh::Closed(int rank) const {
+PeerClosed ShmMesh::ClosedError(int rank) const {
   return {is_aborted_ ? kNobody : NameOf(rank), Join("rank ", NameOf(rank), " closed the connection")};
 }
 
-PeerError ShmMesh::Late(int rank) const {
+PeerError ShmMesh::TimeoutError(int rank) const {
   return {NameOf(rank), Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_))};
 }
 
@@ -123,20 +123,20 @@ void ShmMesh::Connect(Rendezvous& rendezvous, const std::string& secret, Deadlin
     try {
       file = ConnectToListener(theirs, deadline);
     } catch (const std::system_error& error) {
-      if (error.code().value() == ETIMEDOUT) throw Late(peer);
+      if (error.code().value() == ETIMEDOUT) throw TimeoutError(peer);
       if (error.code().value() != ECONNREFUSED) throw;
-      throw Closed(peer);
+      throw ClosedError(peer);
     }
     const std::string greeting = Greeting(secret, theirs, rank_);
     if (send(file.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) != std::ssize(greeting)) {
-      throw Closed(peer);
+      throw ClosedError(peer);
     }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
   const int missing = AcceptRanks(
       listener, rank_, [&](int peer) { return Greeting(secret, name, peer); }, &IsOwnUser, sockets_,
       deadline);
-  if (missing < size_) throw Late(missing);
+  if (missing < size_) throw TimeoutError(missing);
 }
 
 std::unique_ptr<SharedMemory> ShmMesh::Share(size_t bytes) {
@@ -178,10 +178,10 @@ void ShmMesh::SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadl
   const int fd = file.get();
   std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLOUT, deadline)) throw Late(rank);
+  if (!WaitFor(socket, POLLOUT, deadline)) throw TimeoutError(rank);
   if (sendmsg(socket.get(), &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno != EPIPE && errno != ECONNRESET) ThrowErrno("sending of shared memory");
-    throw Closed(rank);
+    throw ClosedError(rank);
   }
 }
 
@@ -189,7 +189,7 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   size_t bytes = 0;
   FileMessage message(bytes);
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLIN, deadline)) throw Late(rank);
+  if (!WaitFor(socket, POLLIN, deadline)) throw TimeoutError(rank);
   const ssize_t received = recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   // The system drops a descriptor for which there is no room.
   if (received > 0 && (message.header.msg_flags & MSG_CTRUNC) != 0) {
@@ -197,7 +197,7 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
     ThrowErrno("shared memory");
   }
   const cmsghdr* const control = received > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw Closed(rank);
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw ClosedError(rank);
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(control), sizeof(fd));
   FileDescriptor file(fd);
@@ -231,7 +231,7 @@ void ShmMesh::WaitForAll() {
         continue;
       }
       ThrowIfGone(steps_);
-      if (waited >= timeout_) throw Late(peer);
+      if (waited >= timeout_) throw TimeoutError(peer);
       Sleep(peer, std::min<nanoseconds>(look_every_, timeout_ - waited));
     }
   }
@@ -257,7 +257,7 @@ void ShmMesh::ThrowIfGone(uint32_t steps) const {
   for (int rank = 0; rank < size_; ++rank) {
     // A rank that left after this step has written all that is needed.
     if (polls[static_cast<size_t>(rank)].revents != 0 && !HasReached(rank, steps)) {
-      throw Closed(rank);
+      throw ClosedError(rank);
     }
   }
 }

@@ -76,8 +76,8 @@ class ShmMesh {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   static constexpr size_t kAreaOffset = 4096;
 
-  PeerClosed Closed(int rank) const;
-  PeerError Late(int rank) const;
+  PeerClosed ClosedError(int rank) const;
+  PeerError TimeoutError(int rank) const;
   void Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;

@@ -95,7 +95,7 @@ TEST(ShmMeshTest, AFailureToConnectIsNoted) {
       return;
     }
     if (rank == 1) Rendezvous(world, std::chrono::seconds(30)).Exchange({"gradsync-nobody"});
-    ErrorOf<JobFailed>([&] { world.job->store().Get("never", Soon()); });
+    ErrorOf<JobFailed>([&] { world.job->store().Get("never", DeadlineInAMinute()); });
     if (rank == 1) return;
     first_cause.Write(PeerClosed(0, "rank 0 closed the connection"));
     EXPECT_EQ(first_cause.Read(), "rank 1 made no progress for 0.2 s");
@@ -128,11 +128,11 @@ std::string WithStrangers(const std::function<void(const std::string& name)>& st
     }
     const std::string name = Rendezvous(world, std::chrono::seconds(30)).Exchange({"gradsync-nobody"})[0];
     strangers(name);
-    const FileDescriptor socket = ConnectToListener(name, Soon());
+    const FileDescriptor socket = ConnectToListener(name, DeadlineInAMinute());
     Say(socket, GreetingOfRank1(secret, name));
     // The memory that rank 0 shares, and how much of it.
     size_t bytes = 0;
-    EXPECT_TRUE(WaitFor(socket, POLLIN, Soon()));
+    EXPECT_TRUE(WaitFor(socket, POLLIN, DeadlineInAMinute()));
     is_taken = recv(socket.get(), &bytes, sizeof(bytes), 0) == sizeof(bytes);
   })[0];
   constexpr std::string_view kPrefix = "rank 0: could not share memory with the other ranks: ";
@@ -146,11 +146,11 @@ TEST(ShmMeshTest, StrangersHoldNobodyUp) {
   std::vector<FileDescriptor> strangers;
   EXPECT_EQ(WithStrangers([&](const std::string& name) {
               // More than rank 0 keeps, of whom none says anything; and those who lie.
-              for (int i = 0; i < 200; ++i) strangers.push_back(ConnectToListener(name, Soon()));
+              for (int i = 0; i < 200; ++i) strangers.push_back(ConnectToListener(name, DeadlineInAMinute()));
               for (const std::string& text :
                    {GreetingOfRank1("a guess", name), GreetingOfRank1("", name), std::string(1000, 'x'),
                     std::string("1"), std::string("\1\0\0\0", 4)}) {
-                strangers.push_back(ConnectToListener(name, Soon()));
+                strangers.push_back(ConnectToListener(name, DeadlineInAMinute()));
                 Say(strangers.back(), text);
               }
             }),
@@ -164,7 +164,7 @@ TEST(ShmMeshTest, AnotherUserIsNoRank) {
     const pid_t child = fork();
     if (child == 0) {
       if (setuid(65534) != 0) _exit(1);
-      const FileDescriptor socket = ConnectToListener(name, Soon());
+      const FileDescriptor socket = ConnectToListener(name, DeadlineInAMinute());
       // Rank 0 may have closed it by now.
       (void)!send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
       _exit(0);

@@ -256,7 +256,7 @@ TEST(ShmQueueTest, AShortCollectiveNeedsNoWait) {
 // Then no thread takes it, unless one is awake because it has just started.
 TEST(ShmQueueTest, ALongOneIsLeftToACallerThatWaitsAtOnce) {
   auto groups = Connect(2);
-  const auto deadline = Soon();
+  const auto deadline = DeadlineInAMinute();
   for (bool is_left = false; !is_left;) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     Work work = groups[0]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce);

@@ -22,7 +22,7 @@ inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) 
   return std::chrono::steady_clock::now() + time;
 }
 // Later than anything that does not hang.
-inline std::chrono::steady_clock::time_point Soon() { return In(std::chrono::seconds(60)); }
+inline std::chrono::steady_clock::time_point DeadlineInAMinute() { return In(std::chrono::seconds(60)); }
 
 }  // namespace gradsync::comm
 

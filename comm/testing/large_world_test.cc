@@ -57,19 +57,19 @@ class Counter {
   }
   void HandOn(FileDescriptor socket) {
     Channel rank(std::move(socket));
-    Channel rank0(Connect(rank0_, Soon()));
+    Channel rank0(Connect(rank0_, DeadlineInAMinute()));
     for (;;) {
-      const Frame request = rank.Receive(kMaxPayloadBytes, Soon());
-      rank0.Send(request, Soon());
-      const Frame answer = rank0.Receive(kMaxPayloadBytes, Soon());
+      const Frame request = rank.Receive(kMaxPayloadBytes, DeadlineInAMinute());
+      rank0.Send(request, DeadlineInAMinute());
+      const Frame answer = rank0.Receive(kMaxPayloadBytes, DeadlineInAMinute());
       ++num_requests;
       num_bytes += std::ssize(request.payload) + std::ssize(answer.payload);
-      rank.Send(answer, Soon());
+      rank.Send(answer, DeadlineInAMinute());
     }
   }
 
   const HostPort rank0_;
-  const std::vector<FileDescriptor> listeners_ = Listen({"127.0.0.1", "0"}, Soon(), [] {});
+  const std::vector<FileDescriptor> listeners_ = Listen({"127.0.0.1", "0"}, DeadlineInAMinute(), [] {});
   std::atomic<bool> is_stopping_{false};
   std::vector<std::thread> connections_;
   std::thread thread_;

@@ -44,7 +44,7 @@ class Zero1 : public ShardedStrategy {
     if (carried_) carried_->Place();
   }
 
-  bool hears_uses() const override { return carried_.has_value(); }
+  bool needs_use_hook() const override { return carried_.has_value(); }
   // The update waits for each bucket, and writes weights, of which nothing may be on its way any more.
   void Finish() override {
     if (carried_) carried_->Wait();

@@ -37,7 +37,7 @@ class Zero2 : public ShardedStrategy {
     PlaceFirst();
   }
 
-  bool hears_every_pass() const override { return in_parts_; }
+  bool needs_every_pass() const override { return in_parts_; }
   void EndPass() override {
     ShardedStrategy::EndPass();
     PlaceFirst();
@@ -66,7 +66,7 @@ class Zero2 : public ShardedStrategy {
   model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
 
   void PlaceFirst() {
-    for (const Bucket& bucket : plan_.buckets) LetGoOfGrads(bucket);
+    for (const Bucket& bucket : plan_.buckets) ReleaseGrads(bucket);
     for (size_t i = 0; i < std::min(kAhead, buffers_.size()); ++i) PlaceGrads(plan_.buckets[i], buffers_[i]);
   }
 
