@@ -29,16 +29,17 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 // then NCCL decides.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// What is known of a backend before there is a group. Of one that is made of others, of all of them.
+// Properties of a backend that are known without a group. For a backend that is made of others, the
+// properties of all of them.
 struct BackendTraits {
-  // A sum adds the ranks' elements in the order of ranks (of hierarchical: within a host, then that of
-  // hosts), and rounds once; a mean is a sum, of f32 in f64, divided by the number of ranks. Otherwise the
-  // order is a library's own, which rounds at each addition, in bf16 too. A mean is that sum divided; NCCL
-  // multiplies what it adds by the rounded reciprocal.
+  // A sum adds the ranks' elements in rank order and rounds once. (hierarchical adds the ranks of a host,
+  // then the hosts.) A mean is this sum divided by the number of ranks, and f32 is added up in f64. Otherwise
+  // the library chooses the order and rounds at each addition, in bf16 too. A mean is this sum divided; NCCL
+  // multiplies each addend by the rounded reciprocal.
   bool reduces_in_rank_order = true;
-  bool needs_mpirun = false;    // or srun, to start the ranks
-  bool shares_memory = false;   // the ranks of a host may have tensors in common (AllocateShared)
-  bool is_within_host = false;  // all ranks have to be on one host
+  bool needs_mpirun = false;    // mpirun or srun must start the ranks
+  bool shares_memory = false;   // the ranks of a host can share tensors (AllocateShared)
+  bool is_within_host = false;  // all ranks must be on one host
 };
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});

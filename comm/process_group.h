@@ -100,14 +100,14 @@ struct Request {
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
-// What a record says of a group.
+// Facts about a group, for records.
 struct GroupFacts {
-  int channels = 1;                 // so many collectives make progress at the same time
-  int receivers = 0;                // threads that only receive, beside those that communicate
-  std::string_view link = "other";  // what data moves through: memory, a network (other) or none
-  std::string interface = {};       // of that network; empty: not known
-  // Bytes: more than the fastest link of the kind carries per second. Memory of the host's by default, where
-  // a byte is read and written once or twice.
+  int channels = 1;                 // collectives that can progress at one time
+  int receivers = 0;                // threads that only receive, in addition to communication threads
+  std::string_view link = "other";  // the medium: memory, a network (other) or none
+  std::string interface = {};       // of the network; empty: unknown
+  // Bytes per second that no link of this kind reaches. The default is for the host's memory, with one or two
+  // reads and writes per byte.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // names and values
 };

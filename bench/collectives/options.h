@@ -29,14 +29,14 @@ struct AllReduceOptions {
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-  // Those that take part in collectives: a memory_limit's ranks meet over shm.
+  // The backends of the groups; the ranks of a memory_limit connect over shm.
   std::vector<std::string> GroupBackends() const;
 };
 
 // Throws InvalidInput, naming the flag, if a size is not a whole number of elements, or if the sums of so
 // large a world cannot be checked exactly.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
-// Throws TooLittleMemory if this host has not enough at the moment.
+// Throws TooLittleMemory if this host has too little free memory.
 void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench

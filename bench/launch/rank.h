@@ -50,7 +50,7 @@ class Rank {
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
-  // Of all random numbers: in each launch the next.
+  // The seed of all random numbers; each launch has the next seed.
   int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 

@@ -27,7 +27,7 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out;
   std::optional<int64_t> repeats = {};   // launches, of a program that has the flag
-  std::optional<double> precision = {};  // likewise: part of a step; no more launches once it is reached
+  std::optional<double> precision = {};  // fraction of a step; stops further launches once reached
 
   void AddTo(FlagTable& flags);
   bool on_cpu() const { return device == model::Device::Type::kCpu; }
@@ -42,7 +42,7 @@ struct RankOptions {
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// This host has not the memory for what flags ask for; says what is needed and what there is, in one line.
+// This host has too little memory for the flags. what() is one line with the needed and the available memory.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;

@@ -4,26 +4,28 @@
 #include <string>
 #include <vector>
 
-// The command lines of the tools that read records. The tools are programs of their own: one may crash or be
-// late without taking the measurement along.
+// The command lines of the tools that read records. The tools are separate programs, so that a crash or a
+// timeout of a tool does not affect the measurement.
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
 
-// //tools:summarize, found where Bazel put it for the program that `argv0` names. Throws InvalidInput if it
-// is not there.
+// These commands run //tools:summarize from the runfiles of the program `argv0`. They throw InvalidInput if
+// it is missing.
 //
-// Prints what was found in a directory of records on one screen; `set`: of these launches alone.
+// Prints the results of a directory of records on one screen; `set`: only of these launches.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
 // Writes all tables into a file. `format`: "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// Ends with kNo unless all intervals of the latest launches are within +- this part of the baseline's step.
+// Exits with kNo unless all intervals of the latest launches are within +- `precision` of the baseline's
+// step.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// //tools:report, likewise, which writes a page of figures; kLacking: without matplotlib.
+// Runs //tools:report, which writes a page of figures; exits with kLacking without matplotlib. Throws
+// InvalidInput if it is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// Lines for people, who type them in the workspace: the answer's command, and what else there is.
+// Commands for people to type in the workspace: the command for the answer, and for other outputs.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

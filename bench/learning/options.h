@@ -35,28 +35,28 @@ Kind<LearningRateSchedule> LearningRateSchedules();
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  TrainingOptions training;  // its steps are those of each trial; its corpus: see ReadCorpus
+  TrainingOptions training;  // its steps are the steps of each trial; its corpus: see ReadCorpus
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;
   LearningRateSchedule lr_schedule;
   bool decays_vectors = true;
-  std::optional<int64_t> evaluate_every;  // steps; else about a twentieth of all
+  std::optional<int64_t> evaluate_every;  // steps; default: about a twentieth of all
   int64_t held_out_windows = 128;
 
-  std::vector<TunedOption> tune;  // what is chosen for each variant before it is judged
-  int64_t tune_seeds = 2;         // on which it is chosen; others than those that judge
+  std::vector<TunedOption> tune;  // options that are chosen for each variant before its trials
+  int64_t tune_seeds = 2;         // seeds of the choice; other seeds than the trials'
 
   void AddTo(FlagTable& flags);
 };
 
-// What is tried and judged, likewise.
+// The settings and trials that these options describe.
 struct ConvergencePlan {
-  // As TrainingPlan's.
+  // See TrainingPlan's constructor.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;
   TrainingPlan training;
-  // By variant, what is tried; the variant alone if there is nothing to choose.
+  // [variant][setting]: the settings to try; only the variant if there is nothing to choose.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

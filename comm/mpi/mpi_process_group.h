@@ -10,7 +10,7 @@ namespace gradsync::comm {
 
 // "Open MPI 4.1.4"; empty in a build without it.
 std::string MpiVersion();
-// What such a build says.
+// The message of a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
     "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
     "builds it in";

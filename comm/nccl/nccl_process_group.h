@@ -10,7 +10,7 @@ namespace gradsync::comm {
 
 // "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
-// What such a build says.
+// The message of a build without NCCL.
 inline constexpr char kWithoutNccl[] =
     "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 

@@ -3,12 +3,12 @@
 
 namespace gradsync {
 
-// How a program ends. Scripts and Python's programs have the same numbers.
+// Exit statuses of programs. Scripts and Python programs use these numbers, too.
 inline constexpr int kDone = 0;          // or printed its help
-inline constexpr int kFailed = 1;        // it or a rank, or there was nothing to work on
+inline constexpr int kFailed = 1;        // the program or a rank failed, or there was no input
 inline constexpr int kBadArguments = 2;  // named in one line on stderr
-inline constexpr int kNo = 3;            // what was asked is not so: a row is slower, an interval too wide
-inline constexpr int kLacking = 4;       // this machine has not what that takes: memory, matplotlib
+inline constexpr int kNo = 3;            // the answer is no: a row is slower, an interval is too wide
+inline constexpr int kLacking = 4;       // this machine lacks something: memory, matplotlib
 
 }  // namespace gradsync
 

@@ -51,9 +51,9 @@ Kind<int64_t> Elements();
 // A duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// "a", "a or b", "a, b or c": what OneOf takes.
+// The text for OneOf's values: "a", "a or b", "a, b or c".
 std::string JoinChoices(const std::vector<std::string>& choices);
-// The values by their names.
+// Values with names.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -68,7 +68,7 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Values of an enumeration, by what their function Name calls them.
+// Values of an enumeration, named by its function Name.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
@@ -92,11 +92,11 @@ class FlagTable {
   // Usage shows later flags under this title.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Without a topic, Usage shows these with a line each, and names the others.
+  // Without a topic, Usage shows these flags with one line each, and only the names of the others.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // --name=value, or --name alone for a Switch. The first line of `help` is a sentence that begins with what
-  // the flag does; what Usage shows of it without a topic.
+  // --name=value, or --name alone for a Switch. The first line of `help` is a sentence that starts with what
+  // the flag does; without a topic, Usage shows only this line.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target);
