@@ -24,7 +24,7 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first holds the headers
   size_t num_last = 0;                           // last rows, kept if there is room for others
-  size_t num_left = static_cast<size_t>(-1);  // left-aligned columns; others, of numbers, are right-aligned
+  size_t num_left = static_cast<size_t>(-1);     // left-aligned columns; others are right-aligned
 
   bool fits() const;
   // Adds at most `most` lines. If rows do not fit, the last ones are listed by name only. Adds nothing in
