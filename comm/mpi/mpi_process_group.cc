@@ -90,7 +90,7 @@ struct Flight : Work::State {
 };
 using FlightPtr = std::shared_ptr<Flight>;
 
-// MPI's state of this process, of which there is one.
+// MPI's state of this process; there is one.
 class MpiProcess {
  public:
   static MpiProcess& Get() {

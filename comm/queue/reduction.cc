@@ -36,7 +36,7 @@ size_t AccumulateSome(std::span<const std::byte* const> parts, int64_t begin, in
   return count;
 }
 
-// Few parts, read at one time; the sum is written at once: to one result or to as many as there are parts.
+// Few parts, read at one time; the sum is written at once: to one result, or to one result per part.
 template <size_t kParts, size_t kResults, class T, class C, class Op, class End>
 void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n, Op op,
                End end) {
