@@ -305,7 +305,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.record(PLAIN_GAN, "--model=2", alone=True)[0], 0)
         self.assertEqual([p["numel"] for p in json.loads(self.out.read_text())["parameters"]], [256, 16])
         self.out.unlink()
-        self.assertIn("(--model=3); nothing was recorded", self.record(PLAIN_GAN, "--model=3", alone=True)[1])
+        self.assertIn("which (--model=3); nothing was recorded", self.record(PLAIN_GAN, "--model=3", alone=True)[1])
         text = GAN.replace("D_STEP", "D(x).mean().backward(); D(fake.detach()).mean().backward()").replace("FROZEN", "True")
         self.assertEqual(self.record(text, "--model=2")[0], 0)
         self.assertEqual([p["numel"] for p in json.loads(self.out.read_text())["parameters"]], [256, 16])
@@ -382,7 +382,7 @@ class ScriptTest(unittest.TestCase):
     def test_a_script_that_ends_without_a_recording_says_so(self):
         for text, said in ((MODEL + LOOP, "train.py 5 took 5 steps, which are too few: 15 are needed"),
                            (MODEL + LOOP + "sys.exit(0)", "train.py 5 took 5 steps, which are too few: 15 are needed"),
-                           ("", "trained no model that gradsync knows (--model=1); nothing was recorded"),
+                           ("", "trained no model, or too few steps to tell which (--model=1); nothing was recorded"),
                            ("for epoch in range(3):\n    " + MODEL.replace("; ", "\n    ") + LOOP.replace("\n", "\n    "),
                             "took 5 steps, which are too few: 15 are needed"),
                            (MODEL + LOOP + "    if step == 3: raise KeyboardInterrupt", "was interrupted; nothing was recorded")):

@@ -180,7 +180,7 @@ class Script(Listener):
         if self.ended:
             sys.exit(0)
         if not self.recorders:
-            refuse(f"{' '.join(argv)} trained no model that gradsync knows (--model={self.number or 1}); nothing was recorded")
+            refuse(f"{' '.join(argv)} trained no model, or too few steps to tell which (--model={self.number or 1}); nothing was recorded")
         steps, needed = self.recorders[0].taken + 1, self.recorders[0].rounds * len(self.recorders[0].plan) + 1
         refuse(f"{' '.join(argv)} took {steps} steps, which are too few: {needed} are needed")
 
