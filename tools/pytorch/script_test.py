@@ -334,6 +334,8 @@ class ScriptTest(unittest.TestCase):
                 ("several dtypes", OTHERS + "model = DDP(Two())\n" + momentum + LOOP),
                 ("static graph", norm + "model = DDP(net, static_graph=True)\n" + momentum + LOOP),
                 ("two optimizers", OTHERS + MODEL + "a, b = two(model)\n" + LOOP.replace("optimizer.step()", "a.step(); b.step()"))):
+            if name == "passes that drop layers" and torch.__version__ < "2.5":
+                continue  # where what only earlier passes brought is not averaged
             with self.subTest(name):
                 self.out.unlink(missing_ok=True)
                 text += "\ntorch.save(model.state_dict(), f'weights{dist.get_rank()}')\n"
