@@ -76,6 +76,7 @@ model = DDP(nn.Linear(16, 16)); optimizer = SAM(model.parameters())
 def closure(): model(x).square().mean().backward()
 for step in range(int(sys.argv[1])): STEP
 """
+LINEAR = [("weight", 256), ("bias", 16)]
 NET = "model = nn.Linear(16, 16); optimizer = sgd(model)\n"
 
 OTHERS = """
@@ -146,6 +147,9 @@ RECORDED = (
      {"optimizer": "Adam and SGD"}),
     ("an optimizer that steps seldom", OTHERS + MODEL + "a, b = two(model)\n" + LOOP.replace(
         "optimizer.step()", "a.step(); step % 3 or b.step()"), {"optimizer": "Adam and SGD"}),
+    ("an object with step() after a teacher", "teacher = DDP(nn.Linear(16, 8))\n" + MODEL + "mine = Mine(model)\n" + LOOP.replace(
+        "optimizer.step()", "assert step < 9 or '__call__' in vars(nn.Module) and nn.Module.__call__.__name__ != 'told'; mine.step()"),
+     {"parameters": LINEAR}),
     ("an object with step()", MODEL + "mine = Mine(model)\n" + LOOP.replace("optimizer.step()", "mine.step()"),
      {"optimizer": "no optimizer of torch.optim"}),
     ("several dtypes", OTHERS + "model = DDP(Two()); optimizer = sgd(model)\n" + LOOP,
@@ -198,7 +202,6 @@ REFUSED = (
 PLAIN_PASSES = PASSES.replace("with contextlib.nullcontext() if i == passes - 1 else model.no_sync(): ", "")
 PLAIN_GAN = GAN.replace("DDP", "").replace("D_STEP", "D(x).mean().backward(); D(fake.detach()).mean().backward()").replace(
     "FROZEN", "True")
-LINEAR = [("weight", 256), ("bias", 16)]
 ALONE = (
     ("a loop", NET + LOOP, {"parameters": LINEAR, "passes": 1, "optimizer": "SGD", "world_size": 1}),
     ("a module that holds the model", LAYERS.replace("LAYER", "l(x)") + "net = Net(); teacher = nn.Linear(16, 16); copied = copy."

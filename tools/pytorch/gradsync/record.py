@@ -87,20 +87,25 @@ class Script(Listener):
 
     def on_update(self, optimizer, args, kwargs):
         """The first optimizer that steps tells what is trained."""
-        if self.is_found:
-            return
         trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if not trained:
             return
         for recorder in [r for r in self.recorders if not r.ids.isdisjoint(trained)][:1]:
-            for other in self.recorders:
-                if other is not recorder:
-                    other.close()
-            self.recorders, self.is_found = [recorder], True
+            self._choose(recorder)
         if not any(optimizer is other for other in self.optimizers):
             self.optimizers.append(optimizer)
         if self.optimizers.index(optimizer) + 1 == (self.number or 1):
             self._find(trained)
+
+    def _choose(self, recorder):
+        for other in self.recorders:
+            if other is not recorder:
+                other.close()
+        self.recorders = [recorder]
+        if not self.is_found:  # to listen takes time
+            self.unwatch()
+            listeners.remove(self)
+            self.is_found = True
 
     def on_backward_end(self):
         """Nor need it be one of torch.optim."""
@@ -119,12 +124,12 @@ class Script(Listener):
             m for m in self.called.values() if trained & holds[id(m)]]
         if not roots:
             refuse(f"{place()}: no module that was called holds what is updated here")
-        self.unwatch()
-        self.called, self.is_found = {}, True
         self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
                     only=set().union(*(holds[id(m)] for m in roots)))
+        self._choose(self.recorders[0])
 
     def started(self, recorder):
+        self._choose(recorder)
         if self.wrapped > 1:
             say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what others "
                 "communicate counts as computation")
