@@ -28,7 +28,7 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
-from gradsync.events import DDP, Listener, listen, listeners, place, watch_calls
+from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
 
@@ -54,7 +54,7 @@ def refuse(text):
     os._exit(1)
 
 
-class Script(Listener):
+class Script:
     """A script that runs. `number`: of the model that is recorded, from 1; None: the first that is trained."""
 
     refuse = staticmethod(refuse)

@@ -30,7 +30,7 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
-from gradsync.events import DDP, Listener, in_backward, listen, listeners, place, watch_calls
+from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
 from gradsync.launch_file import append, unusable
 from gradsync.recording import KIND
 
@@ -49,7 +49,7 @@ def probes_of(total_bytes):
             ("bf16", min(MIB, total_bytes), 1), ("bf16", min(16 * MIB, total_bytes), 1), ("zero1", total_bytes, 0)]
 
 
-class Recorder(Listener):
+class Recorder:
     """Records the steps of a module until it is `done`; then writes. `roots`: modules of it whose call begins a step, if it is
     not called itself. `only`: ids of the parameters that train, by default all that require a gradient."""
 
