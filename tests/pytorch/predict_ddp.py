@@ -5,8 +5,8 @@
 
 Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
 transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root
-(tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In a launch gradsync.record records `none` and probes, and in turn
-with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
+(tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In a launch gradsync.record records
+`none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
 ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
 not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far predictions are off.
 """
@@ -53,7 +53,8 @@ def make(name, rank):
         def __init__(self, widths=(3, 64, 128, 256)):
             super().__init__()
             self.down = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in zip(widths, widths[1:]))
-            self.up = nn.ModuleList(nn.ConvTranspose2d((1 + (i < 2)) * widths[i + 1], widths[i] if i else 32, 2, 2) for i in range(3))
+            self.up = nn.ModuleList(nn.ConvTranspose2d((1 + (i < 2)) * widths[i + 1], widths[i] if i else 32, 2, 2)
+                                    for i in range(3))
             self.head = nn.Linear(32, 10)
 
         def forward(self, x):
@@ -98,7 +99,11 @@ def make(name, rank):
     torch.manual_seed(1 + rank)
     data = torch.randint(classes, shape) if len(shape) == 2 else torch.randn(shape)
     targets = torch.randint(classes, (data.numel() if len(shape) == 2 else len(data),))
-    return model, data, lambda out: nn.functional.cross_entropy(out.logits.flatten(0, 1) if hasattr(out, "logits") else out, targets)
+
+    def loss(out):
+        return nn.functional.cross_entropy(out.logits.flatten(0, 1) if hasattr(out, "logits") else out, targets)
+
+    return model, data, loss
 
 
 def measure(name, out, rounds):

@@ -16,7 +16,8 @@ the host's monotonic clock, on a GPU of events. recording.py reads the fields:
      "threads", "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes", "dtype"}],
      "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "passes", "rebuilt_bucket_bytes"}],
      "ranks": [rank: [step: {"mode", "row", "begin_ns", "between_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns",
-        "rest_ns", "optimizer_ns", "step_ns", "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
+        "rest_ns", "optimizer_ns", "step_ns",
+        "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
 """
 import argparse
 import importlib.util
@@ -131,8 +132,8 @@ class Script:
     def started(self, recorder):
         self._choose(recorder)
         if self.wrapped > 1:
-            say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what others "
-                "communicate counts as computation")
+            say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what "
+                "others communicate counts as computation")
         self.began = time.monotonic()
         say(f"records {recorder.rounds * len(recorder.plan)} steps; the first takes minutes if the model has to be compiled")
 
@@ -185,7 +186,8 @@ class Script:
         if self.ended:
             sys.exit(0)
         if not self.recorders:
-            refuse(f"{' '.join(argv)} trained no model, or too few steps to tell which (--model={self.number or 1}); nothing was recorded")
+            refuse(f"{' '.join(argv)} trained no model, or too few steps to tell which (--model={self.number or 1}); "
+                   "nothing was recorded")
         steps, needed = self.recorders[0].taken + 1, self.recorders[0].rounds * len(self.recorders[0].plan) + 1
         refuse(f"{' '.join(argv)} took {steps} steps, which are too few: {needed} are needed")
 
@@ -199,7 +201,8 @@ def main(argv, finished=lambda out: None):
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
     parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on when it is recorded")
     parser.add_argument("--model", type=int, help="which of several models, from 1: in the order in which they are wrapped in "
-                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that steps")
+                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that "
+                        "steps")
     parser.add_argument("-m", action="store_true", help="runs a module, as python -m does")
     parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
     flags = parser.parse_args(argv)
@@ -221,7 +224,8 @@ def main(argv, finished=lambda out: None):
     command = ["-m"] * flags.m + script
     if unusable(out, {"command": command}, ["command"]):
         refuse(unusable(out, {"command": command}, ["command"]))
-    Script(finished, flags.goes_on, flags.model, {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}).run(command)
+    options = {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}
+    Script(finished, flags.goes_on, flags.model, options).run(command)
 
 
 if __name__ == "__main__":

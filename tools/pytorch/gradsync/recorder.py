@@ -432,8 +432,8 @@ class Recorder:
             self.parts.append(self.flat[begin:offset].view(dtype.to_real() if dtype.is_complex else dtype))
         self.wire = self.flat.view(max(self.parts, key=lambda part: part.nbytes).dtype)
         self.share, self.expected = 1 / world, self.passed
-        names = sorted(type(optimizer).__name__ for optimizer in self.optimizers)
-        self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": " and ".join(names) or "no optimizer of torch.optim"}
+        names = " and ".join(sorted(type(optimizer).__name__ for optimizer in self.optimizers))
+        self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": names or "no optimizer of torch.optim"}
         self._check_file(*(key for key in AGREE if key != "passes"))
         self.taken = 0
         if self.script:
