@@ -3,9 +3,10 @@
 
     DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit]
 
-Needs PyTorch, and torchvision for the last three models; links need root (tools/dev/hosts.sh), and are tried with the
-first three models. Two ranks of one thread each. In a launch gradsync.record records `none` and probes, and in turn
-with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
+Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
+transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root
+(tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In a launch gradsync.record records
+`none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
 ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
 not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far predictions are off.
 """
@@ -39,8 +40,47 @@ def make(name, rank):
             out = self.body(self.embedding(tokens))
             return self.head(out[0] if isinstance(out, tuple) else out).flatten(0, 1)
 
+    class Attentive(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.recurrent, self.attention = nn.GRU(512, 512, 2, batch_first=True), nn.MultiheadAttention(512, 8, batch_first=True)
+
+        def forward(self, x):
+            hidden = self.recurrent(x)[0]
+            return hidden + self.attention(hidden, hidden, hidden, need_weights=False)[0]
+
+    class UNet(nn.Module):
+        def __init__(self, widths=(3, 64, 128, 256)):
+            super().__init__()
+            self.down = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in zip(widths, widths[1:]))
+            self.up = nn.ModuleList(nn.ConvTranspose2d((1 + (i < 2)) * widths[i + 1], widths[i] if i else 32, 2, 2)
+                                    for i in range(3))
+            self.head = nn.Linear(32, 10)
+
+        def forward(self, x):
+            held = []
+            for layer in self.down:
+                x = layer(x).relu()
+                held.append(x)
+            x = held.pop()
+            for i in (2, 1, 0):
+                x = self.up[i](x).relu()
+                x = torch.cat([x, held.pop()], 1) if held else x
+            return self.head(x.mean((2, 3)))
+
     torch.manual_seed(0)
-    if name == "transformer":
+    if name in ("gpt2", "bert"):
+        import transformers
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=8192, n_positions=64, n_embd=384, n_layer=6, n_head=6)) if name == "gpt2" else (
+            transformers.BertForMaskedLM(transformers.BertConfig(
+                vocab_size=8192, hidden_size=384, num_hidden_layers=6, num_attention_heads=6, intermediate_size=1536)))
+        classes, shape = 8192, (2, 64)
+    elif name == "attentive":
+        model, classes, shape = Language(10000, 512, Attentive()), 10000, (2, 32)
+    elif name == "unet":
+        model, classes, shape = UNet(), 10, (4, 3, 64, 64)
+    elif name == "transformer":
         layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0, batch_first=True, norm_first=True)
         model, classes, shape = Language(8192, 384, nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)), 8192, (2, 64)
     elif name == "lstm":
@@ -59,7 +99,11 @@ def make(name, rank):
     torch.manual_seed(1 + rank)
     data = torch.randint(classes, shape) if len(shape) == 2 else torch.randn(shape)
     targets = torch.randint(classes, (data.numel() if len(shape) == 2 else len(data),))
-    return model, data, lambda out: nn.functional.cross_entropy(out, targets)
+
+    def loss(out):
+        return nn.functional.cross_entropy(out.logits.flatten(0, 1) if hasattr(out, "logits") else out, targets)
+
+    return model, data, loss
 
 
 def measure(name, out, rounds):

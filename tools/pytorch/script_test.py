@@ -76,6 +76,7 @@ model = DDP(nn.Linear(16, 16)); optimizer = SAM(model.parameters())
 def closure(): model(x).square().mean().backward()
 for step in range(int(sys.argv[1])): STEP
 """
+LINEAR = [("weight", 256), ("bias", 16)]
 NET = "model = nn.Linear(16, 16); optimizer = sgd(model)\n"
 
 OTHERS = """
@@ -146,6 +147,9 @@ RECORDED = (
      {"optimizer": "Adam and SGD"}),
     ("an optimizer that steps seldom", OTHERS + MODEL + "a, b = two(model)\n" + LOOP.replace(
         "optimizer.step()", "a.step(); step % 3 or b.step()"), {"optimizer": "Adam and SGD"}),
+    ("an object with step() after a teacher", "teacher = DDP(nn.Linear(16, 8))\n" + MODEL + "mine = Mine(model)\n" + LOOP.replace(
+        "optimizer.step()", "assert step < 9 or '__call__' in vars(nn.Module) and nn.Module.__call__.__name__ != 'told'; mine.step()"),
+     {"parameters": LINEAR}),
     ("an object with step()", MODEL + "mine = Mine(model)\n" + LOOP.replace("optimizer.step()", "mine.step()"),
      {"optimizer": "no optimizer of torch.optim"}),
     ("several dtypes", OTHERS + "model = DDP(Two()); optimizer = sgd(model)\n" + LOOP,
@@ -173,8 +177,8 @@ REFUSED = (
     ("no optimizer", MODEL + BACK.replace("optimizer.step()", "pass"), TWICE),
     ("an object with step() and passes", MODEL + "mine = Mine(model)\n" + PASSES.replace("PASSES", "2").replace(
         "optimizer.step()", "mine.step()").replace("backward()", "backward() #!"), "several passes and no optimizer of torch.optim"),
-    ("sharded", "from torch.distributed.fsdp import fully_shard\nmodel = fully_shard(nn.Linear(16, 16), mesh=torch.distributed."
-     "init_device_mesh('cpu', (2,))); optimizer = sgd(model)\n" + HERE, "trains without DistributedDataParallel"),
+    ("gradients that the script averages", NET + HERE.replace("    opt", "    for p in model.parameters(): dist.all_reduce(p.grad)\n"
+     "    opt").replace("    for p in model.parameters(): dist.all_reduce(p.grad)\n", "", 1), "trains without DistributedDataParallel"),
     ("every pass synchronises", MODEL + LOOP.replace("    optimizer.step()", "    model(x).mean().backward() #!\n    optimizer.step()"),
      TWICE),
     ("two losses", MODEL + LOOP.replace("model(x).square().mean().backward()", "y = model(x); y.mean().backward(retain_graph=True)\n"
@@ -198,7 +202,6 @@ REFUSED = (
 PLAIN_PASSES = PASSES.replace("with contextlib.nullcontext() if i == passes - 1 else model.no_sync(): ", "")
 PLAIN_GAN = GAN.replace("DDP", "").replace("D_STEP", "D(x).mean().backward(); D(fake.detach()).mean().backward()").replace(
     "FROZEN", "True")
-LINEAR = [("weight", 256), ("bias", 16)]
 ALONE = (
     ("a loop", NET + LOOP, {"parameters": LINEAR, "passes": 1, "optimizer": "SGD", "world_size": 1}),
     ("a module that holds the model", LAYERS.replace("LAYER", "l(x)") + "net = Net(); teacher = nn.Linear(16, 16); copied = copy."
@@ -287,6 +290,8 @@ class ScriptTest(unittest.TestCase):
             with self.subTest(name):
                 self.out.unlink(missing_ok=True)
                 status, printed = self.record(text, alone=True)
+                if "Dynamo is not supported" in printed:
+                    continue  # PyTorch 2.5 compiles nothing with Python 3.13
                 self.assertEqual((status, self.said(printed)), (0, []), printed)
                 self.assertIn(f"recorded; ask: gradsync what_if {self.out} --link=25Gbit,5us --world_size=8", printed)
                 self.assertFalse((self.directory / "ended").exists())
@@ -305,7 +310,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.record(PLAIN_GAN, "--model=2", alone=True)[0], 0)
         self.assertEqual([p["numel"] for p in json.loads(self.out.read_text())["parameters"]], [256, 16])
         self.out.unlink()
-        self.assertIn("(--model=3); nothing was recorded", self.record(PLAIN_GAN, "--model=3", alone=True)[1])
+        self.assertIn("which (--model=3); nothing was recorded", self.record(PLAIN_GAN, "--model=3", alone=True)[1])
         text = GAN.replace("D_STEP", "D(x).mean().backward(); D(fake.detach()).mean().backward()").replace("FROZEN", "True")
         self.assertEqual(self.record(text, "--model=2")[0], 0)
         self.assertEqual([p["numel"] for p in json.loads(self.out.read_text())["parameters"]], [256, 16])
@@ -332,6 +337,8 @@ class ScriptTest(unittest.TestCase):
                 ("several dtypes", OTHERS + "model = DDP(Two())\n" + momentum + LOOP),
                 ("static graph", norm + "model = DDP(net, static_graph=True)\n" + momentum + LOOP),
                 ("two optimizers", OTHERS + MODEL + "a, b = two(model)\n" + LOOP.replace("optimizer.step()", "a.step(); b.step()"))):
+            if name == "passes that drop layers" and torch.__version__ < "2.5":
+                continue  # where what only earlier passes brought is not averaged
             with self.subTest(name):
                 self.out.unlink(missing_ok=True)
                 text += "\ntorch.save(model.state_dict(), f'weights{dist.get_rank()}')\n"
@@ -382,7 +389,7 @@ class ScriptTest(unittest.TestCase):
     def test_a_script_that_ends_without_a_recording_says_so(self):
         for text, said in ((MODEL + LOOP, "train.py 5 took 5 steps, which are too few: 15 are needed"),
                            (MODEL + LOOP + "sys.exit(0)", "train.py 5 took 5 steps, which are too few: 15 are needed"),
-                           ("", "trained no model that gradsync knows (--model=1); nothing was recorded"),
+                           ("", "trained no model, or too few steps to tell which (--model=1); nothing was recorded"),
                            ("for epoch in range(3):\n    " + MODEL.replace("; ", "\n    ") + LOOP.replace("\n", "\n    "),
                             "took 5 steps, which are too few: 15 are needed"),
                            (MODEL + LOOP + "    if step == 3: raise KeyboardInterrupt", "was interrupted; nothing was recorded")):

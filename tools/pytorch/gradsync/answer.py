@@ -56,7 +56,8 @@ class Question:
     def link_costs(self, recorded):
         """What collectives take between the ranks of the place. `recorded`: where steps were recorded, if they communicated."""
         flags, costs = self.flags, self.link or recorded
-        require(flags.wire or costs, "nothing was communicated: name a link and how many ranks, such as --link=25Gbit,5us --world_size=8")
+        require(flags.wire or costs, "nothing was communicated: name a link and how many ranks, such as "
+                "--link=25Gbit,5us --world_size=8")
         require(self.world_size > 1, "one rank communicates with nobody: --world_size takes 2 or more")
         if flags.wire:
             network = Network(self.world_size, flags.ranks_per_host, flags.wire, flags.within, flags.algorithm)
@@ -152,7 +153,8 @@ def ask(question):
     answer = {"recording": recording.path, "parameters": len(launch["parameters"]), "gradient_bytes": sum(recording.bytes),
               "recorded_world_size": launch["world_size"], "world_size": question.world_size, "launches": len(recording.launches),
               **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")}, "notes": notes_of(question),
-              "none_s": none_s, "ranks": recording.ranks, "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
+              "none_s": none_s, "ranks": recording.ranks,
+              "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
               "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"],
                       **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
               "sizes": [], "options": [], "measured": []}
@@ -288,8 +290,8 @@ def screen(answer):
         value, low, high = row["measured_s"]
         half = "" if low is None else " +- %.1f %%" % (100 * (high - low) / 2 / value)
         again = percent(row["second_run_error"]) + "  DDP made other buckets" * (not row["is_as_planned"])
-        lines.append("%-31s %-20s %-22s %-8s %-11s %s" % (row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]),
-                                                            percent(row["cost_error"]), again))
+        lines.append("%-31s %-20s %-22s %-8s %-11s %s" % (
+            row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]), percent(row["cost_error"]), again))
     if answer.get("pairs"):
         lines.append("Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d" % (
             answer["pairs"], answer["pairs_right"]))

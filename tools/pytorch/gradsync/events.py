@@ -1,5 +1,13 @@
-"""What a process calls while it trains, told to those who listen. Nothing is kept in the script's objects, which it may copy and
-save."""
+"""What a process calls while it trains, told to those in `listeners` that have a method of this name. Nothing is kept in the
+script's objects, which it may copy and save.
+
+    on_forward(model)                   a DDP, or the outermost module of a class that watch_calls() watches, is called
+    on_prepare(reducer)                 DDP is about to prepare for synchronising; returns whether it may
+    on_backward(), on_backward_end()    of the outermost one: a checkpoint's is within another
+    on_update(optimizer, args, kwargs)  step() begins; returns what to call it with, if not with this
+    on_updated(optimizer)               step() has ended
+    on_scaled(optimizer)                a GradScaler has stepped it, or skipped that
+"""
 import functools
 import os
 import sys
@@ -15,33 +23,7 @@ LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
     *map(sysconfig.get_path, ("stdlib", "purelib"))))
 
 listeners = []
-_depth = 0  # in backward: a checkpoint's is within another
-
-
-class Listener:
-    """Is told of what it overrides, between appending itself to `listeners` and leaving them."""
-
-    def on_forward(self, model):
-        """A DDP, or the outermost module of a class that watch_calls() watches, is called."""
-
-    def on_prepare(self, reducer):
-        """DDP is about to prepare for synchronising. Returns whether it may."""
-        return True
-
-    def on_backward(self):
-        pass
-
-    def on_backward_end(self):
-        pass
-
-    def on_update(self, optimizer, args, kwargs):
-        """An optimizer's step() begins. Returns what to call it with, if not with this."""
-
-    def on_updated(self, optimizer):
-        pass
-
-    def on_scaled(self, optimizer):
-        """A GradScaler has stepped it, or skipped that."""
+_depth = 0  # in backward
 
 
 def place():
@@ -60,7 +42,7 @@ def in_backward():
 
 
 def _tell(event, *arguments):
-    return [getattr(one, event)(*arguments) for one in list(listeners) if one in listeners]
+    return [getattr(one, event)(*arguments) for one in list(listeners) if one in listeners and hasattr(one, event)]
 
 
 def watch_calls(kind):
@@ -118,7 +100,7 @@ def listen():
         return result
 
     def told_update(optimizer, args, kwargs):
-        for one in list(listeners):
+        for one in list(listeners):  # all of which have it
             args, kwargs = one.on_update(optimizer, args, kwargs) or (args, kwargs)
         return args, kwargs
 

@@ -16,7 +16,8 @@ the host's monotonic clock, on a GPU of events. recording.py reads the fields:
      "threads", "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes", "dtype"}],
      "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "passes", "rebuilt_bucket_bytes"}],
      "ranks": [rank: [step: {"mode", "row", "begin_ns", "between_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns",
-        "rest_ns", "optimizer_ns", "step_ns", "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
+        "rest_ns", "optimizer_ns", "step_ns",
+        "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
 """
 import argparse
 import importlib.util
@@ -28,7 +29,7 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
-from gradsync.events import DDP, Listener, listen, listeners, place, watch_calls
+from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
 
@@ -54,7 +55,7 @@ def refuse(text):
     os._exit(1)
 
 
-class Script(Listener):
+class Script:
     """A script that runs. `number`: of the model that is recorded, from 1; None: the first that is trained."""
 
     refuse = staticmethod(refuse)
@@ -87,20 +88,25 @@ class Script(Listener):
 
     def on_update(self, optimizer, args, kwargs):
         """The first optimizer that steps tells what is trained."""
-        if self.is_found:
-            return
         trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if not trained:
             return
         for recorder in [r for r in self.recorders if not r.ids.isdisjoint(trained)][:1]:
-            for other in self.recorders:
-                if other is not recorder:
-                    other.close()
-            self.recorders, self.is_found = [recorder], True
+            self._choose(recorder)
         if not any(optimizer is other for other in self.optimizers):
             self.optimizers.append(optimizer)
         if self.optimizers.index(optimizer) + 1 == (self.number or 1):
             self._find(trained)
+
+    def _choose(self, recorder):
+        for other in self.recorders:
+            if other is not recorder:
+                other.close()
+        self.recorders = [recorder]
+        if not self.is_found:  # to listen takes time
+            self.unwatch()
+            listeners.remove(self)
+            self.is_found = True
 
     def on_backward_end(self):
         """Nor need it be one of torch.optim."""
@@ -119,15 +125,15 @@ class Script(Listener):
             m for m in self.called.values() if trained & holds[id(m)]]
         if not roots:
             refuse(f"{place()}: no module that was called holds what is updated here")
-        self.unwatch()
-        self.called, self.is_found = {}, True
         self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
                     only=set().union(*(holds[id(m)] for m in roots)))
+        self._choose(self.recorders[0])
 
     def started(self, recorder):
+        self._choose(recorder)
         if self.wrapped > 1:
-            say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what others "
-                "communicate counts as computation")
+            say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what "
+                "others communicate counts as computation")
         self.began = time.monotonic()
         say(f"records {recorder.rounds * len(recorder.plan)} steps; the first takes minutes if the model has to be compiled")
 
@@ -180,7 +186,8 @@ class Script(Listener):
         if self.ended:
             sys.exit(0)
         if not self.recorders:
-            refuse(f"{' '.join(argv)} trained no model that gradsync knows (--model={self.number or 1}); nothing was recorded")
+            refuse(f"{' '.join(argv)} trained no model, or too few steps to tell which (--model={self.number or 1}); "
+                   "nothing was recorded")
         steps, needed = self.recorders[0].taken + 1, self.recorders[0].rounds * len(self.recorders[0].plan) + 1
         refuse(f"{' '.join(argv)} took {steps} steps, which are too few: {needed} are needed")
 
@@ -194,7 +201,8 @@ def main(argv, finished=lambda out: None):
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
     parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on when it is recorded")
     parser.add_argument("--model", type=int, help="which of several models, from 1: in the order in which they are wrapped in "
-                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that steps")
+                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that "
+                        "steps")
     parser.add_argument("-m", action="store_true", help="runs a module, as python -m does")
     parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
     flags = parser.parse_args(argv)
@@ -216,7 +224,8 @@ def main(argv, finished=lambda out: None):
     command = ["-m"] * flags.m + script
     if unusable(out, {"command": command}, ["command"]):
         refuse(unusable(out, {"command": command}, ["command"]))
-    Script(finished, flags.goes_on, flags.model, {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}).run(command)
+    options = {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}
+    Script(finished, flags.goes_on, flags.model, options).run(command)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
-from gradsync.events import DDP, Listener, in_backward, listen, listeners, place, watch_calls
+from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
 from gradsync.launch_file import append, unusable
 from gradsync.recording import KIND
 
@@ -49,7 +49,7 @@ def probes_of(total_bytes):
             ("bf16", min(MIB, total_bytes), 1), ("bf16", min(16 * MIB, total_bytes), 1), ("zero1", total_bytes, 0)]
 
 
-class Recorder(Listener):
+class Recorder:
     """Records the steps of a module until it is `done`; then writes. `roots`: modules of it whose call begins a step, if it is
     not called itself. `only`: ids of the parameters that train, by default all that require a gradient."""
 
@@ -432,8 +432,8 @@ class Recorder(Listener):
             self.parts.append(self.flat[begin:offset].view(dtype.to_real() if dtype.is_complex else dtype))
         self.wire = self.flat.view(max(self.parts, key=lambda part: part.nbytes).dtype)
         self.share, self.expected = 1 / world, self.passed
-        names = sorted(type(optimizer).__name__ for optimizer in self.optimizers)
-        self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": " and ".join(names) or "no optimizer of torch.optim"}
+        names = " and ".join(sorted(type(optimizer).__name__ for optimizer in self.optimizers))
+        self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": names or "no optimizer of torch.optim"}
         self._check_file(*(key for key in AGREE if key != "passes"))
         self.taken = 0
         if self.script:

@@ -17,13 +17,16 @@ TIME, SIZE, COUNT, TEXT = (0, 1e18), (1, 1e18), (1, 10**4), str
 COLLECTIVES = {"kind": TEXT, "in_flight": (0, 1), "bytes": [SIZE], "ns": [TIME], "in_ns": [TIME], "out_ns": [TIME],
                "wall_ns": TIME, "cpu_ns": TIME}
 STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "between_ns": TIME, "before_ns": TIME, "backward_ns": TIME,
-        "copy_back_ns": TIME, "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)], "collectives": COLLECTIVES}
+        "copy_back_ns": TIME, "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)],
+        "collectives": COLLECTIVES}
 ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "passes": COUNT,
        "rebuilt_bucket_bytes": [TIME]}
 LAUNCH = {"gradsync_torch": (1, 1), "device": TEXT, "backend": TEXT, "optimizer": TEXT, "command": [TEXT],
           "world_size": (1, 16384), "threads": COUNT, "cores": COUNT, "passes": COUNT, "views": bool, "link_rate": TIME,
-          "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE, "dtype": TEXT}], "rows": [ROW], "ranks": [[STEP]]}
-DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0, "command": [],
+          "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE, "dtype": TEXT}],
+          "rows": [ROW], "ranks": [[STEP]]}
+DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0,
+            "command": [],
             **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns"), []),
             **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
 # In what launches of one recording agree.
@@ -145,7 +148,8 @@ class Recording:
             try:
                 self.add(line)
             except json.JSONDecodeError as error:
-                raise Refused(f"{path}, line {number}: no launch, or cut off (one is a line), error at byte {error.pos + 1}") from None
+                why = f"no launch, or cut off (one is a line), error at byte {error.pos + 1}"
+                raise Refused(f"{path}, line {number}: {why}") from None
             except (ValueError, RecursionError) as error:
                 raise Refused(f"{path}, line {number}: {error}") from None
         require(self.launches, path, ": no launch of gradsync record")
