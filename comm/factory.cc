@@ -28,7 +28,7 @@ bool SharesGpus() {
 
 void CheckShm(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCpu, "backend shm: device is cuda, expected cpu");
-  // Before the ranks have met, that is what the launcher says, which may be wrong.
+  // Before JoinJob this is the launcher's value, which may be wrong.
   Require(world.job == nullptr || world.local_size == world.size, "backend shm: ", world.local_size, " of ",
           world.size, " ranks are on this host, expected all");
 }
@@ -52,8 +52,8 @@ void CheckNccl(model::Device::Type device, const World& world) {
 
 std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device,
                                        std::shared_ptr<FirstCause> first_cause) {
-  // Told that each rank is a host of its own, NCCL lets them share a GPU: they talk over sockets. It reads
-  // this when it first looks for its host; a value from outside stays.
+  // If each rank claims to be a separate host, NCCL lets them share a GPU, and sends over sockets. NCCL reads
+  // this variable when it first looks for its host; a value from outside is not replaced.
   if (SharesGpus()) setenv("NCCL_HOSTID", Join("gradsync-rank-", options.world.rank).c_str(), 0);
   return MakeNcclGroup(options, device, std::move(first_cause));
 }
@@ -106,7 +106,7 @@ const Backend& Find(const std::string& name) {
   throw InvalidInput(Join("backend is '", name, "', expected one of: ", names));
 }
 
-// What the factory made, and makes again of some of the ranks.
+// A group that the factory made. Split makes groups of some of its ranks.
 class MadeGroup : public GroupDecorator {
  public:
   MadeGroup(std::unique_ptr<ProcessGroup> inner, const GroupOptions& options, model::DevicePtr device)

@@ -17,37 +17,42 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend or option, and for a backend that cannot serve ranks with such
-// devices in this world, as far as that can be known without making a device. MakeProcessGroup asks likewise.
+// devices in this world, as far as this is known without making a device. MakeProcessGroup makes these
+// checks, too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// A part of it: "backend gloo has no option 'x'", "backend hierarchical: inner is 'x', expected shm, gloo".
+// The part of CheckBackend that checks options: "backend gloo has no option 'x'", "backend hierarchical:
+// inner is 'x', expected shm, gloo".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
-// A part of CheckBackend: throws InvalidInput, with both numbers, if one host has more ranks than GPUs for
-// nccl. If a launcher gives each rank one visible GPU, they may be different ones: then NCCL decides.
+// The part of CheckBackend that checks GPUs: throws InvalidInput, with both numbers, if nccl would have more
+// ranks on a host than the host has GPUs. If a launcher gives each rank one visible GPU, the GPUs may differ:
+// then NCCL decides.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// What is known of a backend before there is a group. Of one that is made of others, of all of them.
+// What is known of a backend before there is a group. For a backend made of others: of all of them.
 struct BackendTraits {
-  // A sum adds the ranks' elements in the order of ranks (of hierarchical: within a host, then that of
-  // hosts), and rounds once; a mean is a sum, of f32 in f64, divided by the number of ranks. Otherwise the
-  // order is a library's own, which rounds at each addition, in bf16 too. A mean is that sum divided; NCCL
-  // multiplies what it adds by the rounded reciprocal.
+  // A sum adds the ranks' elements in rank order and rounds once. (hierarchical adds the ranks of a host,
+  // then the hosts.) A mean is this sum divided by the number of ranks, and f32 is added up in f64.
+  //
+  // Otherwise the library chooses the order and rounds at each addition, in bf16 too. A mean is this sum
+  // divided; NCCL multiplies each addend by the rounded reciprocal.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;    // or srun, to start the ranks
   bool shares_memory = false;   // the ranks of a host may have tensors in common (AllocateShared)
-  bool is_within_host = false;  // all ranks have to be on one host
+  bool is_within_host = false;  // all ranks must be on one host
 };
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
-// The versions of the libraries that backends are built on, by name, where they tell at run time.
+// The versions of the backends' libraries, by name. Libraries that do not report a version at run time are
+// left out.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
-// Joins the world: returns when all ranks have. With GRADSYNC_NCCL_SHARE_GPU=1 in the environment, nccl takes
-// more ranks (each a process) than there are GPUs: they exchange data over sockets, so only function can be
-// tested. Throws InvalidInput for an unknown backend, or one that cannot serve the device; CollectiveError,
-// naming the ranks that are missing, if they did not all arrive within the timeout, or disagree on the size
-// of the world.
+// Joins the world. Returns when all ranks have joined. With GRADSYNC_NCCL_SHARE_GPU=1 in the environment,
+// nccl accepts more ranks (processes) than GPUs; they exchange data over sockets, which tests function, not
+// speed. Throws InvalidInput for an unknown backend, or one that cannot serve the device. Throws
+// CollectiveError, which names the missing ranks, if ranks did not arrive within the timeout or disagree on
+// the size of the world.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

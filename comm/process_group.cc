@@ -87,7 +87,7 @@ void ProcessGroup::Check(Collective collective, std::string_view role, const Ten
           device_name_);
 }
 
-// One tensor holds a part for each rank; the other is one such part.
+// One tensor has a part for each rank; the other is one such part.
 void ProcessGroup::CheckParts(Collective collective, std::string_view whole_role, const Tensor& whole,
                               std::string_view part_role, const Tensor& part) const {
   Check(collective, whole_role, whole);

@@ -8,14 +8,14 @@
 
 namespace gradsync::ddp {
 
-// Gives every rank rank 0's buffers: state that the forward pass changes and that nobody averages, such as
-// the running statistics of a batch norm. However many there are, they travel in one collective.
+// Copies rank 0's buffers to every rank: state that the forward pass changes and that nobody averages, such
+// as the running statistics of a batch norm. One collective sends all buffers.
 class BufferBroadcast {
  public:
-  // All on one device.
+  // All buffers are on one device.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Returns when the buffers are rank 0's. Without buffers nothing is sent. Throws CollectiveError.
+  // Returns when the buffers equal rank 0's. Sends nothing if there are no buffers. Throws CollectiveError.
   void Run(comm::ProcessGroup& group) const;
 
  private:

@@ -7,26 +7,26 @@
 
 namespace gradsync::ddp {
 
-// Whole weights of every rank, of which each rank updates a part. The others' parts travel while the next
-// forward runs: whoever reads a parameter waits for its bucket.
+// Whole weights on every rank; each rank updates one part. The other parts are gathered during the next
+// forward: a read of a parameter waits for its bucket.
 class CarriedWeights {
  public:
   // `plan`: padded buckets, in reverse forward order. Both must outlive this.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
-  // Leaves the weights in memory of the parameters' own, for which it waits for those on their way.
+  // Waits for pending gathers, and leaves the weights in the parameters' own memory.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;
 
   // This rank's parts, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Parameters' values are here from now on, and reads wait.
+  // Moves parameters' values here; from now on reads wait.
   void Place();
-  // Begins to gather what is in the parts, the first layers' first. Not before Wait.
+  // Starts to gather the parts, first layers first. Call Wait before.
   void Gather();
-  // For all that has been gathered.
+  // Waits for all gathers.
   void Wait();
-  // The same, and reads wait no more.
+  // Waits for all gathers; later reads do not wait.
   void Complete();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace gradsync::ddp {
 
-// The strategy, which was made from `context`, behind checks that all strategies need: every parameter is
-// ready exactly once between BeginStep and Finish, else std::logic_error; what check_gradients says; no
-// scale that traits rule out. So strategies need not ask.
+// Wraps the strategy, which was made from `context`, in the checks that all strategies need: every parameter
+// is ready exactly once between BeginStep and Finish, else std::logic_error; check_gradients; no grad_scale
+// that its traits exclude.
 std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy> strategy,
                                   const StrategyContext& context);
 

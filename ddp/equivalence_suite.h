@@ -17,15 +17,14 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Every strategy equals a single process that sees all ranks' data, exactly: the data are such that nothing
-// is rounded in worlds of 1, 2, 3, 4, 5, 6 and 8. For one source of a test, which says with what backends and
-// on what devices.
+// Every strategy equals a single process with all ranks' data, exactly: the data avoid rounding in worlds of
+// 1, 2, 3, 4, 5, 6 and 8. Include this in one source of a test, which selects backends and devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
 constexpr float kRate = 0.5f;
 
-// A strategy with its own options' values.
+// A strategy with values of its options.
 struct Tested {
   std::string strategy;
   std::map<std::string, double, std::less<>> values = {};
@@ -39,7 +38,7 @@ struct Tested {
   friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
 };
 
-// All that are exact and send anything, which is what these tests are about.
+// All exact strategies that communicate.
 inline std::vector<Tested> AveragingStrategies() {
   std::vector<Tested> all;
   for (const std::string& name : StrategyNames()) {
@@ -49,7 +48,7 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Those of its options that are on or off.
+// The options that are on or off.
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
   for (const Option& option : tested.traits().options) {
@@ -58,7 +57,7 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   return switches;
 }
 
-// Every combination of the switches of every one that has any.
+// Every combination of switches, for every strategy that has any.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -72,29 +71,28 @@ inline std::vector<Tested> EveryCombination() {
   return all;
 }
 
-// What each rank makes of the parameters; every one is used once, unless a test says otherwise.
+// What each rank computes from the parameters. By default it uses every parameter once.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // of the parameters
-  // Those that a rank uses in a step, in order; more than once: it is shared.
+  // Parameters that a rank uses in a step, in order. A repeated parameter is shared.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // The only elements that a use touches; nullopt, or none such: all of them.
+  // The elements that a use touches; nullopt or an empty function: all.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called in a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // a strategy may change its layout after the first
-  int num_passes = 1;  // of a step, each of which has the data of a step of its own; a power of two
-  // Instead of gradient descent, with which nothing is rounded. Whoever makes the same gradients then makes
-  // the same updates of single elements.
+  int num_passes = 1;  // passes per step, each with new data; a power of two
+  // AdamW instead of gradient descent, which rounds nothing. With equal gradients, AdamW makes equal updates
+  // of single elements.
   bool adamw = false;
   double grad_scale = 1;                                        // with AdamW
-  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // what forward reads
-  std::vector<size_t> without_copy = {};                        // of these it reads the values themselves
+  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
+  std::vector<size_t> without_copy = {};                        // parameters without a copy
 };
 
 using Values = std::vector<std::vector<float>>;
 
-// Parameters after all steps of gradient descent, what the next forward would read of them, and the last
-// gradients.
+// Parameters after all steps, the tensors that the next forward would read, and the last gradients.
 struct Result {
   Values params;
   Values read;
@@ -116,7 +114,7 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Consecutive parameters of so many bytes, but for those that a rank reads after another unit's.
+// Units of consecutive parameters of `bytes` bytes, except parameters that a rank reads after another unit's.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -144,7 +142,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Gradient descent in other words than the optimizer's.
+// Gradient descent, implemented independently of the optimizer.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model.params()) {
     const model::Tensor update = param->grad().Clone();
@@ -228,13 +226,14 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  // Weights stay when the strategy goes, in their own memory. Where no rank has whole ones, only after this.
+  // The weights stay in the parameters' own memory after the strategy is destroyed. If no rank has whole
+  // weights, this needs CompleteValues.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains with a rank for each of the devices, and compares.
+// Trains with one rank per device, and compares.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

@@ -8,9 +8,9 @@
 
 namespace gradsync::ddp {
 
-// A strategy whose first steps, as many as StartOf says, average gradients exactly: an
-// all-reduce of each, where it is, in reverse forward order. In these steps `strategy`, which is made from
-// the same context and changes gradients alone, hears of nothing. With 0 steps it is `strategy` itself.
+// A strategy whose first `num_steps` steps (StartOf) average gradients exactly: one all-reduce per gradient,
+// in place, in reverse forward order. `strategy` is made from this context and changes only gradients; it is
+// not called in these steps. With 0 steps, returns `strategy`.
 std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strategy> strategy,
                                        const StrategyContext& context);
 

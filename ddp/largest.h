@@ -9,20 +9,20 @@
 namespace gradsync::ddp {
 
 // Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[] and
-// indices[], in the order of their indices, and puts zeros in their places. If `indices` is null, `count` is
-// all elements. If elements are equal, the first are taken. NaN and infinity are the largest: they must not
-// stay behind. `scratch` has room for as many elements as `from`.
+// indices[], in the order of their indices, and replaces them by zeros. If `indices` is null, `count` is all
+// elements. Of equal elements the first are taken. NaN and infinity count as the largest, so that they are
+// always sent. `scratch` has the size of `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// Sets a bucket's offsets and numel to those of a message with so many per cent of each gradient's elements,
-// and all of a vector's. Returns the message's bytes. Throws InvalidInput for a gradient of 2^31 elements or
-// more, whose indices a message cannot hold.
+// Sets a bucket's offsets and numel to those of a message with `percent` per cent of each gradient's
+// elements, and all elements of vectors. Returns the message's bytes. Throws InvalidInput for a gradient of
+// 2^31 elements or more, whose indices do not fit.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
-// A message holds the values that are sent of all parameters of a bucket, and then the indices of those that
-// are not sent whole. The bucket's offsets and numel count values. Calls fn(parameter, values, indices,
-// count) for each parameter; indices are null for one that is sent whole.
+// A message holds the values of all parameters of a bucket, and then the indices of parameters that are not
+// sent whole. The bucket's offsets and numel count values. Calls fn(parameter, values, indices, count) for
+// each parameter; indices are null for one that is sent whole.
 template <class Fn>
 void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
   auto* const values = static_cast<float*>(message.raw_data());

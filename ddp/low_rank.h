@@ -7,13 +7,13 @@
 
 namespace gradsync::ddp {
 
-// A gradient as a matrix G, of its first dimension and all others, on its way through two thin factors, P and
-// Q. E holds what has not been sent so far, and is zero at first. If the factors would not be so many times
-// smaller, P is the gradient itself, and there is neither Q nor E. The gradient is f32, on the CPU.
+// A gradient as a matrix G (first dimension x all others), sent as two thin factors, P and Q. E is the error
+// that has not been sent so far, zero at first. If the factors would not be `min_compression` times smaller,
+// P is the gradient itself, and there is neither Q nor E. The gradient is f32, on the CPU.
 class LowRank {
  public:
-  // `stream` makes the numbers that Q starts with. Both factors together have less than 1 / min_compression
-  // of the gradient's elements, or it is whole.
+  // `stream`: the random stream of the initial Q. Both factors together have less than 1 / min_compression of
+  // the gradient's elements; otherwise the gradient is sent whole.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
@@ -22,8 +22,8 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // Where P and Q live from now on, `offset` elements into these. Q is needed unless is_whole(); then comes
-  // Reset().
+  // Sets the memory of P and Q: `offset` elements into `storage`. Q is needed unless is_whole(). Call Reset()
+  // after PlaceQ.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
@@ -34,7 +34,7 @@ class LowRank {
   // G = P Q'; E = M - G.
   void Finish();
 
-  // Forgets: E = 0, and Q random, the same on all ranks.
+  // Sets E to 0 and Q to random numbers that are equal on all ranks.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

@@ -11,8 +11,8 @@
 namespace gradsync::ddp {
 
 // The base of strategies that send buckets during backward, each as soon as its gradients are ready. They
-// differ in what they send, and in what they make of the result. Buckets are sent in the order of the plan,
-// which is the same on all ranks: one that is full early waits for those before it.
+// differ in what they send, and in what they do with the result. Buckets are sent in the order of the plan,
+// which is equal on all ranks: a bucket that is full early waits for earlier buckets.
 class OverlappedBuckets : public Strategy {
  public:
   void BeginStep() override;
@@ -22,28 +22,28 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Another plan for the same parameters, between two steps.
+  // Sets another plan for the same parameters, between two steps.
   void SetPlan(BucketPlan plan);
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
   bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
-  // So many buckets have been sent in this pass.
+  // Buckets that have been sent in this pass.
   size_t num_sent() const { return works_.size(); }
-  // Sends what has not been sent of the buckets up to the i-th, whose gradients are all there, though not all
-  // of them have been reported.
+  // Sends all unsent buckets up to the i-th. Their gradients are complete, though OnGradReady has not been
+  // called for all of them.
   void SendThrough(size_t i);
 
   // Issues the collective of bucket i.
   virtual comm::Work Send(size_t i) = 0;
-  // Called when that is done.
+  // Called when this collective is done.
   virtual void Receive(size_t /*i*/) {}
 
-  // Waits for buckets up to the i-th, in plan order, and receives each, once in a step.
+  // Waits for buckets up to the i-th, in plan order, and receives each, once per step.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // A strategy that sends something else than gradients sets numel and offsets to what it sends.
+  // A strategy that does not send gradients sets numel and offsets to what it sends.
   BucketPlan plan_;
 
  private:

@@ -12,15 +12,15 @@
 
 namespace gradsync::ddp {
 
-// What makes `core` fast, each part of which is an option (kPlacedOptions) that can be switched off alone:
+// The parts that make `core` fast. Each is an option (kPlacedOptions) that can be switched off:
 //
-//   views        gradients live in buckets: kernels write them there, all-reduces run there, the optimizer
-//                reads them there. Without, they are copied in and out of the same buckets
+//   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
+//                optimizer reads them there. Without, they are copied into and out of the buckets
 //   ready_order  buckets are filled in the order in which gradients became ready in the first step (rank 0's,
-//                broadcast), so that each is full as early as it can be. Without: in reverse forward order
+//                broadcast), so that each is full as early as possible. Without: in reverse forward order
 //   small_first  the first bucket holds at most 1 MiB, to start the link early
 //   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
-//   rows         untouched rows of an embedding's gradient are not sent: fewer bytes than others send
+//   rows         untouched rows of an embedding's gradient are not sent
 //
 // The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
 inline constexpr Option kPlacedOptions[] = {
@@ -47,7 +47,7 @@ class PlacedBuckets : public OverlappedBuckets {
   // `traits` have kPlacedOptions.
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
-  // Once in each step, when all buckets have been received: after the first step moves them.
+  // Call this once per step, when all buckets have been received. After the first step it moves the buckets.
   void AdoptLayout();
 
  private:
@@ -59,13 +59,13 @@ class PlacedBuckets : public OverlappedBuckets {
   const size_t bucket_bytes_;
   const bool views_, by_ready_order_, small_first_, small_last_, by_rows_;
   bool has_adopted_ = false;
-  std::vector<model::Parameter*> order_;  // in which buckets are filled
+  std::vector<model::Parameter*> order_;  // order in which buckets are filled
   ReadyOrder ready_order_;
   model::Tensor storage_;               // of all buckets
   std::vector<model::Tensor> buffers_;  // views of it, by bucket
-  // Without views: where gradients live.
+  // Without views: the gradients' memory.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
-  std::vector<TouchedRows> rows_;  // of buckets that send them alone
+  std::vector<TouchedRows> rows_;  // of buckets that send only rows
 };
 
 // Traits::more_copies of a strategy with kPlacedOptions.

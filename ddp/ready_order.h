@@ -10,20 +10,20 @@
 
 namespace gradsync::ddp {
 
-// The order in which gradients become ready, found in the first step: rank 0's, on every rank. Other ranks'
-// may be another, where they use other parameters, and collectives must be issued in one order by all.
+// The order in which gradients become ready in the first step, on rank 0, for every rank. Other ranks may
+// have another order, if they use other parameters, but all ranks must issue collectives in one order.
 class ReadyOrder {
  public:
-  // Every rank with the same parameters in the same order.
+  // Every rank passes the same parameters in the same order.
   explicit ReadyOrder(std::span<model::Parameter* const> params) : params_(params.begin(), params.end()) {}
 
-  // In each step, for every parameter once.
+  // Call this in each step, once per parameter.
   void Mark(model::Parameter& param) {
     if (!agreed_) order_.push_back(&param);
   }
 
-  // At the end of each step, on all ranks. The order, after the first one; later nullopt. Throws
-  // CollectiveError.
+  // Call this at the end of each step, on all ranks. Returns the order after the first step; later nullopt.
+  // Throws CollectiveError.
   std::optional<std::vector<model::Parameter*>> Agree(comm::ProcessGroup& group);
 
  private:

@@ -10,9 +10,9 @@
 #include "ddp/factory.h"
 #include "model/tensor.h"
 
-// What strategies that are not exact must compute: the equations of their papers, for all ranks in one
-// process and in f64. They share no code with the strategies, which tests and the check of
-// every run compare with them. The only thing in common is how random numbers start (model/random.h).
+// The results that strategies which are not exact must compute: the equations of their papers, for all ranks
+// in one process and in f64. Tests and the check of every run compare strategies with them. They share no
+// code with the strategies, except the initial random numbers (model/random.h).
 namespace gradsync::ddp {
 
 class Reference {
@@ -21,10 +21,10 @@ class Reference {
 
   virtual ~Reference() = default;
 
-  // One step of a strategy that changes gradients: from each rank's own gradient of parameter p, the one that
-  // every rank has afterwards. One period of a strategy that averages weights: from each rank's weights after
-  // its own steps, those that every rank goes on with. Called once for each step or period and parameter,
-  // because some remember.
+  // For a strategy that changes gradients, one step: computes the gradient of parameter p on every rank, from
+  // each rank's own gradient. For a strategy that averages weights, one period: computes the next weights of
+  // every rank, from each rank's weights at the end of the period. Called once for each step or period and
+  // parameter, because some references have state.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -35,23 +35,23 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// The reference of a strategy that has one: in its first steps, see StartOf, the plain mean.
+// The reference of a strategy that is not exact. In its first steps (StartOf) it is the plain mean.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
-// Gradients are rounded to bf16, averaged, and the mean is rounded to bf16. Without `rounds`: the plain mean,
-// of gradients, or of weights as in local SGD.
+// Rounds gradients to bf16, averages them, and rounds the mean to bf16. Without `rounds`: the plain mean, of
+// gradients, or of weights as in local SGD.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
-// PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix of its first dimension and all
-// others; where the factors of that rank would not be `min_compression` times smaller, it is averaged as it
-// is. Q starts as FillTruncatedNormal(1, seed 0, stream p of kLowRank) of shape (rank, columns).
+// PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others). If
+// its factors of this rank would not be `min_compression` times smaller, the gradient is averaged directly. Q
+// starts as FillTruncatedNormal(1, seed 0, stream p of kLowRank) of shape (rank, columns).
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 
 // Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
-// `percent` per cent of each tensor that are largest there (at least one element; of equals the first), and
-// keeps the others. Vectors are averaged as they are. The memory is in f32, because in f64 other elements
-// would be the largest.
+// largest `percent` per cent of each tensor of this memory (at least one element; of equal elements the
+// first), and keeps the rest. Vectors are averaged directly. The memory is f32, because in f64 other elements
+// could be the largest.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

@@ -17,14 +17,14 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// What a strategy sends, and when, relative to the computation of gradients. Overlap is an order of events:
-// an all-reduce issued before the last gradient is computed. No clock is involved. Each source is a program
-// of its own.
+// Tests of what a strategy sends, and when, relative to the computation of gradients. Overlap is an order of
+// events: an all-reduce issued before the last gradient is computed. No clock is involved. Each source is a
+// separate program.
 namespace gradsync::ddp {
 
 using model::Tensor;
 
-// Two ranks that agree on everything; writes what is asked of it into a log shared with backward.
+// A group of two identical ranks. Writes its calls into a log that backward also writes.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -55,7 +55,7 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Counts no write, as collectives do not.
+          // Does not count a write, like all collectives.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -72,7 +72,7 @@ class LoggingGroup : public comm::ProcessGroup {
   std::function<void(const std::string& what)> on_wait = {};  // before it is logged
   std::function<void()> on_barrier = {};
   size_t allocated_bytes() const { return allocated_bytes_; }
-  // Whether a tensor lies in memory that was allocated here.
+  // Whether a tensor is in memory that this group allocated.
   bool Holds(const Tensor& tensor) const {
     return std::ranges::any_of(allocated_, [&](const auto& memory) {
       return tensor.raw_data() >= memory.first && tensor.raw_data() < memory.second;
@@ -81,7 +81,7 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // Logs the moment of issue, and the first wait.
+  // Logs the issue, and the first wait.
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -148,7 +148,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // The same with the update, by an optimizer without state.
+  // A step with the update, by an optimizer without state.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");
@@ -156,7 +156,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Whether gradients are elsewhere than they were when forward begins.
+  // Whether BeginStep moves all gradients to other memory.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

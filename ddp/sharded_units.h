@@ -10,16 +10,17 @@
 namespace gradsync::ddp {
 
 // Every rank keeps one part of weights, gradients and state. Weights of a unit are gathered before they are
-// read (ddp/gathered_weights.h); its gradients are views of a buffer, which the second unit after it in
-// backward uses again, and are reduced to parts when backward is done with them, in every pass of a step.
+// read (ddp/gathered_weights.h). A unit's gradients are views of a buffer, and are reduced to parts when
+// backward is done with them, in every pass of a step. The second unit after it in backward reuses the
+// buffer.
 //
-// All ranks send the same in the same order, whatever they use: when backward comes to another unit,
-// gradients of the one before it that are not there are zero.
+// All ranks send the same buckets in the same order, whatever they use: when backward reaches another unit,
+// missing gradients of the previous unit are zero.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Throws std::logic_error if backward has gone on to an earlier unit of the model.
+  // Throws std::logic_error if backward has already reached an earlier unit of the model.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -35,18 +36,18 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window`: of GatheredWeights. With `in_common` weights exist once and are not gathered, where ranks have
-  // memory in common.
+  // `window`: see GatheredWeights. With `in_common`, ranks that share memory keep one copy of the weights,
+  // and gather nothing.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Backward has come to unit i.
+  // Backward has reached unit i.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
-  // Where this pass's sum of this rank's part is.
+  // The memory for this pass's sum of this rank's part.
   model::Tensor Sum(size_t i) const {
     return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
   }
@@ -55,8 +56,8 @@ class ShardedUnits : public ShardedStrategy {
 
   const size_t num_units_;
   std::vector<model::Tensor> grads_;        // buffers, by bucket
-  std::optional<GatheredWeights> weights_;  // none where ranks have weights in common
-  size_t num_entered_ = 0;                  // units, by backward in this pass
+  std::optional<GatheredWeights> weights_;  // none if ranks share weights
+  size_t num_entered_ = 0;                  // units that backward has reached in this pass
 };
 
 }  // namespace gradsync::ddp

@@ -6,7 +6,7 @@
 #include "ddp/factory.h"
 
 // One row per strategy, the simplest first: the file's name. The file defines kTraits and Make in a namespace
-// of that name.
+// of this name.
 #define GRADSYNC_STRATEGIES(ROW) \
   ROW(none)                      \
   ROW(naive)                     \

@@ -15,11 +15,12 @@
 #include "model/autograd.h"
 #include "model/tensor_ops.h"
 
-// A model whose gradients are known exactly. Each use of parameter p adds x + 15 floor(w / 16) to its
-// gradient: x are data, and w is what is read of p, of every second element in forward and of the others in
-// backward, so that a stale weight shows. Both summands are small multiples of 15: sums, and means over 1, 2,
-// 3, 4, 5, 6 or 8 ranks, have no rounding. A third or a fifth is rounded, but by so little that its product
-// with a multiple of 15 rounds to the right integer. Gradient descent at a rate of 0.5 keeps weights small.
+// A model with exactly known gradients. Each use of parameter p adds x + 15 floor(w / 16) to its gradient. x
+// is data; w is the value that is read of p: for every second element in forward, for the others in backward,
+// so that a stale weight is detected. Both summands are small multiples of 15: sums, and means over 1, 2, 3,
+// 4, 5, 6 or 8 ranks, have no rounding error. (A third or a fifth is rounded, but by so little that its
+// product with a multiple of 15 rounds to the right integer.) Gradient descent at a rate of 0.5 keeps weights
+// small.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -27,8 +28,8 @@ class TestModel {
   // The rows that a use of a parameter touches; nullopt: all of them.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
-  // One parameter, a matrix of so many rows of one element, for each entry of `numels`, in forward order. All
-  // but those `without_copy` have that copy.
+  // One parameter for each entry of `numels`, in forward order: a matrix of this many rows of one element.
+  // All except `without_copy` have the copy.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {})
@@ -45,17 +46,17 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // The data that `rank` sees in `step`: element i of the gradient of parameter `param`.
+  // The data of `rank` in `step`: element i of the gradient of parameter `param`.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // The gradient of one use, where this weight is read.
+  // The gradient of one use that reads this weight.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
 
-  // What forward reads of parameter p.
+  // The values that forward reads of parameter p.
   std::vector<float> Read(size_t p) const { return Floats(params_[p]->ForwardValue()); }
   std::vector<float> Floats(const model::Tensor& values) const {
     if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
@@ -71,12 +72,13 @@ class TestModel {
     return uses;
   }
 
-  // Forward pass. `visit` is called with a parameter's index when backward is about to compute its gradient.
+  // Forward pass. `visit` is called with a parameter's index before backward computes its gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // The loss of a graph that uses the parameters of these indices, in this order. If `rows` gives any for the
-  // n-th use, only these elements of its parameter have a gradient, and the operation says so.
+  // The loss of a graph that uses the parameters with these indices, in this order. If `rows` returns rows
+  // for the n-th use, only these elements of its parameter have a gradient, and the operation passes the
+  // rows.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers(1, [](int64_t) { return 0; }));

@@ -11,40 +11,40 @@
 
 namespace gradsync::ddp {
 
-// Sums a gradient over ranks by sending only those of its rows that may be other than zero, which the
-// operations that computed it have named (Parameter::touched_rows). Each row is summed in rank order: bitwise
-// equal on all ranks, and exactly what summing the whole gradients in rank order would give.
+// Sums a gradient over ranks by sending only rows that may be nonzero, which operations have listed
+// (Parameter::touched_rows). Each row is summed in rank order: the result is bitwise equal on all ranks, and
+// equals the sum of whole gradients in rank order.
 //
-// A rank's message has room for a number of rows on which all have agreed; every rank gets everyone's. One
-// that has more rows than that, or whose gradient is dense this time, says so in its message, whereupon all
-// send the whole gradient: there is nothing to negotiate first.
+// A rank's message has room for a number of rows that all ranks have agreed on; every rank gets all messages.
+// If a rank has more rows, or its gradient is dense in this step, its message says so, and then all ranks
+// send the whole gradient. So no negotiation comes first.
 class TouchedRows {
  public:
-  // At the end of a step in which gradients were sent whole, on all ranks with the same parameters: those
-  // that are better sent like this. A message then has room for as many rows as rank 0 named ids, repeated
-  // ones included: that depends on the shape of its batch alone. Better is what makes everyone's messages
-  // together smaller than the gradient, which takes less than half of what an all-reduce moves. Gradients are
-  // on the CPU: on CUDA the host would have to wait for the ids. One broadcast; throws CollectiveError.
+  // Call this at the end of a step in which gradients were sent whole, on all ranks with the same parameters.
+  // Returns the gradients that are cheaper to send by rows: all messages together are smaller than the
+  // gradient. (That is less than half of the bytes of an all-reduce.) A message has room for the number of
+  // ids, repeated ones included, of rank 0, which depends only on the shape of its batch. Gradients are on
+  // the CPU: on CUDA the host would have to wait for the ids. One broadcast; throws CollectiveError.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // The bytes of everyone's messages together.
+  // The bytes of all ranks' messages.
   size_t bytes() const { return everyones_.nbytes(); }
 
-  // Each step, all ranks alike:
+  // Call these in each step, on all ranks:
   //
-  // Before forward, when the gradient has its place, which is the same in each step: makes it zero, so that
-  // backward adds. Only rows of the last sum are filled: nobody else may have written to others.
+  // Before forward, when the gradient has its memory, which is the same in each step: zeroes it, so that
+  // backward adds. It zeroes only rows of the last sum, so no other code may write to other rows.
   void Begin();
   // When the gradient is ready.
   comm::Work Send();
-  // When that work is done: the gradient becomes the sum over ranks. Throws CollectiveError.
+  // When this work is done: the gradient becomes the sum over ranks. Throws CollectiveError.
   void Finish();
 
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message: how many rows, or kWhole; their ids; from the next cache line on, the rows.
+  // A message: number of rows, or kWhole; their ids; from the next cache line on, the rows.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

@@ -10,8 +10,8 @@
 
 namespace gradsync::model {
 
-// Where memory comes from: the operating system, or a GPU driver. Slow, and its pages may be mapped on first
-// use.
+// A source of memory: the operating system, or a GPU driver. It is slow, and pages may be mapped only at
+// their first use.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -21,19 +21,19 @@ class MemorySource {
   virtual void Release(void* memory, size_t bytes) = 0;
 };
 
-// The host's memory. Blocks of 2 MiB and more are mapped aligned to huge pages and ask for them.
+// Host memory. Blocks of 2 MiB and more are aligned to huge pages and request them.
 std::unique_ptr<MemorySource> HostMemory();
 
-// Keeps every block that is given back and hands it out again, so that a training step that repeats asks
-// the source for nothing and touches no page for the first time.
+// Keeps every freed block and reuses it, so that repeated training steps request nothing from the source and
+// touch no page for the first time.
 //
-// A block serves a request whose rounded size is the same or at most an eighth smaller: the sizes of a
-// step repeat exactly, so a closer search would not find more. Thread safe.
+// A block serves a request whose rounded size is equal, or at most an eighth smaller: the sizes of a step
+// repeat exactly, so a closer search finds nothing more. Thread safe.
 class CachingAllocator {
  public:
   struct Stats {
     int64_t source_allocations = 0;  // calls of MemorySource::Acquire so far
-    size_t bytes_held = 0;           // taken from the source and not given back, or counted in
+    size_t bytes_held = 0;           // taken from the source and not returned, or counted in
     size_t bytes_in_use = 0;         // handed out, or counted in
     size_t peak_bytes_in_use = 0;
   };
@@ -43,20 +43,20 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // Returns at least `bytes` (0 is allowed), aligned to at least 64 bytes. Throws std::bad_alloc when the
-  // source has no more, after giving back everything that is cached and trying again.
+  // Returns at least `bytes` (0 is allowed), aligned to at least 64 bytes. If the source has no memory,
+  // returns all cached blocks to it and retries; then throws std::bad_alloc.
   void* Allocate(size_t bytes);
   void Free(void* memory);
 
-  // Adds memory from elsewhere to the statistics, such as buffers that a group shares between processes.
+  // Adds memory of other sources to the statistics, such as buffers that a group shares between processes.
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 
-  // Gives all cached blocks back to the source.
+  // Returns all cached blocks to the source.
   void Trim();
 
   Stats stats() const;
-  // Starts the peak again from what is in use now.
+  // Sets the peak to the bytes in use now.
   void ResetPeak();
 
  private:

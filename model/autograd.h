@@ -14,7 +14,8 @@
 
 // Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
 //
-// An operation computes its output and says how its output's gradient becomes its inputs' gradients:
+// An operation computes its output, and defines how the gradient of its output becomes gradients of its
+// inputs:
 //
 //   Var Scale(const Var& x, double factor) {
 //     Tensor y = ...;                                           // forward
@@ -23,9 +24,9 @@
 //     });
 //   }
 //
-// A gradient kernel writes to, or adds to, the place where the gradient finally lives. For a parameter this
-// is Parameter::grad(), which its owner may have put anywhere, for example into a communication bucket:
-// there is no temporary, no zero-fill and no copy between the kernel and the bucket.
+// A gradient kernel writes to, or adds to, the final place of the gradient. For a parameter this is
+// Parameter::grad(), whose memory the owner may choose, for example in a communication bucket: there is no
+// temporary, no zero-fill and no copy between the kernel and the bucket.
 namespace gradsync::model {
 
 class OpGradient;
@@ -44,9 +45,9 @@ class Var {
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
-  // once, when the gradient of `value` is complete, and destroyed right after, with all tensors it keeps.
-  // It must contribute exactly once to every input that needs it, parameters first: the earlier a parameter
-  // is done, the earlier it can be sent.
+  // once, when the gradient of `value` is complete. It is destroyed right after the call, with all tensors
+  // that it keeps. It must contribute exactly once to every input that needs a gradient, parameters first:
+  // the earlier a gradient is complete, the earlier it can be sent.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -59,21 +60,21 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Whether what an operation has read was written since.
+  // Whether the tensor was written after an operation read it.
   bool changed() const;
 
   Tensor value_;
-  Tensor::Version read_;            // an operation's input keeps this of the value
+  Tensor::Version read_;            // version of the value when the operation read it
   Parameter* parameter_ = nullptr;  // set for a leaf
   uint64_t version_ = 0;            // of the parameter
   std::shared_ptr<Node> node_;      // set for the output of an operation
 };
 
-// One operation's share of a backward pass: the gradient that arrives, and where the gradients of its inputs
-// are wanted.
+// One operation in a backward pass: the gradient of its output, and the destinations of its inputs'
+// gradients.
 class OpGradient {
  public:
-  // The operation's.
+  // The name of the operation.
   const char* name() const;
   // The gradient of the loss with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
@@ -81,9 +82,10 @@ class OpGradient {
   // Whether input i leads to a parameter. Contribute and the calls below ignore an input that does not.
   bool Needs(int i) const;
 
-  // Calls write(grad), a Destination<Tensor> of input i's shape, to which `write` must bring the contribution
-  // of this operation. When it is the input's last one and the input is a parameter, the parameter is ready
-  // on return. An operation that leaves all rows of it zero but a few says which: Parameter::touched_rows.
+  // Calls write(grad). grad is a Destination<Tensor> of input i's shape, and `write` must write the
+  // contribution of this operation to it. If this is the last contribution and the input is a parameter, the
+  // parameter is ready on return. An operation that leaves all rows zero except a few passes these `rows`:
+  // see Parameter::touched_rows.
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -91,8 +93,8 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // The gradient of input i is the output's gradient itself (or a reshaped view of it). An intermediate value
-  // takes it over without a copy.
+  // The gradient of input i is the gradient of the output (or a reshaped view of it). An intermediate value
+  // takes it without a copy.
   void PassThrough(int i);
 
   // For a kernel that computes several inputs' gradients at once: open them all, compute, close them all.
@@ -122,15 +124,15 @@ using UseHook = std::function<void(const Parameter&)>;
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //
-// Calls on_use with every parameter that an operation has read in forward before that
-// operation computes its gradients, for which it may read the same memory again.
+// Calls on_use with every parameter that an operation has read in forward, before the operation computes its
+// gradients, because it may read the parameter's memory again.
 //
-// The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
-// call on it throws std::logic_error. So do, naming operation and input, an operation that does not
-// contribute exactly once to an input, and an input that was changed since the operation read it: a
-// parameter (Parameter::version), or any other tensor (Tensor::CountWrite). Throws
-// InvalidInput if the loss has more than one element, depends on no parameter, or reaches one that is not in
-// `params`, or if one is there twice.
+// Consumes the graph: frees the tensors that operations kept for backward as the pass proceeds. Throws
+// std::logic_error, naming operation and input, for a second call on the graph, an operation that does not
+// contribute exactly once to an input, and an input that was changed since the operation read it: a parameter
+// (Parameter::version), or any other tensor (Tensor::CountWrite). Throws InvalidInput if the loss has more
+// than one element, depends on no parameter, or reaches one that is not in `params`, or if `params` has one
+// twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

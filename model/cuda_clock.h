@@ -7,21 +7,21 @@
 
 #include "model/cuda_device.h"
 
-// Events of a GPU on the host's steady clock, so that what was timed on streams and on the host can be
+// Converts events of a GPU to the host's steady clock, so that times on streams and on the host can be
 // compared.
 namespace gradsync::model {
 
-// A moment that is known on both clocks. The GPU's clock and the host's drift apart by some microseconds a
-// second, so an anchor serves for the seconds after it.
+// A time that is known on both clocks. The clocks of GPU and host drift apart by some microseconds per
+// second, so use an anchor only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits for the compute stream, then records an event there and sees when it is done; the event lies in the
-  // middle of that round trip, and the shortest of a few is kept. So it is right to half a round trip, some
-  // microseconds.
+  // Waits for the compute stream, then records an event in it and waits for the event. The event lies in the
+  // middle of this round trip; the shortest of several round trips is kept. The error is at most half a round
+  // trip, some microseconds.
   explicit CudaAnchor(CudaDevice& device);
 
-  // When the GPU passed the event, in ns of std::chrono::steady_clock. The event was made with timing, was
-  // recorded after this anchor was made, and is done.
+  // When the GPU passed the event, in ns of std::chrono::steady_clock. The event must be made with timing,
+  // recorded after this anchor was made, and done.
   int64_t TimeOf(const CudaEvent& event) const;
 
  private:
@@ -29,16 +29,16 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// The last anchor of a device: CudaDevice::Resource<CudaClock>(). Thread safe.
+// The last anchor of a device. Get it by CudaDevice::Resource<CudaClock>(). Thread safe.
 class CudaClock {
  public:
   // Throws InvalidInput unless it is a CUDA device.
   explicit CudaClock(Device& device);
 
-  // Takes a new anchor and returns it. Blocks until the compute stream is empty, and some tens of
-  // microseconds more: for the moments between steps.
+  // Takes a new anchor and returns it. Blocks until the compute stream is empty, plus some tens of
+  // microseconds: call it between steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // The last one taken.
+  // The last anchor.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

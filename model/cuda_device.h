@@ -18,8 +18,9 @@ struct CUevent_st;
 // NVIDIA GPUs. In a build without the CUDA toolkit CudaDeviceCount() is 0 and every constructor throws
 // InvalidInput, "built without CUDA".
 //
-// Unless stated otherwise a call that fails throws CudaError. An error of work that was only enqueued (a
-// kernel that reads out of bounds) comes out of any later call, so a message names where it was seen.
+// Unless stated otherwise a call that fails throws CudaError. A later call throws the error of work that was
+// only enqueued (such as a kernel that reads out of bounds), so a message names the call that noticed the
+// error.
 namespace gradsync::model {
 
 // A call of the CUDA runtime, or of a library on it, failed. what() is one line with the call, its file and
@@ -29,8 +30,8 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A GPU's memory does not suffice. what() is one line that says how much was asked for, how much the device's
-// allocator holds, and how much is free.
+// A GPU has too little memory. what() is one line with the requested bytes, the bytes that the device's
+// allocator holds, and the free bytes.
 class CudaOutOfMemory : public std::bad_alloc {
  public:
   explicit CudaOutOfMemory(std::string message)
@@ -50,29 +51,29 @@ class CudaOutOfMemory : public std::bad_alloc {
       ::gradsync::model::ThrowCudaError(static_cast<int>(gradsync_status), #call, __FILE__, __LINE__); \
   } while (false)
 
-// How many GPUs CUDA can use here. 0 if there is none, no driver, or no CUDA in this build. Never throws.
+// Number of GPUs that CUDA can use. 0 if there is none, no driver, or no CUDA in this build. Never throws.
 int CudaDeviceCount();
-// The memory of a GPU in bytes, used or not, without using it. 0 if there is no such GPU. Never throws.
+// The total memory of a GPU in bytes. Does not use the GPU. 0 if there is no such GPU. Never throws.
 size_t CudaMemoryBytes(int ordinal);
-// "13.0": the runtime of this program, and the newest one that the driver serves. Empty without CUDA or
-// driver.
+// "13.0": the version of this program's runtime, and the newest version that the driver supports. Empty
+// without CUDA or driver.
 std::string CudaRuntimeVersion();
 std::string CudaDriverVersion();
 
 class CudaDevice;
 class CudaEvent;
 
-// A queue of work for a GPU: what is put in runs in order. Moving leaves an empty one behind, which may only
-// be assigned to and destroyed. Destroying a stream does not wait for its work.
+// A queue of work for a GPU, which runs in order. A moved-from stream may only be assigned to and destroyed.
+// Destroying a stream does not wait for its work.
 class CudaStream {
  public:
   enum class Priority { kNormal, kHigh };
 
-  // A stream beside the device's compute stream. Work of a stream of high priority starts first when both
+  // A stream besides the device's compute stream. Work of a stream of high priority starts first when both
   // wait for the same processors.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
 
-  // Work put in from now on starts after what the event has recorded. The host is not blocked.
+  // Later work of this stream starts after the work before the event. Does not block the host.
   void Wait(const CudaEvent& event) const;
   // Returns when the stream is empty.
   void Synchronize() const;
@@ -89,21 +90,22 @@ class CudaStream {
   std::unique_ptr<CUstream_st, Destroy> handle_;
 };
 
-// A point in a stream's work. Recording again moves it. Moving leaves an empty one behind, as with streams.
+// A point in a stream's work. Recording again moves it. A moved-from event may only be assigned to and
+// destroyed.
 class CudaEvent {
  public:
   enum class Timing { kOff, kOn };  // off is cheaper
 
   explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
 
-  // Marks the end of the work that is in `stream` now.
+  // Marks the end of the work that `stream` has now.
   void Record(const CudaStream& stream) const;
-  // Whether that is done. True for an event that was never recorded.
+  // Whether this work is done. True for an event that was never recorded.
   bool done() const;
-  // Returns when it is done.
+  // Returns when this work is done.
   void Synchronize() const;
-  // From `earlier` to this one, by the GPU's clock (a resolution of about half a microsecond). Both were made
-  // with timing and are done.
+  // Milliseconds from `earlier` to this event, by the GPU's clock (resolution about half a microsecond). Both
+  // must be made with timing and done.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
   CUevent_st* get() const { return handle_.get(); }
@@ -115,8 +117,8 @@ class CudaEvent {
   std::unique_ptr<CUevent_st, Destroy> handle_;
 };
 
-// Host memory that the GPU reads and writes directly: kernels, and copies that overlap with computation. Slow
-// to allocate and to free; free it only when no copy uses it.
+// Host memory that the GPU reads and writes directly, in kernels and in copies that overlap with computation.
+// Allocation and freeing are slow. Free it only when no copy uses it.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory.
@@ -134,36 +136,35 @@ class PinnedBuffer {
 };
 
 // A GPU. All kernels, copies and zero-fills of tensors go to its compute stream, in the order of the host's
-// calls; the host runs ahead and waits only in Synchronize and in copies from or to host memory, which are
+// calls. The host runs ahead. It waits only in Synchronize and in copies from or to host memory, which are
 // complete on return.
 //
-// Memory. A block that is freed is handed out again at once, although the GPU may not have reached its last
-// use: the next user's work is behind it in the compute stream. This holds for the compute stream alone.
-// To use a tensor on another stream, first make that stream wait for an event of the compute stream. Then
-// keep the tensor until the compute stream waits for an event after that use, or until such an event is done.
-// When the GPU's memory is full, cached blocks are given back to the driver, and if that does not help,
-// CudaOutOfMemory is thrown.
+// Memory. A freed block is reused at once, although the GPU may not have reached its last use: in the compute
+// stream the next user's work comes later. This holds only for the compute stream. To use a tensor on another
+// stream, first make this stream wait for an event of the compute stream. Then keep the tensor until the
+// compute stream waits for an event after the use, or until such an event is done. When the GPU's memory is
+// full, cached blocks are returned to the driver; if this does not help, CudaOutOfMemory is thrown.
 //
-// A kernel that finds an id or a target outside of the vocabulary writes that to wrong_indices(). The next
-// call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
+// A kernel that finds an id or a target outside of the vocabulary writes it to wrong_indices(). The next call
+// that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
 //
 // The CUDA runtime has a current GPU for each thread. A call of this class, of a stream's or event's
-// constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.
+// constructor, or of a kernel makes this GPU the current one of the calling thread and does not restore it.
 class CudaDevice : public Device {
  public:
-  // The GPU with this ordinal, as CUDA_VISIBLE_DEVICES numbers them. Throws InvalidInput if there is none, or
-  // if it is older than compute capability 8.0.
+  // The GPU with this ordinal among CUDA_VISIBLE_DEVICES. Throws InvalidInput if there is none, or if its
+  // compute capability is below 8.0.
   explicit CudaDevice(int ordinal);
   ~CudaDevice() override;
 
-  // The device as what it is. Throws InvalidInput, naming the caller `op`, for another type.
+  // Casts the device. Throws InvalidInput, naming the caller `op`, for another type.
   static CudaDevice& Of(Device& device, const char* op);
 
   void Copy(void* target, const void* source, size_t bytes) override;
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // One past the place of an index that is not a row of its table, or 0. In host memory that kernels can
+  // The position plus one of an index that is not a row of its table, or 0. In host memory that kernels can
   // write.
   struct WrongIndices {
     int64_t id, target;
@@ -174,14 +175,14 @@ class CudaDevice : public Device {
   // Makes this GPU the calling thread's current one.
   void MakeCurrent() const;
 
-  // Whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa): several times the
-  // speed. Off unless switched on.
+  // Whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa), which is several
+  // times faster. Off by default.
   bool allow_tf32() const { return allow_tf32_; }
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
 
   // "NVIDIA H200".
   const std::string& product_name() const { return product_name_; }
-  // "GPU-c2e1...", as `nvidia-smi -L` has it: no other GPU has the same.
+  // The unique id of the GPU, as `nvidia-smi -L` prints it: "GPU-c2e1...".
   const std::string& uuid() const { return uuid_; }
   // 90 for compute capability 9.0.
   int compute_capability() const { return compute_capability_; }

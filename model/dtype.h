@@ -41,7 +41,7 @@ constexpr std::string_view Name(DType dtype) {
 }
 
 template <class T>
-extern const DType kDTypeOf;  // of no other type than these
+extern const DType kDTypeOf;  // defined only for the types below
 template <>
 inline constexpr DType kDTypeOf<float> = DType::kF32;
 template <>
@@ -55,8 +55,8 @@ inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
 template <>
 inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
 
-// The type that numbers of type T are computed in: f32 for bf16, else T itself. Sums, statistics, losses and
-// what belongs to parameters are kept in it; bf16 is for storing activations and what matrix products read.
+// The type in which numbers of type T are computed: f32 for bf16, else T. Sums, statistics, losses and
+// parameters have this type. bf16 is for stored activations and for inputs of matrix products.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 
@@ -71,7 +71,7 @@ decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
 }
 
-// The same with bf16 too.
+// Like DispatchFloat, also for bf16.
 template <class Fn>
 decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();

@@ -19,9 +19,9 @@
 #include "model/random.h"
 #include "model/tensor_ops.h"
 
-// Suites of tests that every differentiable operation passes on each of its cases: FunctionTest on every
-// device and on all of them; on the CPU alone FunctionThreadsTest, and FunctionGradientTest on small ones.
-// For one source of a test, which instantiates them.
+// Test suites for every differentiable operation, run on each of its cases: FunctionTest on every device,
+// FunctionThreadsTest and FunctionGradientTest (small cases) on the CPU only. Include this in one source of a
+// test, which instantiates the suites.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -33,7 +33,7 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
   return wide;
 }
 
-// Numbers, and the dtype that they are stored in.
+// Numbers and the dtype of their tensor.
 struct Stored {
   explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
 
@@ -66,8 +66,8 @@ struct CaseResult {
   std::vector<Stored> input_grads;
 };
 
-// The array `displaced` begins one element into its memory: 2 i is the value of input i, 2 i + 1 its
-// gradient.
+// The array `displaced` starts one element after the start of its memory: 2 i is the value of input i, 2 i +
+// 1 its gradient.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -79,7 +79,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // What kernels take as scratch, too.
+  // Poisons the blocks of scratch memory, too.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -100,7 +100,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   return result;
 }
 
-// The same gradients as sums of two in one graph, for parameters or, where there can be, for intermediate
+// Gradients as sums of two contributions in one graph, for parameters or, where possible, for intermediate
 // values.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
@@ -117,11 +117,10 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// The error that rounding explains, relative to the 2-norm of a result. Those of sums of L random terms are
-// about sqrt(L) eps; allowed is 16 times that, for functions made of several sums and exponentials. A result
-// in bf16 was computed in f32 from inputs that bf16 holds: what counts is that each number is rounded once,
-// by at most u = 2^-8. Allowed are four times that, for a gradient that reads its output again (attention) or
-// is a sum of two.
+// The error that rounding explains, relative to the 2-norm of a result. The error of a sum of L random terms
+// is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and exponentials. A result in
+// bf16 is computed in f32 from inputs that are exact in bf16: each number is rounded once, by at most u =
+// 2^-8. 4 u is allowed, for a gradient that reads its output again (attention) or is a sum of two.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -129,7 +128,7 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// The one added to the norm stands for inputs of that size where the result itself vanishes.
+// The 1 that is added to the norm is the size of the inputs, for results that vanish.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -141,8 +140,8 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// Kernels for CUDA read and write 16 bytes at once where all arrays allow it. One that does not is enough to
-// stop that.
+// Kernels for CUDA read and write 16 bytes at once if all arrays are aligned. One unaligned array must
+// suffice to disable this.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -197,7 +196,7 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
   }
 }
 
-// Another run gives the same bits.
+// Two runs give equal bits.
 TEST_P(FunctionTest, IsDeterministic) {
   const FunctionCase& c = GetParam();
   const DevicePtr device = c.device();
@@ -209,11 +208,11 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// A number that is added to all logits changes neither the loss nor its gradient, whose sum is 0.
+// A number added to all logits changes neither the loss nor its gradient. The sum of the gradient is 0.
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // Exact with the offset too, or, in bf16, all equal.
+    // Values that are exact even with the offset, or, in bf16, all equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -265,7 +264,7 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// The CPU's suites are not for every source.
+// Not every source instantiates the CPU's suites.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

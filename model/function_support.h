@@ -14,11 +14,11 @@
 #include "model/kernels/kernel.h"
 #include "model/tensor.h"
 
-// What the sources of differentiable operations share: calls of their kernels, and checks of their inputs.
+// Shared code of differentiable operations: calls of their kernels, and checks of their inputs.
 namespace gradsync::model {
 
-// The elements of a tensor, to initialise a pointer in a kernel's arguments with, whatever its type. Null for
-// an undefined tensor; otherwise Tensor::data throws InvalidInput if the type is not that of the dtype.
+// Converts a tensor to a pointer to its elements, of any type, for a kernel's arguments. Null for an
+// undefined tensor; else Tensor::data throws InvalidInput if the type does not match the dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -40,11 +40,11 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// Where the gradient of an input goes. Initialises a Destination<T*> in a kernel's arguments.
+// The destination of an input's gradient. Initialises a Destination<T*> in a kernel's arguments.
 using Grad = Destination<Tensor>;
 
-// The gradient of input i, if it is wanted, from the kernel that make.operator()<T>(grad) returns, which
-// writes to these rows alone, if they are given.
+// Computes the gradient of input i, if it is needed, with the kernel that make.operator()<T>(grad) returns.
+// The kernel writes only `rows`, if they are given.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -53,9 +53,9 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// The gradients of the first N inputs, as far as they are wanted, from one kernel, which
-// make.operator()<T>(grad, ...) returns: all at once, or, if two inputs may be the same variable (`shared`),
-// one at a time, as the second adds to what the first has written.
+// Computes the gradients of the first N inputs that need one, with a single kernel, which
+// make.operator()<T>(grad, ...) returns. Computes them all at once, or, if two inputs may be one variable
+// (`shared`), one at a time, because the second is added to the first.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -83,7 +83,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// A tensor as an error message shows it. Formatted only when there is an error to show.
+// A tensor in an error message. Formatted only if there is an error.
 struct Describe {
   const Tensor& tensor;
 
@@ -93,7 +93,7 @@ struct Describe {
   }
 };
 
-// Two tensors that one kernel reads. `ok` is what the operation wants of their shapes.
+// Checks two tensors of one kernel. `ok`: whether their shapes are right for the operation.
 inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,
                         std::string_view b_name, const Tensor& b, std::string_view expected) {
   Require(ok, op, ": ", a_name, " is ", Describe{a}, ", ", b_name, " is ", Describe{b}, ", expected ",
@@ -104,8 +104,7 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Whether b is what belongs to parameters or to a loss where activations are like a: of a's dtype, or f32
-// beside bf16.
+// Whether b has the dtype of parameters or losses for activations like a: a's dtype, or f32 for bf16.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }

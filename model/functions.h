@@ -7,16 +7,18 @@
 #include "model/tensor.h"
 
 // The differentiable operations of the transformer. Floating-point tensors are f32, f64 or bf16 and on one
-// device; within one call all have the same dtype, which the result has too. Otherwise, and for shapes other
-// than those stated, an operation throws InvalidInput with its name, what it found and what it expected.
+// device. Within one call all have one dtype, which is also the dtype of the result. Otherwise, and for
+// shapes other than stated, an operation throws InvalidInput with its name, what it found and what it
+// expected.
 //
-// bf16 is for what is stored between operations: each computes in f32, statistics and sums included, and
-// rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The gradient of Linear's weight
-// is bf16 or f32, that of Embedding's f32: bf16 weights are a parameter's copy, see Parameter.
+// bf16 is for tensors that are stored between operations: each operation computes in f32, statistics and sums
+// included, and rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The gradient of
+// Linear's weight is bf16 or f32, the gradient of Embedding's weight is f32: bf16 weights are a parameter's
+// copy, see Parameter.
 //
 // `...` stands for any number of leading dimensions, including none.
 //
-// What each keeps for its backward pass, beside inputs that others keep anyway:
+// Each operation keeps for its backward pass (in addition to inputs that other operations keep anyway):
 //
 //   Linear           x, weight
 //   AddLinear        x, weight
@@ -28,11 +30,11 @@
 //   Scale            nothing
 //   CrossEntropy     logits, targets, one number per position
 //
-// On CUDA ids and targets are not checked before the call, because that would stop the host. A wrong id gives
-// a row of NaN, a wrong target a loss of NaN, and the next call that waits for the GPU anyway throws the
-// InvalidInput (see CudaDevice). Heads have at most 128 elements there.
+// On CUDA ids and targets are not checked before the call, because a check would stop the host. A wrong id
+// gives a row of NaN, a wrong target a loss of NaN, and the next call that waits for the GPU throws
+// InvalidInput (see CudaDevice). Heads have at most 128 elements on CUDA.
 //
-// An input that no parameter leads to gets no gradient. Gradients of parameters are computed first.
+// An input that depends on no parameter gets no gradient. Gradients of parameters are computed first.
 namespace gradsync::model {
 
 // x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
@@ -43,22 +45,22 @@ Var Linear(const Var& x, const Var& weight);
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput for an
-// id outside [0, vocab). The gradient is dense: rows that no id names are zero. It names the others, see
-// Parameter::touched_rows.
+// id outside [0, vocab). The gradient is dense: rows without an id are zero. Parameter::touched_rows lists
+// the other rows.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // x / sqrt(mean(x^2) + eps) * weight, the mean over the last dimension. x (..., d), weight (d) -> (..., d).
 // Root Mean Square Layer Normalization, arXiv:1910.07467.
 Var RmsNorm(const Var& x, const Var& weight, double eps);
 
-// Rotary position embedding, arXiv:2104.09864. x (batch, seq, d_model), d_model being num_heads heads side by
-// side, of an even size each. At position p the pair (x[2i], x[2i+1]) of a head is rotated by the angle
-// p * theta^(-2i / head_dim).
+// Rotary position embedding, arXiv:2104.09864. x (batch, seq, d_model); d_model is num_heads adjacent heads
+// of even size. At position p the pair (x[2i], x[2i+1]) of a head is rotated by the angle p * theta^(-2i /
+// head_dim).
 Var Rope(const Var& x, int64_t num_heads, double theta);
 
-// softmax(q k^T / sqrt(head_dim)) v for each head, a position seeing itself and those before it.
-// q, k, v (batch, seq, d_model) -> the same, d_model being num_heads heads side by side.
-// No (seq, seq) matrix is kept: backward computes the probabilities again, as in arXiv:2205.14135.
+// softmax(q k^T / sqrt(head_dim)) v for each head; a position sees itself and earlier positions. q, k, v and
+// the result are (batch, seq, d_model); d_model is num_heads adjacent heads. No (seq, seq) matrix is kept:
+// backward computes the probabilities again, as in arXiv:2205.14135.
 Var CausalAttention(const Var& q, const Var& k, const Var& v, int64_t num_heads);
 
 // silu(gate) * up, where silu(g) = g / (1 + exp(-g)). Both of one shape. arXiv:2002.05202.

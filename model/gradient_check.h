@@ -8,32 +8,34 @@
 
 #include "model/autograd.h"
 
-// Checks backward passes against the forward pass alone. For tests. CheckGradients is for the CPU, the rest
-// for every device.
+// Checks backward passes with the forward pass only. For tests. CheckGradients runs on the CPU, the rest on
+// every device.
 namespace gradsync::model {
 
-// A differentiable function of its inputs; called again and again, it must be the same function.
+// A differentiable function of its inputs. Every call must compute the same function.
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
-// sum over i of outputs[i] . weights, elementwise: one number that depends on every output, for any shape.
-// All have the shape of `weights`, or else of as many elements. f32, f64 or bf16.
+// sum over i of outputs[i] . weights, elementwise: one number that depends on every output. Every output has
+// the shape of `weights`, or its number of elements. f32, f64 or bf16.
 Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 
 // The identity, whose result is an intermediate value and not a parameter.
 Var Intermediate(const Var& x);
 
-// Fills blocks of memory of the sizes of `tensors` with NaN and gives them back to the device's allocator,
-// which hands them out next. A kernel that reads what it should overwrite then shows.
+// Fills memory blocks of the tensors' sizes with NaN and frees them, so that the device's allocator reuses
+// them next. A kernel that reads memory before writing it then computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
-// Succeeds if the gradients of fn with respect to all inputs (f64) are those of a random projection of its
-// output by central differences. With x the largest input, and the projected terms' absolute sum s:
-// a step h = cbrt(eps) * max(1, |x|) makes a truncation error in the order of h^2 |f'''| / 6 and a rounding
-// error of eps * s / h, both about eps^(2/3) s; allowed are 100 eps^(2/3) max(1, s), that is 4e-9 max(1, s).
+// Compares the gradients of fn with respect to all inputs (f64) with central differences of a random
+// projection of its output. With x the largest input, and s the sum of the projected terms' absolute values:
+// a step h = cbrt(eps) * max(1, |x|) makes a truncation error of about h^2 |f'''| / 6 and a rounding error of
+// eps * s / h, both about eps^(2/3) s. Allowed are 100 eps^(2/3) max(1, s), that is 4e-9 max(1, s).
 //
-// It also requires that the gradients are the same, to rounding, however they are asked for:
-// for parameters, intermediate values, and each input alone with constants for the others; where the place
-// held NaN before; twice in one graph, as a sum; and added to an earlier pass's.
+// It also compares the gradients, up to rounding, in these cases:
+// - for parameters, for intermediate values, and for each input alone with constants for the others;
+// - if the gradient's memory held NaN before;
+// - if the function occurs twice in one graph, as a sum;
+// - if the gradients are added to those of an earlier pass.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

@@ -11,9 +11,8 @@
 
 namespace gradsync::model {
 
-// What a model is trained on in one step, rows first. A language model: i32 token ids and the ids that follow
-// them, both (batch, seq). An image model: images (batch, channels, height, width) and targets (batch,
-// classes).
+// The training data of one step, rows first. A language model: i32 token ids and the next ids, both (batch,
+// seq). An image model: images (batch, channels, height, width) and targets (batch, classes).
 struct Batch {
   Tensor inputs;
   Tensor targets;
@@ -33,23 +32,23 @@ class Model {
   virtual std::string_view name() const = 0;
   // In forward order: by layer.
   virtual std::span<Parameter* const> parameters() const = 0;
-  // What may be brought into memory and let go together, in forward order: an operation reads parameters of
-  // one unit at most, and forward is done with a unit when it reads the next one; those of none may be read
-  // at any time. By default all parameters are one.
+  // Groups of parameters that can be loaded and freed together, in forward order. An operation reads
+  // parameters of at most one unit, and forward is done with a unit when it reads the next one. Parameters of
+  // no unit may be read at any time. By default all parameters are one unit.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // In forward order. Keeping the buffers of several replicas equal is the caller's task.
+  // In forward order. The caller keeps the buffers of several replicas equal.
   virtual std::span<const Buffer> buffers() const { return {}; }
-  // The forward pass: the mean loss over the batch, of shape (). Throws InvalidInput for a batch of other
-  // shapes or dtypes than the model takes.
+  // The forward pass: the mean loss over the batch, of shape (). Throws InvalidInput for a batch of wrong
+  // shapes or dtypes.
   virtual Var Loss(const Batch& batch) = 0;
 };
 
 // Overwrites every parameter's value with the tensor of its name in a safetensors file, and every buffer's
-// for which the file has one: checkpoints of other frameworks hold both or parameters alone. Throws
-// InvalidInput, naming the file and the tensor, if a parameter is missing, or a tensor left over or of
-// another shape or dtype; nothing has been loaded then.
+// value if the file has one. (Checkpoints of other frameworks may lack buffers.) Throws InvalidInput, naming
+// the file and the tensor, for a missing parameter, an unknown tensor, or a wrong shape or dtype; then
+// nothing has been loaded.
 void LoadParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 

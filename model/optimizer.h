@@ -15,7 +15,7 @@
 
 namespace gradsync::model {
 
-// A tensor that is saved and loaded by its name, as WriteSafetensors takes it.
+// A tensor with the name under which it is saved and loaded, as WriteSafetensors takes it.
 using NamedTensor = std::pair<std::string, Tensor>;
 
 // Elements [begin, end) of a parameter.
@@ -23,24 +23,24 @@ struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // Where their gradient is, of shape (end - begin); undefined: in param->grad().
+  // The gradient of these elements, of shape (end - begin); undefined: in param->grad().
   Tensor grad = {};
-  // Where their values are, of the same shape; undefined: in param->value(). Then the parameter itself does
-  // not change.
+  // The values of these elements, of shape (end - begin); undefined: in param->value(). If it is defined, the
+  // parameter itself does not change.
   Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
 };
 
-// Changes parameters by their gradients. State is allocated by the first update or State(), zeroed, after
-// which a step allocates nothing. Gradients stay as they are: the training loop resets them.
+// Updates parameters with their gradients. The first update or State() allocates the state, zeroed; later
+// steps allocate nothing. Gradients do not change: the training loop resets them.
 //
-// The parameters must outlive the optimizer, and are f32 or f64, all of one
-// dtype and on one device, and none is listed twice; constructors throw InvalidInput otherwise. A parameter's
-// copy in bf16 is written in the same pass as its value, unless only a part of it is updated.
+// The parameters must outlive the optimizer. They are f32 or f64, all of one dtype and on one device, and
+// none is listed twice; constructors throw InvalidInput otherwise. A parameter's copy in bf16 is written in
+// the same pass as its value, unless only a part of it is updated.
 //
-// An element's update depends on nothing but the element: however parameters are divided into parts and
-// calls, the results are bitwise the same.
+// An element's update depends only on this element: results are bitwise equal for every division into parts
+// and calls.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -50,9 +50,9 @@ class Optimizer {
   // One update of every parameter by grad_scale * p.grad(): Advance, and Apply to all. Throws InvalidInput,
   // before any change, if a parameter has no gradient.
   void Step(double grad_scale = 1);
-  // The same in pieces: counts a step, and then updates these parameters (those of their parts that the
-  // optimizer has), each in one call of Apply. Apply throws InvalidInput, before any change, if one has no
-  // gradient.
+  // Step in pieces. Advance counts a step. Apply then updates these parameters (the parts that the optimizer
+  // has); call it once for each parameter. Apply throws InvalidInput, before any change, if a parameter has
+  // no gradient.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
@@ -60,21 +60,21 @@ class Optimizer {
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  // An optimizer of the same rule, options and learning rate, for these parts alone, before its first step.
-  // Throws InvalidInput for a part outside of its parameter, or a gradient or value of another shape, dtype
-  // or device.
+  // An optimizer with this one's rule, options and learning rate, only for these parts, before its first
+  // step. Throws InvalidInput for a part outside of its parameter, or a gradient or value of wrong shape,
+  // dtype or device.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
-  // What is remembered between steps beside the number of steps: "exp_avg.NAME", of a part
-  // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. To read and to write.
+  // The state between steps, without the number of steps: "exp_avg.NAME", for a part
+  // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. The tensors can be read and written.
   std::vector<NamedTensor> State();
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }
-  // Back to the state before the first step. The parameters keep their values.
+  // Resets the state to before the first step. The parameters keep their values.
   void Reset();
 
  protected:
-  // `states`: the names of at most two.
+  // `states`: the names of at most two states.
   Optimizer(std::string_view name, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
@@ -83,7 +83,7 @@ class Optimizer {
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
 
  private:
-  // Takes step number num_steps(), which counts from 1.
+  // Computes step number num_steps(), counted from 1.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();
@@ -92,7 +92,7 @@ class Optimizer {
   const std::vector<std::string_view> state_names_;
   const std::vector<Part> parts_;
   std::unordered_map<const Parameter*, std::vector<const Part*>> parts_of_;
-  std::vector<std::vector<Tensor>> states_;  // for each name one for each part, once allocated
+  std::vector<std::vector<Tensor>> states_;  // [name][part], once allocated
   double learning_rate_;
   int64_t num_steps_ = 0;
 };
@@ -126,7 +126,7 @@ class AdamW : public Optimizer {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.01;
-    // false: of parameters with two dimensions or more alone. Norms' weights and biases have one.
+    // false: only parameters with two or more dimensions decay, not norms' weights and biases.
     bool decay_vectors = true;
   };
 

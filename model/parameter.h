@@ -14,12 +14,12 @@ namespace gradsync::model {
 
 // A trainable tensor with a name and a gradient of the same shape and dtype.
 //
-// With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
-// only operations read the copy, which is the value rounded. The copy is stale after each MutableValue(), and
-// while other handles to its own storage exist, because their owners may write. Then the next
-// ForwardValue() casts it again, which takes a pass over memory. An optimizer avoids that pass by writing
-// both at once, see BeginUpdate(). To write, call MutableValue() each time: writes through value(), or
-// through a pointer from before the last ForwardValue(), are not noticed.
+// With a copy in bf16 the value and its gradient are f32, also for optimizers and collectives. Only
+// operations read the copy, which is the rounded value. The copy is stale after each MutableValue(), and
+// while other handles to its own storage exist, because their owners may write. Then the next ForwardValue()
+// casts it again, which takes a pass over memory. An optimizer avoids this pass by writing both at once, see
+// BeginUpdate(). Call MutableValue() before each write: writes through value(), or through a pointer from
+// before the last ForwardValue(), are not noticed.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -36,37 +36,37 @@ class Parameter {
   const DevicePtr& device() const { return value_.device(); }
   int64_t numel() const { return value_.numel(); }
 
-  // To read.
+  // For reading.
   const Tensor& value() const { return place_.defined() ? place_ : value_; }
-  // To write.
+  // For writing.
   const Tensor& MutableValue() {
     copy_is_fresh_ = false;
     ++version_;
     return value();
   }
-  // From now on the value is what `place` holds; with an undefined one, what the parameter's own memory
-  // holds, which has stayed as it was. Who writes there through another handle calls MutableValue() too.
-  // Throws InvalidInput if shape, dtype or device differ.
+  // From now on `place` is the value; with an undefined `place`, the parameter's own memory, which is
+  // unchanged. Code that writes to `place` through another handle must call MutableValue(), too. Throws
+  // InvalidInput if shape, dtype or device differ.
   void PlaceValue(Tensor place);
-  // The same for what operations read, of ForwardValue()'s shape and dtype. If that is the copy, the value
-  // stays where it is, and who fills `place` rounds it: ForwardValue() no longer does.
+  // Like PlaceValue for the tensor that operations read, of ForwardValue()'s shape and dtype. If this is the
+  // copy, the value stays where it is, and the code that fills `place` must round it: ForwardValue() no
+  // longer does.
   void PlaceForwardValue(Tensor place);
-  // From now on `on_read` is called whenever an operation of a forward pass is about to read the parameter,
-  // or anyone calls ForwardValue(); an empty one: nothing is. It may change what is in placed memory.
+  // From now on `on_read` is called before an operation of a forward pass reads the parameter, and in every
+  // ForwardValue(); an empty `on_read` stops this. It may change placed memory.
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
-  // Takes back PlaceValue, PlaceForwardValue and SetOnRead.
+  // Undoes PlaceValue, PlaceForwardValue and SetOnRead.
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // How much of the parameter's own memory for value and copy is in use. What has been placed elsewhere does
-  // not count.
+  // Bytes of the parameter's own memory for value and copy that are in use. Placed memory does not count.
   size_t own_bytes() const;
-  // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
+  // Counts the calls of MutableValue() and BeginUpdate(). Backward rejects a graph that was recorded at
   // another version.
   uint64_t version() const { return version_; }
-  // What operations read: the copy if there is one, cast again if it is stale; else the value.
+  // The tensor that operations read: the copy if there is one, cast again if it is stale; else the value.
   const Tensor& ForwardValue() const;
 
-  // For a caller that writes the value, and the value rounded to the copy, which is undefined if there is
+  // For a caller that writes both the value and the copy (the rounded value). `copy` is undefined if there is
   // none.
   struct Update {
     const Tensor& value;
@@ -78,22 +78,22 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // Where Backward puts the gradient. Allocated when first asked for, unless PlaceGrad came before.
+  // The gradient's memory, which Backward writes. Allocated at the first call, unless PlaceGrad came before.
   const Tensor& grad();
-  // From now on the gradient lives in `place`, usually a view into a larger buffer; an undefined one: where
-  // grad() allocates it anew. Contents and has_grad() are left as they are. Throws InvalidInput if shape,
-  // dtype or device differ from the value's.
+  // From now on `place` is the gradient's memory, usually a view into a larger buffer; undefined: grad()
+  // allocates new memory. Contents and has_grad() do not change. Throws InvalidInput if shape, dtype or
+  // device differ from the value's.
   void PlaceGrad(Tensor place);
 
-  // Whether grad() holds a gradient. The next Backward overwrites it if not, and adds to it if so.
+  // Whether grad() holds a gradient. If so, the next Backward adds to it, else overwrites it.
   bool has_grad() const { return has_grad_; }
-  // Forgets the gradient without touching memory; to be called before each step's first Backward.
+  // Discards the gradient without touching memory. Call it before each step's first Backward.
   void ResetGrad() {
     has_grad_ = false;
     any_row_ = false;
     touched_rows_.clear();
   }
-  // Declares that grad() has been filled, or added to: in these rows alone, if they are given (i32 ids).
+  // Declares that grad() has been filled, or added to; if `rows` (i32 ids) are given, only in these rows.
   void MarkGrad(const Tensor& rows = {}) {
     has_grad_ = true;
     if (rows.defined()) touched_rows_.push_back(rows);
@@ -104,8 +104,8 @@ class Parameter {
     ResetGrad();
     has_grad_ = true;
   }
-  // The only rows of grad(), which is (rows, ...), that may be other than zero: i32 ids, some more than once,
-  // in a tensor for each operation that contributed. Null if one of them has not said which.
+  // The rows of grad(), of shape (rows, ...), that may be nonzero: i32 ids, possibly repeated, in one tensor
+  // for each operation that contributed. Null if one operation did not pass its rows.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
  private:
@@ -122,11 +122,11 @@ class Parameter {
   uint64_t version_ = 0;
   Tensor grad_;
   bool has_grad_ = false;
-  bool any_row_ = false;  // may be other than zero
+  bool any_row_ = false;  // any row may be nonzero
   std::vector<Tensor> touched_rows_;
 };
 
-// Throws InvalidInput, which names it, if one is listed twice.
+// Throws InvalidInput, which names the parameter, if one is listed twice.
 void RequireDistinct(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model

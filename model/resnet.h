@@ -31,10 +31,10 @@ void Validate(const ResNetConfig& config);
 struct ConvNormShape {
   std::string conv, norm;             // names
   int64_t in = 0, out = 0, size = 0;  // channels; of the square kernel
-  int64_t stride = 1, reduction = 1;  // of images' sides: by this layer, by all up to its output
+  int64_t stride = 1, reduction = 1;  // of images' sides: by this layer, by all layers so far
   bool is_shortcut = false;
 };
-// All of them, in the order of their parameters.
+// All convolutions with norms, in the order of their parameters.
 std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config);
 // Elements of all parameters.
 int64_t NumParameters(const ResNetConfig& config);
@@ -52,13 +52,13 @@ int64_t NumParameters(const ResNetConfig& config);
 // bn1.running_mean, bn1.running_var, bn1.num_batches_tracked and so on. Batch normalisation always uses the
 // batch's own statistics.
 //
-// Activations are in the channel blocks that are best on the device.
+// Activations are in the channel blocks that are fastest on the device.
 class ResNet : public Model {
  public:
   // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2), cut
-  // off at 3 standard deviations; fc uniform within 1 / sqrt(in); norms 1 and 0. They are a function of
-  // `seed` and of the parameter's place alone. dtype f32, f64 or bf16, which is the type of activations; of
-  // bf16 parameters, buffers, images, targets and the loss are f32. Throws InvalidInput as Validate does.
+  // off at 3 standard deviations; fc uniform within 1 / sqrt(in); norms 1 and 0. They depend only on `seed`
+  // and on the parameter's position. dtype is the type of activations: f32, f64 or bf16. For bf16,
+  // parameters, buffers, images, targets and the loss are f32. Throws InvalidInput as Validate does.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }
@@ -68,7 +68,7 @@ class ResNet : public Model {
   std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 
-  // images (batch, 3, height, width) -> (batch, num_classes). Each call moves the buffers.
+  // images (batch, 3, height, width) -> (batch, num_classes). Each call updates the buffers.
   Var Predict(const Tensor& images);
   // Mean squared error; targets (batch, num_classes).
   Var Loss(const Batch& batch) override;

@@ -19,11 +19,11 @@
 //             "__metadata__": {"key": "value"}}, may be padded with spaces
 //   data      the tensors, row-major, little-endian; offsets count from here; no gaps and no overlaps
 //
-// The dtypes that gradsync has are read and written: F32, F64, BF16, I32, I64, U8.
+// Supported dtypes: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
-// A file that has been opened and whose header has been checked completely: every tensor in it can be loaded.
-// One thread at a time.
+// An open file whose header has been checked completely, so that every tensor in it can be loaded. One thread
+// at a time.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -34,8 +34,8 @@ class SafetensorsFile {
     uint64_t size_bytes = 0;
   };
 
-  // Throws InvalidInput if the file cannot be opened or is not as described above. The message names the file
-  // and, where there is one, the tensor.
+  // Throws InvalidInput if the file cannot be opened or does not have the format above. The message names the
+  // file and, if known, the tensor.
   static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
@@ -45,10 +45,10 @@ class SafetensorsFile {
   // Null if there is no tensor of that name.
   const Entry* Find(std::string_view name) const;
 
-  // Reads one tensor, straight into its memory if that is the host's. Throws InvalidInput if there is none of
-  // that name, and std::runtime_error if the file cannot be read.
+  // Reads one tensor, directly into its memory if this is host memory. Throws InvalidInput if there is none
+  // of this name, and std::runtime_error if the file cannot be read.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // The same into an existing tensor. Throws InvalidInput also if its shape or dtype is not the file's.
+  // Reads into an existing tensor. Throws InvalidInput also if its shape or dtype differs from the file's.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:
@@ -63,8 +63,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes tensors in the given order. The file appears under its name only when it is complete and on disk:
-// until then it is a temporary file beside it, which is removed if writing fails. Throws InvalidInput if the
+// Writes tensors in the given order. The file gets its name only when it is complete and on disk: until then
+// it is a temporary file in the same directory, which is removed if writing fails. Throws InvalidInput if the
 // file cannot be created or a name occurs twice, std::runtime_error if it cannot be written.
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata = {});

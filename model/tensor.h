@@ -30,8 +30,8 @@ class Tensor {
   // Not initialised.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
-  // Over memory that does not come from the device's allocator. It is at least as large and as well aligned
-  // as needed, and kept as long as a tensor uses it.
+  // A tensor over memory that is not from the device's allocator. The memory must be large enough and
+  // aligned, and is kept as long as a tensor uses it.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
   // Copies `values` (row-major, on the host). Throws InvalidInput unless there are Numel(shape) of them.
   template <class T>
@@ -60,7 +60,7 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
-  // The same elements under another shape. Throws InvalidInput if the number of elements differs.
+  // A view of the elements with another shape. Throws InvalidInput if the number of elements differs.
   Tensor View(Shape shape) const;
   // Numel(shape) consecutive elements starting at flat index `offset`, as a view.
   // Throws InvalidInput if they do not lie inside this tensor.
@@ -71,23 +71,23 @@ class Tensor {
   // size.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Whether no other Tensor shares the storage, so that writing here changes no other tensor.
+  // Whether no other Tensor shares the storage, so that a write here changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
   // Whether both are the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
-  // Tells whether a storage has been written since, without keeping it alive.
+  // Detects later writes to a storage, without keeping it alive.
   class Version;
   Version version() const;
-  // Counts a write to the storage. CopyFrom, Zero and the functions of tensor_ops.h and random.h that write
-  // do so themselves; kernels, collectives and what is written through data() do not.
+  // Counts a write to the storage. CopyFrom, Zero and the writing functions of tensor_ops.h and random.h call
+  // this; kernels, collectives and writes through data() do not.
   void CountWrite() const;
 
-  // Overwrites the elements with those of `source`, from this device or the host's.
-  // Throws InvalidInput if shape or dtype differ.
+  // Copies the elements of `source`, from this device or the host. Throws InvalidInput if shape or dtype
+  // differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // A copy in storage of its own, on the same device or on another.
+  // A copy in new storage, on this device or another.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 

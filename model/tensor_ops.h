@@ -8,32 +8,31 @@
 #include "model/destination.h"
 #include "model/tensor.h"
 
-// Arithmetic on whole tensors of f32, f64 or bf16, on the tensors' device, outside of autograd. For another
-// dtype they throw InvalidInput.
+// Arithmetic on whole tensors of f32, f64 or bf16, on the tensors' device, without autograd. Throws
+// InvalidInput for another dtype.
 namespace gradsync::model {
 
 // target += source. Throws InvalidInput if shape, dtype or device type differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
-// Brings source to where it belongs, by a copy or an addition. Throws InvalidInput as these do.
+// Writes source to its destination, by a copy or an addition. Throws InvalidInput like these.
 void Store(const Tensor& source, const Destination<Tensor>& to);
 
 // tensor *= factor.
 void Scale(const Tensor& tensor, double factor);
 
-// The sum of squares of all elements of all tensors, which lie on one device, in f64. It is added up in one
-// order, whatever the number of threads. The host waits for it once.
+// The sum of squares of all elements of all tensors, in f64. The tensors are on one device. The order of
+// additions does not depend on the number of threads. The host waits once.
 double SquaredNorm(std::span<const Tensor> tensors);
 double SquaredNorm(const Tensor& tensor);
 
-// Every element becomes `value`.
 void Fill(const Tensor& tensor, double value);
 
-// target = source, one of them f32 and the other bf16, to which f32 is rounded to nearest. Throws
-// InvalidInput for other dtypes, or if shape or device differ.
+// target = source. One is f32 and the other bf16; f32 is rounded to nearest. Throws InvalidInput for other
+// dtypes, or if shape or device differ.
 void Cast(const Tensor& source, const Tensor& target);
 
-// The flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all of them
+// The flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all elements
 // to the host: for checks, not for training.
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 

@@ -22,7 +22,7 @@ inline TransformerConfig MicroTransformer() {
           .context_length = 6};
 }
 
-// Attention takes a hundred tokens in several tiles, the last of which they do not fill.
+// For attention over several tiles: a hundred tokens do not fill the last tile.
 inline TransformerConfig TiledTransformer(int64_t head_dim) {
   return {.name = "tiled",
           .d_model = 2 * head_dim,

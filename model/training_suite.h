@@ -12,8 +12,8 @@
 #include "model/optimizer.h"
 #include "model/test_models.h"
 
-// What holds for the training of every model, on every device and in every dtype. For one source of a test,
-// which says on what devices. LearningTest takes more steps than TrainingTest.
+// Training tests for every model, device and dtype. Include this in one source of a test, which selects the
+// devices. LearningTest takes more steps than TrainingTest.
 namespace gradsync::model {
 
 struct TrainingCase {
@@ -40,7 +40,7 @@ inline std::vector<TrainingCase> TrainingCases(const std::string& name,
 
 class TrainingTest : public testing::TestWithParam<TrainingCase> {
  protected:
-  // A model, on a device of its own, that learns one batch by heart.
+  // A model on its own device that memorises one batch.
   class Run {
    public:
     explicit Run(const TrainingCase& c)
@@ -95,7 +95,7 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// The first step makes the gradients, from blocks that the second one then has to replace.
+// The first step allocates the gradients, from blocks that the second step must replace.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

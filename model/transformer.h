@@ -24,7 +24,7 @@ struct TransformerConfig {
   double rms_eps = 1e-5;
 };
 
-// The names that TransformerByName takes: tiny, small, medium, large, xl, 2.7b.
+// The names of TransformerByName: tiny, small, medium, large, xl, 2.7b.
 std::vector<std::string> TransformerNames();
 // Throws InvalidInput for another name.
 TransformerConfig TransformerByName(std::string_view name);
@@ -46,11 +46,11 @@ int64_t NumParameters(const TransformerConfig& config);
 class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
-  // from the standard normal, both cut off at 3 standard deviations; norms are 1. They are a function of
-  // `seed` and of the parameter's place alone. Throws InvalidInput as Validate does.
+  // from the standard normal, both cut off at 3 standard deviations; norms are 1. They depend only on `seed`
+  // and on the parameter's position. Throws InvalidInput as Validate does.
   //
-  // dtype is that of activations: f32, f64 or bf16. Parameters are of the same, but f32 for bf16, with a copy
-  // in bf16 of each matrix for the operations. So gradients are f32, and the loss is.
+  // dtype is the type of activations: f32, f64 or bf16. Parameters have this type, except that for bf16 they
+  // are f32 with a copy of each matrix in bf16 for the operations. Then gradients and the loss are f32, too.
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }

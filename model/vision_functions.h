@@ -6,17 +6,17 @@
 #include "model/autograd.h"
 #include "model/tensor.h"
 
-// The differentiable operations of image models, beside those of model/functions.h, whose rules hold here
-// too: with activations in bf16 a convolution's weight is a parameter's copy in bf16, whose gradient is f32,
-// and all that belongs to channels, targets and losses are f32.
+// The differentiable operations of image models. The rules of model/functions.h apply: with activations in
+// bf16 a convolution's weight is a parameter's copy in bf16 with an f32 gradient. Per-channel data, targets
+// and losses are f32.
 //
-// An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element
-// c % block of block c / block; block is 1, 8 or 16, on CUDA 1 or all channels. A convolution's input and
-// output may have different ones, so images come in as (batch, channels, height, width, 1), which is how they
-// are usually stored, and no activation is ever reordered, but for images on CUDA. Weights and gradients of
-// weights are always in the usual row-major order.
+// An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element c
+// % block of block c / block. block is 1, 8 or 16, on CUDA 1 or all channels. A convolution's input and
+// output may have different blocks, so images are (batch, channels, height, width, 1), the usual order, and
+// no activation is ever reordered, except images on CUDA. Weights and gradients of weights are always
+// row-major.
 //
-// What each keeps for its backward pass, beside inputs that others keep anyway:
+// Each operation keeps for its backward pass (in addition to inputs that other operations keep anyway):
 //
 //   Conv2d             x, weight
 //   BatchNorm2d        x, weight, bias, two numbers per channel; its output if it has a residual and a relu
@@ -26,8 +26,8 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// The best channel block on the device of those that divide `channels`: 16, only with AVX-512; 8; 1. On CUDA
-// all channels, or 1 for f64; Conv2d takes no other there.
+// The fastest channel block on the device that divides `channels`: 16 (only with AVX-512), 8 or 1. On CUDA
+// all channels, or 1 for f64; Conv2d accepts no other block on CUDA.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -37,11 +37,11 @@ struct Conv2dOptions {
 };
 
 // Two-dimensional convolution without a bias: x, an activation of `in` channels; weight (out, in, size, size)
-// -> an activation of `out` channels in blocks of out_block and of height
-// (height + 2 padding - size) / stride + 1, and width likewise.
+// -> an activation of `out` channels in blocks of out_block. Its height is (height + 2 padding - size) /
+// stride + 1; its width has the same formula.
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
-// What batch normalisation has seen, on average: changed by each forward pass and not trained.
+// Running averages of batch normalisation: each forward pass updates them; they are not trained.
 struct BatchNormBuffers {
   Tensor running_mean;         // (channels), of the weight's dtype
   Tensor running_var;          // the same
@@ -54,19 +54,19 @@ struct BatchNormOptions {
   bool relu = false;
 };
 
-// Batch normalisation in training, arXiv:1502.03167, and what follows it in a residual block:
+// Batch normalisation in training, arXiv:1502.03167, with the residual and activation of a residual block:
 //
 //   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
 //
 // mean and variance (the biased one) of a channel are over all its pixels in all images, at least two; act is
-// max(0, .) with `relu`, else the identity; no residual is added if it is undefined. x and residual are
+// max(0, .) with `relu`, else the identity; an undefined residual is not added. x and residual are
 // activations of one shape, weight and bias (channels). Buffers move by `momentum` towards the batch's mean
 // and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 
-// The largest of each window of size x size pixels, `stride` apart, with `padding` less than `size` of
-// nothing around the image. The gradient goes to the first of equal ones.
+// The maximum of each window of size x size pixels, `stride` apart, with a padding of less than `size` that
+// is never the maximum. The gradient goes to the first of equal elements.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // The mean of each channel of each image: an activation -> (batch, channels).

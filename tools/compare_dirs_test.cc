@@ -1,3 +1,5 @@
+#include "tools/tables/compare_dirs.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 #include "model/base/error.h"
 #include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
-#include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {

@@ -50,10 +50,10 @@ TEST_F(PublishedTest, ADdpRunOnOneRankCommunicatesNothing) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["strategy"], "naive");
   EXPECT_DOUBLE_EQ(rows[0]["time_per_step"], 0.408564);
-  EXPECT_EQ(rows[0]["flags"], "world=1 too-fast:779GB/s no-optimizer published");
-  EXPECT_THAT(rows[1]["flags"].get<std::string>(), HasSubstr("too-fast"));
+  EXPECT_EQ(rows[0]["warnings"], "world=1 too-fast:779GB/s no-optimizer published");
+  EXPECT_THAT(rows[1]["warnings"].get<std::string>(), HasSubstr("too-fast"));
   // What overlap leaves exposed is no measure of what it communicates.
-  EXPECT_EQ(rows[2]["flags"], "world=1 no-optimizer published");
+  EXPECT_EQ(rows[2]["warnings"], "world=1 no-optimizer published");
 }
 
 // Two ranks save at most half of the memory, and not two thirds.
@@ -62,10 +62,10 @@ TEST_F(PublishedTest, ShardedWeightsTookLessThanTheyCan) {
   const std::vector<json> rows = Rows(ddp, {{"world_size", 2}});
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["variant"], "bucketed_async@nccl");
-  EXPECT_EQ(rows[0]["flags"], "below-theory:97% published");
-  EXPECT_EQ(rows[1]["flags"], "below-theory:65% published");
+  EXPECT_EQ(rows[0]["warnings"], "below-theory:97% published");
+  EXPECT_EQ(rows[1]["warnings"], "below-theory:65% published");
   EXPECT_EQ(rows[2]["variant"], "zero3:keep=1@nccl");
-  EXPECT_EQ(rows[2]["flags"], "published");
+  EXPECT_EQ(rows[2]["warnings"], "published");
   const std::vector<json> passes = Rows(ddp, {{"world_size", 4}});
   ASSERT_EQ(passes.size(), 3u);
   EXPECT_EQ(passes[1]["accumulation_steps"], 32);
@@ -91,13 +91,13 @@ TEST_F(PublishedTest, ShardedStateTakesWhatTheorySays) {
 TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {
   const std::vector<json> rows = Rows(tables_["ddp"], {{"world_size", 2}});
   ASSERT_EQ(rows.size(), 18u);
-  for (const json& row : rows) EXPECT_THAT(row["flags"].get<std::string>(), HasSubstr("unsynced-timer"));
+  for (const json& row : rows) EXPECT_THAT(row["warnings"].get<std::string>(), HasSubstr("unsynced-timer"));
 }
 
 TEST_F(PublishedTest, TheFlatGridLeftItsCopiesOut) {
   for (const json& row : Rows(tables_["ddp"], {{"world_size", 2}})) {
-    const std::string flags = row["flags"];
-    EXPECT_EQ(flags.find("untimed-copies") != std::string::npos, row["strategy"] == "flat") << row;
+    const std::string warnings = row["warnings"];
+    EXPECT_EQ(warnings.find("untimed-copies") != std::string::npos, row["strategy"] == "flat") << row;
   }
 }
 
@@ -107,10 +107,10 @@ TEST_F(PublishedTest, BufferSizesWereInTwoUnits) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["strategy"], "core");
   EXPECT_EQ(rows[0]["bucket_bytes"], 3 << 20);
-  EXPECT_EQ(rows[0]["flags"], "rank0-only n<100 published");
+  EXPECT_EQ(rows[0]["warnings"], "rank0-only n<100 published");
   EXPECT_EQ(rows[1]["strategy"], "bucketed_async");
   EXPECT_EQ(rows[1]["bucket_bytes"], 12 << 20);
-  EXPECT_EQ(rows[1]["flags"], "units-differ:4x no-broadcast rank0-only n<100 published");
+  EXPECT_EQ(rows[1]["warnings"], "units-differ:4x no-broadcast rank0-only n<100 published");
   EXPECT_NEAR(rows[1]["delta%"], 2.50722, 1e-3);
   EXPECT_NEAR(rows[1]["median"], 483.565, 1e-9);
   EXPECT_EQ(tables_["compare"]["rows"].size(), 150u);
@@ -128,7 +128,7 @@ TEST_F(PublishedTest, AllReduceRanOnFourRanks) {
   EXPECT_EQ(rows[0]["world_size"], 4);
   EXPECT_DOUBLE_EQ(rows[0]["time_taken"], 0.00456288);
   EXPECT_DOUBLE_EQ(rows[0]["std_time"], 4.72274e-05);
-  EXPECT_THAT(rows[0]["flags"].get<std::string>(), Not(HasSubstr("too-fast")));
+  EXPECT_THAT(rows[0]["warnings"].get<std::string>(), Not(HasSubstr("too-fast")));
 }
 
 }  // namespace

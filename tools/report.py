@@ -61,7 +61,7 @@ def estimate(row, name, unit="", scale=1):
 
 
 def place(row):
-    return joined(row["cell"], f"over {row['backend']}")
+    return joined(row["setting"], f"over {row['backend']}")
 
 
 def verdict(row, name="verdict"):
@@ -75,7 +75,7 @@ def forest(title, x, rows, scale=None, name=label):
 
 # Each of these returns the panels of a figure: lists and dictionaries of all that is drawn, none without data.
 def differences(data):
-    """How much longer a step is than the baseline's|With 95 % intervals, which hold for all rows of a cell at once."""
+    """How much longer a step is than the baseline's|With 95 % intervals, which hold for all rows of a setting at once."""
     panels, rows = [], [row for row in rows_of(data, "ddp") if row["delta_low (%)"] is not None]
     for run, own in grouped(rows, "run").items():
         # A panel for each place, or for each row where there are fewer rows than places.
@@ -347,8 +347,8 @@ def page(data, figures):
         image = base64.b64encode(picture(title, panels, "svg")).decode()
         text += [f"<figure><img alt='{html.escape(title)}' src='data:image/svg+xml;base64,{image}'>",
                  f"<figcaption>{html.escape(caption)}</figcaption></figure>\n"]
-    text += ["<h2>Tables</h2>\n", *map(table_html, tables), "<h2>Flags</h2>\n",
-             listed([f"`{flag['name']}`: {flag['meaning']}" for flag in data["flags"]]), "<h2>Runs</h2>\n"]
+    text += ["<h2>Tables</h2>\n", *map(table_html, tables), "<h2>Warnings</h2>\n",
+             listed([f"`{own['name']}`: {own['meaning']}" for own in data["warnings"]]), "<h2>Runs</h2>\n"]
     for run in data["runs"]:
         about = joined(*(run[key] for key in ("experiment", "run", "time", "ranks", "machine", "software")))
         text.append(f"<p class=said>{html.escape(about)}</p><pre>{html.escape(run['command'])}</pre>\n")

@@ -25,12 +25,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 def data_of(**tables):
     """Tables of rows that are dictionaries."""
     return {"tables": [{"name": name, "columns": list(rows[0]) if rows else [], "rows": [list(row.values()) for row in rows]}
-                       for name, rows in tables.items()], "shown": [], "flags": [], "runs": []}
+                       for name, rows in tables.items()], "shown": [], "warnings": [], "runs": []}
 
 
 def ddp(variant, delta=(None, None, None), cost=(None, None, None), verdict="", baseline="core@gloo", **more):
     parts = {"exposed (s)": 0.004, "tax (s)": -0.003, "own (s)": 0.002, "rest (s)": None}
-    row = {"variant": variant, "backend": variant.rpartition("@")[2], "cell": "", "run": "r", "model_size": "tiny",
+    row = {"variant": variant, "backend": variant.rpartition("@")[2], "setting": "", "run": "r", "model_size": "tiny",
            "world_size": 2, "baseline": baseline, "verdict": verdict, "tokens": 64}
     for name, unit, values in (("delta", " (%)", delta), ("sync_cost", " (s)", cost),
                                ("fraction_cost", "", [value and 10 * value for value in cost])):
@@ -72,7 +72,7 @@ class Differences(unittest.TestCase):
         self.assertEqual(colors, [report.VERDICTS[word][0] for word in ("faster", "no verdict", "slower")])
 
     def test_a_panel_for_each_place_and_baseline_or_for_each_row(self):
-        rows = [ddp(f"{name}@{backend}", (1.0, 0.5, 2.0), cell="b2", baseline=f"core@{backend}")
+        rows = [ddp(f"{name}@{backend}", (1.0, 0.5, 2.0), setting="b2", baseline=f"core@{backend}")
                 for name in ("naive", "flat") for backend in ("gloo", "shm")]
         self.assertEqual(titles(report.differences(data_of(ddp=rows))), ["b2, over gloo", "b2, over shm"])
         few = report.differences(data_of(ddp=[row for row in rows if "naive" in row["variant"]]))
@@ -294,7 +294,7 @@ class Program(InDirectory):
                           "sections": [section("", "deep")]}
         data = data_of(ddp=[ddp("core@gloo", cost=(0.003, 0.001, 0.005)), ddp("naive@gloo", (29.0, 15.0, 43.0))])
         data |= {"shown": [table, detail, table | {"title": "Empty", "sections": []}],
-                 "flags": [{"name": "n<10", "meaning": "fewer `steps`"}],
+                 "warnings": [{"name": "n<10", "meaning": "fewer `steps`"}],
                  "runs": [{"experiment": "ddp", "run": "r<1>", "time": "now", "ranks": "2 ranks", "machine": "host",
                            "software": "g", "command": "./bazelw run //bench:ddp -- --x='<a b>'"}]}
         self.summarize(json.dumps(data))

@@ -22,6 +22,7 @@
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
 #include "tools/run_tool.h"
+#include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 #include "tools/tables/words.h"
 
@@ -177,16 +178,16 @@ int Fail(int status, const std::string& message, std::ostream& err) {
 }
 
 int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
-  const Comparison comparison = CompareDirs(line.inputs, line.baseline);
-  PrintProblems(comparison.summary, err);
-  Require(comparison.num_matched > 0, "--baseline=", line.baseline,
+  const ComparedDirs compared = CompareDirs(line.inputs, line.baseline);
+  PrintProblems(compared.summary, err);
+  Require(compared.num_matched > 0, "--baseline=", line.baseline,
           ": has no row of what was given: nothing compared");
-  Write(comparison.summary, line, out);
-  if (comparison.num_compared == 0)
+  Write(compared.summary, line, out);
+  if (compared.num_compared == 0)
     return Fail(kBadArguments,
                 "--baseline=" + line.baseline + ": no row has 10 steps on both sides: nothing compared", err);
   int status = kDone;
-  for (const auto& [fails, text] : comparison.verdicts) {
+  for (const auto& [fails, text] : compared.complaints) {
     Fail(kWorseThanBaseline, (fails ? "" : "warning: ") + text, err);
     if (fails) status = kWorseThanBaseline;
   }
@@ -196,19 +197,20 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
 // Exits with kNotPrecise, and says why, unless every difference of the latest set of launches (by its name,
 // which begins with the time) is known to what was wanted.
 int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
-  const auto set = [](const Cell& cell) { return cell.any().facts().StringOr("launch_set", ""); };
+  const auto set = [](const Setting& setting) { return setting.any().facts().StringOr("launch_set", ""); };
   std::string latest;
-  if (summary.cells.empty())
+  if (summary.settings.empty())
     return Fail(kNotPrecise, Join("--precision=", 100 * wanted, "%: the records compare nothing"), err);
-  for (const Cell& cell : summary.cells) latest = std::max(latest, set(cell));
-  for (const Cell& cell : summary.cells) {
-    const double precision = PrecisionOf(cell);
-    if (set(cell) != latest || precision <= wanted) continue;
+  for (const auto& [setting, name] : summary.settings) latest = std::max(latest, set(*setting));
+  for (const auto& [setting, name] : summary.settings) {
+    const double precision = PrecisionOf(*setting);
+    if (set(*setting) != latest || precision <= wanted) continue;
     return Fail(
         kNotPrecise,
-        Join("--precision=", 100 * wanted, "%: ", cell.name, cell.name.empty() ? "" : ": ",
+        Join("--precision=", 100 * wanted, "%: ", name, name.empty() ? "" : ": ",
              std::isnan(precision)
-                 ? Join("no interval is known", cell.void_reason.empty() ? "" : ": " + cell.void_reason)
+                 ? Join("no interval is known",
+                        setting->void_reason.empty() ? "" : ": " + setting->void_reason)
                  : Join("the widest interval is +- ", PercentAtMost(precision), " of the baseline's step")),
         err);
   }

@@ -212,8 +212,8 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
   EXPECT_THAT(outcome.err, HasSubstr("summarize: used 9 records, left out 4 lines or files, named above\n"));
   const json ddp = TableNamed(outcome, "ddp");
   EXPECT_THAT(ColumnValues(ddp, "strategy"), ElementsAre("none", "naive", "flat"));
-  EXPECT_EQ(CellOf(ddp, 1, "flags"), "one-launch n<20 n<100");
-  EXPECT_EQ(CellOf(ddp, 2, "flags"), "ranks-missing:1/2 one-launch n<20 n<100");
+  EXPECT_EQ(CellOf(ddp, 1, "warnings"), "one-launch n<20 n<100");
+  EXPECT_EQ(CellOf(ddp, 2, "warnings"), "ranks-missing:1/2 one-launch n<20 n<100");
 }
 
 TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
@@ -477,7 +477,7 @@ TEST(SummarizeTest, TheScreenEndsWithWhatIsWrong) {
   EXPECT_THAT(
       screen,
       ContainsRegex("\nchecks      WRONG: flat@gloo [(]small, batch 2, sequence 128[)] and gloo [(]1MiB[)]; "
-                    "17 of 18 rows equal a.*\n.*\nflags       "));
+                    "17 of 18 rows equal a.*\n.*\nwarnings    "));
   EXPECT_THAT(screen, Not(HasSubstr("every sum is right")));
 }
 
@@ -490,7 +490,7 @@ TEST(SummarizeTest, TheScreenCountsChecksWithoutTheFloor) {
                 DdpRecord("zero1", rank, Repeat(90 * kMs, 24))});
   const std::string screen = RunWith({dir, "--format=screen"}).out;
   EXPECT_THAT(screen, HasSubstr("\nchecks      2 of 2 rows equal a single process"));
-  EXPECT_THAT(screen, ContainsRegex("\nflags .* of 3 rows"));
+  EXPECT_THAT(screen, ContainsRegex("\nwarnings .* of 3 rows"));
 }
 
 }  // namespace

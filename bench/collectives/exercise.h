@@ -14,25 +14,25 @@
 
 namespace gradsync::bench {
 
-// One collective of this rank over one backend, or several at the same time, on inputs whose result is known.
-// All ranks make it, and call all of it, alike.
+// One collective of this rank over one backend, or several at one time, on inputs with known results. All
+// ranks make equal objects and calls.
 class Exercise {
  public:
-  // `group`: which must outlive it; of the memory's limit that of its ranks. `pattern`: this rank's input, on
-  // the host. `numel`: of the whole vector: that of all_reduce and broadcast, what reduce_scatter takes and
-  // all_gather gives. `in_flight`: how many are issued before the first is waited for, each on memory of its
-  // own.
+  // `group`: must outlive this; for the memory limit, the group of its ranks. `pattern`: this rank's input,
+  // on the host. `numel`: elements of the whole vector: the tensor of all_reduce and broadcast, the input of
+  // reduce_scatter, the output of all_gather. `in_flight`: collectives that are issued before the first wait,
+  // each on separate memory.
   Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);
 
-  // Writes the inputs anew, and lets all ranks meet.
+  // Writes the inputs again, and waits for all ranks.
   void Prepare();
-  // Takes the time of so many in a row, or so many times all that are in flight. Each but the first works on
-  // what the one before it left. To be called after Prepare.
+  // Measures `count` collectives in a row, or `count` times all that are in flight. Each except the first
+  // works on the result of the previous one. Call Prepare before.
   int64_t TimeOf(PhaseTimer& timer, int64_t count);
 
-  // The elements of this rank's outputs that are not what one run makes of the inputs; the outputs' length.
+  // Number of wrong elements of this rank's outputs after one run; number of elements.
   int64_t NumWrong() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 
@@ -41,10 +41,10 @@ class Exercise {
   comm::ProcessGroup& measured() { return limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : group_; }
 
   comm::RecordingProcessGroup& group_;
-  std::optional<MemoryLimit> limit_;  // in front of the group, when that is what is measured
+  std::optional<MemoryLimit> limit_;  // wraps the group if the limit is measured
   const model::Tensor pattern_;
   const int64_t part_;                   // of each rank
-  std::vector<comm::Request> requests_;  // alike
+  std::vector<comm::Request> requests_;  // equal, on separate memory
 };
 
 }  // namespace gradsync::bench

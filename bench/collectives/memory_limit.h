@@ -13,18 +13,19 @@ namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
 
-// What memory allows the ranks of one host, to judge backends by: a sum of f32 is a plain loop in which each
-// rank sums its share of everyone's vector, in memory that all of them have mapped, and writes it to all.
-// Nothing but the loop and two turns of a counter that spins. One tensor at a time: the one allocated last.
+// The limit of memory for the ranks of one host, to compare backends with. A sum of f32 is a plain loop: each
+// rank sums its share of all ranks' vectors, in memory that all of them have mapped, and writes it to all
+// vectors. There is nothing else than the loop and two steps of a counter that spins. One tensor at a time:
+// the one allocated last.
 class MemoryLimit : public comm::GroupDecorator {
  public:
-  // Whatever is not of that tensor, `group` does; it must outlive this.
+  // `group` runs all collectives on other tensors, and must outlive this.
   MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 
   // Throws CollectiveError, or std::runtime_error if the ranks cannot see one another's memory.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
-  // Throws std::runtime_error if a rank has not come within the timeout.
+  // Throws std::runtime_error if a rank does not arrive within the timeout.
   comm::Work Issue(comm::Request request) override;
 
  private:

@@ -13,13 +13,13 @@
 
 namespace gradsync::bench {
 
-// What //bench:all_reduce takes on its command line.
+// The command line of //bench:all_reduce.
 struct AllReduceOptions {
   RankOptions ranks;
   std::vector<std::string> backends = {"gloo"};
   std::vector<std::string> collectives = {"all_reduce"};
-  // Bytes of the whole vector: what reduce_scatter takes, what all_gather gives. The published tables' "MB"
-  // are MiB.
+  // Bytes of the whole vector: the input of reduce_scatter, the output of all_gather. "MB" in the published
+  // tables means MiB.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::vector<int64_t> in_flight = {1};
@@ -34,8 +34,8 @@ struct AllReduceOptions {
   model::DType element_type() const;
 };
 
-// Throws InvalidInput, naming the flag, if a size is no whole number of elements, if the sums of so large a
-// world cannot be checked exactly, or if this host has not the memory.
+// Throws InvalidInput, naming the flag, if a size is not a whole number of elements, if sums of so large a
+// world cannot be checked exactly, or if this host has too little memory.
 void CheckAllReduceOptions(AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench

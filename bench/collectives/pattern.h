@@ -6,8 +6,8 @@
 #include "comm/process_group.h"
 #include "model/tensor.h"
 
-// Inputs of collectives whose result is known exactly, after the idea of nccl-tests' verifiable/: small
-// integers, different in every element and on every rank, whose sums are exact in any order of addition.
+// Inputs of collectives with exactly known results, after the idea of nccl-tests' verifiable/: small
+// integers, different in every element and on every rank, with sums that are exact in any order of addition.
 namespace gradsync::bench {
 
 // The largest world whose sums are exact in a floating-point dtype.
@@ -16,12 +16,12 @@ int MaxExactWorldSize(model::DType dtype);
 // Fills a CPU tensor with rank `rank`'s input. Throws InvalidInput unless the dtype is f32, f64 or bf16.
 void FillPattern(const model::Tensor& tensor, int rank);
 
-// How many elements of a CPU tensor differ from the sum or the mean of all ranks' inputs, from element
-// `first` of these on. A mean whose divisor is no power of two may be off by one rounding. Throws
-// InvalidInput for another dtype or operation.
+// Number of elements of a CPU tensor that differ from the sum or the mean of all ranks' inputs, starting at
+// element `first` of the inputs. A mean whose divisor is not a power of two may be off by one rounding.
+// Throws InvalidInput for another dtype or operation.
 int64_t CountWrong(const model::Tensor& tensor, comm::ReduceOp op, int world_size, int64_t first = 0);
 
-// How many differ from rank `rank`'s input.
+// Number of elements that differ from rank `rank`'s input.
 int64_t CountDifferent(const model::Tensor& tensor, int rank);
 
 }  // namespace gradsync::bench

@@ -6,18 +6,18 @@
 
 namespace gradsync::bench {
 
-// The main function of //bench:all_reduce, RunRankProgram's. Each rank: for each collective and size, over
-// each backend, an untimed one that is checked element by element, warm-up, the timed ones, and a check of
-// the last of these. In each iteration all backends take a turn, in an order of its own
-// (bench/timing/schedule.h): a machine that becomes slower then does so for all of them.
+// The main function of //bench:all_reduce, by RunRankProgram. Each rank runs for each collective and size,
+// over each backend: an untimed collective that is checked element by element, warm-up, the timed
+// collectives, and a check of the last one. In each iteration all backends take a turn, in a new order
+// (bench/timing/schedule.h), so that a machine that becomes slower affects all of them.
 //
-// A sample of "time_ns" is the time of this rank from leaving a barrier until Wait returned. The input is
-// filled before each barrier, so it is as warm in the cache as a gradient that has just been computed, and
-// sums never overflow. A sample of "back_to_back_ns" is, as in nccl-tests, the time of several in a row
-// between one barrier and the end of the last, by their number: ranks that are late for one are not waited
-// for, and what a call costs before it moves data may lie in the time of the one before it.
+// A sample of "time_ns" is the time of this rank from leaving a barrier until Wait returns. The input is
+// written before each barrier, so it is as warm in the cache as a newly computed gradient, and sums never
+// overflow. A sample of "back_to_back_ns" is, as in nccl-tests, the time of several collectives in a row,
+// from one barrier to the end of the last, divided by their number: it does not wait for late ranks in
+// between, and the start of a call may overlap with the previous call.
 //
-// Returns the exit status; 1 too, after all records have been written, if an element was wrong.
+// Returns the exit status; 1 also if an element was wrong, after all records have been written.
 int RunAllReduceProgram(int argc, char** argv, FlagTable& flags, AllReduceOptions& options);
 
 }  // namespace gradsync::bench

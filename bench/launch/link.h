@@ -12,8 +12,8 @@ namespace gradsync::bench {
 // The link between the ranks, for a record (see bench/records/names.h).
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
-// "loopback", "veth", "ethernet", "infiniband" or "other". `directory`: the interface's, as
-// /sys/class/net/<name>.
+// "loopback", "veth", "ethernet", "infiniband" or "other". `directory`: /sys/class/net/<name> of the
+// interface.
 std::string InterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench

@@ -9,7 +9,7 @@
 #include "model/device.h"
 #include "model/tensor.h"
 
-// Numbers and texts of all ranks of a group. All ranks call, with as many.
+// Numbers and texts of all ranks of a group. All ranks must call these functions, with equally many numbers.
 namespace gradsync::bench {
 
 // Each number, reduced over ranks.
@@ -25,7 +25,7 @@ T ReduceOverRanks(T number, comm::ReduceOp op, comm::ProcessGroup& group, const 
   return ReduceOverRanks(std::vector<T>{number}, op, group, device).front();
 }
 
-// Those of every rank, one rank after the other.
+// The numbers of all ranks, in rank order.
 template <class T>
 std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -38,11 +38,11 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
 // Rank 0's text, on every rank. At most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// How many ranks' texts are the same as this one's own, which counts too. Texts of at most 63 bytes.
+// Number of ranks whose text equals this rank's, including this rank. Texts have at most 63 bytes.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// How many ranks compute on this rank's GPU, wherever they were started and however their hosts number GPUs;
-// 0 on the CPU.
+// Number of ranks that compute on this rank's GPU, whatever the launcher and the numbers of GPUs; 0 on the
+// CPU.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

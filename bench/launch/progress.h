@@ -7,12 +7,13 @@
 
 namespace gradsync::bench {
 
-// How far a run is and when it will end, on stderr: one line on a terminal, elsewhere a line now and then.
+// Shows the progress of a run and its remaining time on stderr: one line on a terminal, elsewhere a line from
+// time to time.
 class Progress {
  public:
-  // `total`: how many steps there will be; 0 if they go on for `budget_ns`. `launches`: this one and those
-  // that come after it, as long as this one. `visible`: false silences it, for ranks other than 0.
-  // `line_every_ns`: how long no line is written where there is no terminal.
+  // `total`: the number of steps; 0 if they continue for `budget_ns`. `launches`: this launch and later ones,
+  // which take as long. `visible`: false for ranks other than 0, which print nothing. `line_every_ns`: time
+  // between lines without a terminal.
   Progress(int64_t total, int64_t budget_ns, int64_t launches, bool visible,
            int64_t line_every_ns = 30'000'000'000);
   // Clears the line.
@@ -20,7 +21,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // One more step is done; `what` says what is going on.
+  // One more step is done. `what`: the current activity.
   void Step(std::string_view what);
 
  private:
@@ -29,11 +30,11 @@ class Progress {
   const int64_t show_every_ns_;
   const int64_t begin_ns_;
   int64_t done_ = 0;
-  int64_t shown_ns_;  // when last
+  int64_t shown_ns_;  // time of the last line
 };
 
-// "batch 2, sequence 128: 12/70, 1m5s left"; without the time while nothing is known of it (done == 0). If
-// `total` is 0, what is left is left of the budget; in either case with that of later launches.
+// "batch 2, sequence 128: 12/70, 1m5s left"; without a time while it is unknown (done == 0). If `total` is 0,
+// the rest of the budget is left. The time includes later launches.
 std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t budget_ns,
                          int64_t elapsed_ns, int64_t launches);
 

@@ -21,29 +21,30 @@
 
 namespace gradsync::bench {
 
-// One of the launches that --repeats, or a user of a launcher, starts one after the other, each of fresh
+// One of several launches, started one after the other by --repeats or by a user of a launcher, each with new
 // processes.
 struct Launch {
-  std::string run_id = {};  // its name, the same on all ranks
-  std::string set = {};     // the first launch's run_id, or the user's name for them
+  std::string run_id = {};  // the launch's name, equal on all ranks
+  std::string set = {};     // the first launch's run_id, or the user's name for all launches
   int64_t index = 0;
 
-  // As kLaunchVariable has it.
+  // In the format of kLaunchVariable.
   std::string text() const { return set.empty() ? "" : gradsync::Join(set, ",", index); }
 };
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// What SetLaunch, or the user, put in this process's environment; without a run_id. Throws InvalidInput.
+// The launch from this process's environment, set by SetLaunch or the user; without a run_id. Throws
+// InvalidInput.
 Launch ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
-// One rank of a run, with all that does not depend on what is measured: its place, its device, its groups,
-// its file of records, its progress, its first failure. "All ranks" means that each of them must call.
+// One rank of a run, with everything that does not depend on the measurement: its place, device, groups, file
+// of records, progress, and first failure. "All ranks" means that each rank must call the function.
 class Rank {
  public:
-  // Flushes denormals in this thread, and so in all that compute: OpenMP and groups start theirs later.
-  // `options` must outlive it. Throws InvalidInput if what they name is not there.
+  // Flushes denormals in this thread, and so in all compute threads, which OpenMP and groups start later.
+  // `options` must outlive it. Throws InvalidInput if something that they name does not exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
@@ -51,27 +52,27 @@ class Rank {
   bool is_first() const { return world_.rank == 0; }
   const model::DevicePtr& device() const { return device_; }
 
-  // All ranks: joins a group for each backend (Variant::over), and returns the run's own, which is that of
-  // the first. Throws like MakeProcessGroup.
+  // All ranks: joins a group for each backend (Variant::over), and returns the run's own group, which is the
+  // first backend's. Throws like MakeProcessGroup.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
-  // The backend's; the run's own if it has none.
+  // The backend's group; without a backend, the run's own group.
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // All ranks: agree on the run's name and begin its records. `record`: their experiment, and the facts that
-  // all have. `with_file`: makes the file for them, and throws like RecordWriter.
+  // All ranks: agree on the run's name and start its records. `record`: the experiment, and the facts of all
+  // records. `with_file`: creates the file, and throws like RecordWriter.
   void SetRecords(Record record, bool with_file = true);
-  // How often a quota has stopped this host's threads since then; nothing without a quota.
+  // Adds how often a quota has stopped this host's threads since the start; nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
-  // What a backend's records begin with.
+  // The common start of a backend's records.
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const Launch& launch() const { return launch_; }
-  // Where files of this run go.
+  // The output directory of this run.
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // All ranks: see over_ranks.h, in the run's own group, whose log is cleared.
+  // All ranks: like over_ranks.h, in the run's own group. Clears its log.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -79,7 +80,7 @@ class Rank {
     return reduced;
   }
 
-  // From now on rank 0 shows how many of so many steps are done, or how much is left of `budget`.
+  // From now on rank 0 shows how many of `num_steps` steps are done, or the rest of `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -88,14 +89,14 @@ class Rank {
   }
   void Step(std::string_view what) { progress_->Step(what); }
 
-  // Rank 0 writes it to the standard output.
+  // Rank 0 writes the text to standard output.
   void Print(const std::string& text) const;
-  // Keeps the first fault that was found; empty: none.
+  // Keeps the first fault; empty: no fault.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
-  // All ranks, at the end: waits for all of them, and rank 0 prints the text. Throws std::runtime_error on
-  // rank 0 if there is a fault.
+  // All ranks, at the end: waits for all ranks; rank 0 prints the text. Throws std::runtime_error on rank 0
+  // if there is a fault.
   void Conclude(const std::string& text);
 
  private:
@@ -109,7 +110,7 @@ class Rank {
   const model::DevicePtr device_;
   std::string own_;
   std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
-  std::map<std::string, Record> records_;                                       // likewise
+  std::map<std::string, Record> records_;                                       // by backend
   const ControlGroups control_groups_;
   ControlGroups::Periods periods_before_;
   Launch launch_;

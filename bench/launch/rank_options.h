@@ -15,7 +15,7 @@
 
 namespace gradsync::bench {
 
-// The flags that all benchmarks have that run as several ranks.
+// The flags of all benchmarks that run as several ranks.
 struct RankOptions {
   std::string device = "cpu";
   int64_t world_size = 2;
@@ -25,32 +25,31 @@ struct RankOptions {
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
   std::string out;
-  int64_t repeats = 1;       // launches, of a program that has the flag
+  int64_t repeats = 1;       // launches, if the program has the flag
   bool with_mpirun = false;  // starts the ranks: see CheckDevice
 
   void AddTo(FlagTable& flags);
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/hosts.sh).
+  // Adds the options to a record. "link_rate" is the value of GRADSYNC_LINK_RATE (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
-  // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
+  // The path of --out. Default: results/<name> in the workspace under `bazel run`, else in the current
   // directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// The machine of the calling process and the CPUs that it may use, no more of them than a quota allows:
-// "BOOT 0,1,4". Ranks of one text share them.
+// The machine of the calling process and the CPUs that it may use, limited by a quota: "BOOT 0,1,4". Ranks
+// with equal texts share these CPUs.
 std::string OwnCpus();
-// How many threads each of these ranks may compute with so that all have CPUs of their own, at least 1: the
-// same for all, although they may have different machines.
+// Number of compute threads per rank so that ranks do not share CPUs, at least 1: equal for all ranks,
+// although they may run on different machines.
 int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
-// The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
-// ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not
-// have.
+// The rank's device, as --device says: with cuda the GPU of its local rank, or one shared with other ranks if
+// the host has fewer GPUs. Throws InvalidInput for a device that this build or this machine does not have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if there is no such device, or one of the backends cannot serve it in this world. Notes
-// in the options whether one of them needs mpirun. Makes
-// none, so that the process that starts the ranks takes no memory of a GPU.
+// Throws InvalidInput if the device does not exist, or a backend cannot serve it in this world. Sets
+// options.with_mpirun if a backend needs mpirun. Makes no device, so that the process that starts the ranks
+// uses no GPU memory.
 void CheckDevice(RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

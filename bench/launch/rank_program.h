@@ -16,36 +16,35 @@ namespace gradsync::bench {
 class RankJob {
  public:
   virtual ~RankJob() = default;
-  // Throws if the measurement fails; what() then says which rank and why, in one line.
+  // Throws if the measurement fails; what() is one line with the rank and the cause.
   virtual void Run() = 0;
 };
 
 // A program that is one benchmark.
 struct RankProgram {
-  const char* experiment;  // as records name it
+  const char* experiment;  // its name in records
   FlagTable& flags;
   RankOptions& options;
-  // In every process: fills in what the flags left out. Throws InvalidInput if they do not fit together, or
-  // do not fit the world.
+  // Called in every process: completes the options. Throws InvalidInput if they contradict each other or the
+  // world.
   std::function<void(const comm::World& world)> complete;
-  // Looks at this host. Throws InvalidInput likewise. Called once before the ranks start, where a launcher of
-  // its own started them once in each.
+  // Checks this host. Throws InvalidInput. Called once before the ranks start; if an external launcher
+  // started them, once in each rank.
   std::function<void(const comm::World& world)> check;
-  // Makes a rank's job, which the rank outlives. Throws InvalidInput if something the flags name cannot be
-  // used.
+  // Makes a rank's measurement. The rank outlives it. Throws InvalidInput if something that the flags name
+  // cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Asked between launches, from the second on, whether they are enough.
+  // Called after each launch from the second on: whether there are enough launches.
   std::function<bool(const std::string& launch_set)> is_enough = {};
-  // Prints what takes no ranks to know. True: that is all that was asked for.
+  // Prints answers that need no ranks. True: the program is done.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
-// The main function of such a program: reads the flags; without a launcher starts the ranks, each by
-// executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
-// mpirun or srun is one of them. What was measured ends with its answer on one screen, by //tools:summarize,
-// unless
-// --answer=false. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad
-// arguments, named in one line on stderr.
+// The main function of such a program. It reads the flags. Without a launcher it starts the ranks, each by
+// executing the program again, as often as --repeats says, with a new seed for each launch. Under torchrun,
+// mpirun or srun it is one rank. A measurement ends with its answer on one screen, by //tools:summarize,
+// unless --answer=false. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad arguments,
+// named in one line on stderr.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

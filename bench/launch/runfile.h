@@ -5,8 +5,8 @@
 
 namespace gradsync::bench {
 
-// Where Bazel put a file that the program `argv0` has as data: "bench/ddp". Throws InvalidInput if it is not
-// there or cannot be executed, or read if it is not `executable`.
+// The path of a data file of the program `argv0` under Bazel: "bench/ddp". Throws InvalidInput if it does not
+// exist or cannot be executed, or, unless `executable`, read.
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
 
 }  // namespace gradsync::bench

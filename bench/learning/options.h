@@ -13,8 +13,8 @@
 
 namespace gradsync::bench {
 
-// How the learning rate changes over a trial, as a share of the largest one. In the first w of n steps it
-// grows, as (i + 1) / (w + 1) in step i = 0, 1, ... Then it stays at 1; or it falls, as half a cosine:
+// The learning rate over a trial, as a fraction of the largest one. In the first w of n steps it grows: (i +
+// 1) / (w + 1) in step i = 0, 1, ... Then it stays at 1, or falls as half a cosine:
 //
 //   min + (1 - min) * (1 + cos(pi * (i - w) / (n - w))) / 2
 struct LearningRateSchedule {
@@ -23,34 +23,35 @@ struct LearningRateSchedule {
   double min = 0;
 
   double ShareIn(int64_t step, int64_t num_steps) const;
-  // "cosine,warmup=100,min=0.1", without what is by default.
+  // "cosine,warmup=100,min=0.1", without values that are defaults.
   std::string ToString() const;
 };
 
-// What ToString gives.
+// A flag in the format of ToString.
 Kind<LearningRateSchedule> LearningRateSchedules();
 
-// What //bench:convergence takes on its command line: the flags of //bench:ddp about the model, batches,
-// training, variants and ranks, and these.
+// The command line of //bench:convergence: the flags of //bench:ddp for the model, batches, training,
+// variants and ranks, and these.
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  TrainingOptions training;  // its steps are those of each trial
+  TrainingOptions training;  // its steps are the steps of each trial
   std::string corpus;        // see ReadCorpus
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;
   LearningRateSchedule lr_schedule;
   std::string decay = "all";
-  std::optional<int64_t> evaluate_every;  // steps; else about a twentieth of all
+  std::optional<int64_t> evaluate_every;  // steps; default: about a twentieth of all
   int64_t held_out_windows = 128;
 
-  std::vector<TunedOption> tune;  // what is chosen for each variant before it is judged
-  int64_t tune_seeds = 2;         // on which it is chosen; others than those that judge
-  // By variant, what is tried; the variant alone if there is nothing to choose. Complete fills it in.
+  std::vector<TunedOption> tune;  // options that are chosen for each variant before its trials
+  int64_t tune_seeds = 2;         // seeds of the choice; other seeds than the trials'
+  // [variant][setting]: the settings to try; only the variant if there is nothing to choose. Complete sets
+  // it.
   std::vector<std::vector<TrainingVariant>> settings;
 
   void AddTo(FlagTable& flags);
-  // As TrainingOptions::Complete.
+  // Like TrainingOptions::Complete.
   void Complete(const FlagTable& flags, const comm::World& world);
 
   int64_t seq_len() const { return training.seq_lens.front(); }

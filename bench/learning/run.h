@@ -6,9 +6,9 @@
 
 namespace gradsync::bench {
 
-// The main function of //bench:convergence: RunRankProgram's, after a look at whether this host has the
+// The main function of //bench:convergence, by RunRankProgram, after a check that this host has enough
 // memory. Returns the exit status. Each variant trains a model from each seed, one after the other in an
-// order drawn for each seed, and is judged by its loss on held-out text. Every trial is a record of each
+// order drawn for each seed, and is compared by its loss on held-out text. Every trial is a record of each
 // rank, written when the trial has ended.
 int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options);
 

@@ -18,28 +18,28 @@ namespace gradsync::bench {
 // One step of a trial.
 struct TrialStep {
   StepResult result;
-  double loss = 0;        // of this rank's batch, before the update, in nats for each byte
+  double loss = 0;        // of this rank's batch, before the update, in nats per byte
   double sent_bytes = 0;  // by each rank, see ddp::SentBytes
 };
 
-// A model that one variant trains from one seed, on one rank. All ranks make the same ones and call alike.
+// A model that one variant trains from one seed, on one rank. All ranks make equal objects and calls.
 class Trial {
  public:
-  // What is given by reference must outlive it. `group`: the variant's, `run`: that of the run.
+  // References must outlive it. `group`: the variant's group, `run`: the run's group.
   Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
-  // How many steps it has taken.
+  // Steps so far.
   int64_t num_steps() const { return num_steps_; }
   const Trainer& trainer() const { return trainer_; }
 
-  // How many this rank sees in a step.
+  // Positions of this rank's batch in a step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
 
-  // The next one, on the batch of that number.
+  // Takes the next step, on the next batch.
   TrialStep Step();
-  // Mean over windows of the held-out text, which ranks share, in nats for each byte. Each rank judges its
-  // own replica.
+  // The mean loss over windows of the held-out text, in nats per byte. Ranks share the windows; each rank
+  // uses its own replica.
   double HeldOutLoss();
 
  private:

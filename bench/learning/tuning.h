@@ -9,10 +9,10 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// --tune: which settings of a variant are tried before it is judged.
+// --tune: the settings of a variant that are tried before its trials.
 namespace gradsync::bench {
 
-// The values of one option that are tried.
+// The values of one option to try.
 struct TunedOption {
   std::string name;
   std::vector<std::string> values;
@@ -20,18 +20,18 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// No variant is tried with more settings than these: a row with more tries has a better chance.
+// The most settings of a variant: a variant with more tries has a better chance.
 inline constexpr size_t kMostSettings = 9;
 
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Whether the variant takes the option and was not given it.
+// Whether the variant has the option and its value was not given.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
-// What is tried of `variant`: each combination of the values of the options that are open; the variant alone
-// if there are none. Marked as tuned if there are several. Throws InvalidInput, in a line that begins with
-// --tune, for a value that the option does not allow and for more than kMostSettings combinations.
+// The settings of `variant` to try: each combination of the values of open options; only the variant if there
+// are none. Marked as tuned if there are several. Throws InvalidInput, one line that starts with --tune, for
+// a value that the option does not allow and for more than kMostSettings combinations.
 std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::span<const TunedOption> options,
                                         size_t element_bytes);
 

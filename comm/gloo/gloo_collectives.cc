@@ -25,8 +25,8 @@ struct Layout {
   size_t begin(int part, size_t segment) const {
     return parts.begin(static_cast<size_t>(part)) + segments(part).begin(segment);
   }
-  // Gives `fn` offset and bytes of the message of this number: a segment, after the last one an empty one,
-  // and then none.
+  // Calls `fn` with offset and bytes of the message with this number: segments, then one empty message. Does
+  // not call it for later numbers.
   template <class Fn>
   void WithMessage(int part, size_t number, const Fn& fn) const {
     if (number < num_segments(part)) fn(begin(part, number), segments(part).bytes(number));
@@ -38,7 +38,7 @@ struct Layout {
   }
 };
 
-// Everything that one collective's functions share.
+// The data that the functions of one collective share.
 struct Call {
   GlooMesh& mesh;
   const Request& request;
@@ -50,7 +50,7 @@ struct Call {
   std::byte* output() const { return Bytes(request.output); }
   size_t input_bytes() const { return request.input.nbytes(); }
   size_t output_bytes() const { return request.output.nbytes(); }
-  // Reduces everyone's `bytes`, by rank.
+  // Reduces `bytes` bytes of all ranks, in rank order.
   void Reduce(const std::vector<std::byte*>& parts, std::byte* result, size_t bytes) const {
     comm::Reduce(request.dtype(), request.op, parts, {&result, 1},
                  static_cast<int64_t>(bytes / SizeOf(request.dtype())));
@@ -79,7 +79,7 @@ void SendAll(std::vector<Outgoing>& streams, size_t offset_bytes, size_t bytes) 
 
 constexpr size_t kLeavesAtOnceBytes = 4 << 10;
 
-// Reductions of short vectors: everybody gets all of them.
+// Reductions of short vectors: every rank receives all vectors.
 void AllReduceDirect(const Call& call) {
   const auto& others = call.mesh.others();
   const int size = call.mesh.size();
@@ -92,7 +92,8 @@ void AllReduceDirect(const Call& call) {
   std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.output(), bytes);
   SendAll(outgoing, 0, bytes);
   WaitAll(incoming);
-  // What fits into an empty connection has left it. Longer vectors may be stuck in one that breaks.
+  // A vector that fits into an empty connection has already left. A longer one may be stuck in a broken
+  // connection.
   if (bytes > kLeavesAtOnceBytes) {
     for (Incoming& receipt : incoming) receipt.Expect(0, 0);
     SendAll(outgoing, 0, 0);  // "I have everything"
@@ -108,31 +109,31 @@ void AllReduceDirect(const Call& call) {
   call.Reduce(vectors, call.output(), bytes);
 }
 
-// Those that run one at a time, because their callers wait.
+// For collectives that run one at a time, because their callers wait.
 void AllReduceShort(const Call& call) {
   const std::vector<std::byte*> vectors =
       call.mesh.short_messages()->Exchange(call.slot + kShort, call.output(), call.output_bytes());
   call.Reduce(vectors, call.output(), call.output_bytes());
 }
 
-// Segments small enough that what arrives from all ranks together stays within bounds, and that a slow link
-// shows progress before the deadline.
+// Segments are small enough to limit the memory for arriving segments of all ranks, and to show progress
+// before the deadline on a slow link.
 size_t SegmentBytes(const Call& call, size_t window) {
   constexpr size_t kMaxScratchBytes = size_t{96} << 20;
-  // A segment has to arrive within the timeout, behind seven others, over a link of 10 Mbit/s.
+  // A segment must arrive within the timeout, after seven others, over a link of 10 Mbit/s.
   constexpr size_t kBytesPerMs = 1250 / 8;
   return WholeLines(std::min({call.tuning.segment_bytes,
                               kMaxScratchBytes / (window * static_cast<size_t>(call.mesh.size())),
                               kBytesPerMs * static_cast<size_t>(call.mesh.timeout().count())}));
 }
 
-// The part of a reduction that brings this rank's part of the vector together, segment by segment.
+// Reduces this rank's part of the vector, segment by segment.
 class PartReduction {
  public:
-  // So many segments may arrive from each rank before the first of them is reduced.
+  // Segments that may arrive from each rank before the first of them is reduced.
   static constexpr size_t kWindow = 3;
 
-  // `parts` cut the input; the result of this rank's part goes to `result`.
+  // `parts` divide the input; the result of this rank's part goes to `result`.
   PartReduction(const Call& call, const Slices& parts, std::byte* result)
       : call_(call),
         layout_{parts,
@@ -149,9 +150,9 @@ class PartReduction {
 
   const Layout& layout() const { return layout_; }
 
-  // Reduces all segments. `sent` is called when this rank's contributions to the others' segments of a number
-  // have been sent, `reduced` when its own segment has; sending is ahead. Returns when everything has come
-  // in.
+  // Reduces all segments. Calls `sent` when this rank's contributions to the others' segments of a number
+  // have been sent, and `reduced` when its own segment has been reduced. Sending runs ahead. Returns when all
+  // segments have arrived.
   template <class Sent, class Reduced>
   void Run(const Sent& sent, const Reduced& reduced) {
     // The first part is the longest. After it comes an empty message.
@@ -170,7 +171,7 @@ class PartReduction {
         });
     WaitAll(incoming_);
   }
-  // Once all others have said that they have everything.
+  // Call this after all other ranks have confirmed that they have everything.
   void WaitUntilSent() { WaitAll(outgoing_); }
 
  private:
@@ -221,9 +222,9 @@ void AllReduceInParts(const Call& call) {
   PartReduction reduction(call, parts, call.output() + parts.begin(static_cast<size_t>(own)));
   const Layout& layout = reduction.layout();
   reduction.Run(
-      // The others' results go where this rank's contributions to them come from, and are asked for when
-      // those have been sent. That is safe: a result of a segment comes only when all contributions to it
-      // have been received.
+      // The others' results overwrite this rank's contributions. They are requested after the contributions
+      // have been sent. This is safe: the result of a segment arrives only after all contributions to it have
+      // been received.
       [&](size_t number) {
         for (size_t i = 0; i < results.size(); ++i) {
           layout.WithMessage(mesh.others()[i], number,
@@ -254,9 +255,9 @@ void ReduceScatter(const Call& call) {
   reduction.WaitUntilSent();
 }
 
-// Through a binomial tree: the root's number is 0; a rank's parent is its number without the lowest bit, and
-// its children are its number with one more bit below that. Segments are passed on as they arrive. A rank has
-// few on their way to a child, whose receipts say that it is not late but far away.
+// Uses a binomial tree: the root's number is 0; a rank's parent is its number without the lowest set bit, and
+// its children are its number with one more bit below this bit. A rank forwards segments as they arrive. It
+// keeps few segments in flight to a child; the child's receipts show that the child is slow, not dead.
 void Broadcast(const Call& call) {
   constexpr size_t kWindow = 3;
   const GlooMesh& mesh = call.mesh;
@@ -300,7 +301,7 @@ void Broadcast(const Call& call) {
   WaitAll(to_children);
 }
 
-// Brings all ranks' parts of the output to all ranks, in rank order.
+// Gathers all ranks' parts of the output on all ranks, in rank order.
 void Gather(const Call& call) {
   const GlooMesh& mesh = call.mesh;
   const int own = mesh.rank();
@@ -379,7 +380,7 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request) {
   if (request.bytes() == 0) return;
   AllReduceOptions options(mesh, request.output);
-  // Which collective it is, and what: ranks that disagree do not take each other's messages for their own.
+  // Identifies the collective and its kind, so that ranks which disagree do not accept each other's messages.
   const uint64_t slot = BaseSlot(request);
   options.setTag(static_cast<uint32_t>(slot >> 32 << 20 | (slot & 0xffffffff) >> 12));
   options.setTimeout(mesh.timeout());

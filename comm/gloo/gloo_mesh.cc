@@ -25,11 +25,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// No collective's.
+// A slot that no collective uses.
 constexpr uint64_t kProofSlot = ~uint64_t{0};
 constexpr uint64_t kConnectedSlot = kProofSlot - 1;
 
-// Without the place in gloo's source that its messages begin with.
+// Removes the position in gloo's source from the start of a message.
 std::string WithoutPlace(std::string text) {
   const size_t end = text.find("] ");
   return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
@@ -49,16 +49,16 @@ void ThrowIfAborted(bool completed) {
     throw PeerError(
         peer, Join(rank, " made no progress for ", Seconds(timeout), ", or issues different collectives"));
   }
-  // This rank's own lack.
+  // This rank has too few descriptors.
   if (says(ErrorText(EMFILE).c_str())) throw PeerError(kNobody, WithoutPlace(what));
-  // "no error": what gloo of 2023 says of any connection that could not be made.
+  // "no error": gloo of 2023 reports this for every connection that could not be made.
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe") || says("Connection refused") ||
       says("no error"))
     throw PeerClosed(peer, Join(rank, " closed the connection"));
   throw PeerError(peer, Join("connection to ", rank, ": ", WithoutPlace(what)));
 }
 
-// Calls `action`; gloo's exceptions end here.
+// Calls `action` and converts gloo's exceptions.
 template <class Action>
 void Guarded(int peer, milliseconds timeout, const Action& action) {
   try {
@@ -68,9 +68,9 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
   }
 }
 
-// The address at which ranks on other hosts reach this one, for a tcp:// rendezvous: the one that this host
-// sends from to the rendezvous. If that is loopback, as on rank 0's host, the one that it sends from to some
-// other host. All ranks ask the others, also those that use another address.
+// The address at which ranks on other hosts reach this one, for a tcp:// rendezvous: the address from which
+// this host sends to the rendezvous. If this is loopback, as on rank 0's host, the address from which it
+// sends to another host. All ranks take part in the exchange, also ranks that use another address.
 std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
@@ -90,7 +90,7 @@ bool IsLoopbackInterface(const std::string& name) {
   return type == ARPHRD_LOOPBACK;
 }
 
-// What gloo is to listen on: loopback if all ranks are on one host, and never else.
+// The network on which gloo listens: loopback if and only if all ranks are on one host.
 gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& interface_or_address,
                                          Rendezvous& rendezvous) {
   gloo::transport::tcp::attr network;
@@ -150,7 +150,7 @@ class GlooMesh::Context : public gloo::Context {
     }
   }
 
-  // Where this rank waits for the peer, in as many bytes for every pair; none for itself.
+  // The address where this rank waits for the peer, of equal length for every pair; empty for itself.
   std::string AddressFor(int peer) {
     if (peer == rank) return "";
     const std::vector<char> bytes = getPair(peer)->address().bytes();
@@ -172,7 +172,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     for (int i = 0; i < 2; ++i) {
       Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
     }
-    // A nonce for the others' proofs, how long this rank waits, and where it waits for them.
+    // A nonce for the others' proofs, this rank's timeout, and its addresses.
     constexpr size_t kTimeoutDigits = 16;
     const std::string nonce = RandomHex();
     const std::string head = nonce + absl::StrCat(absl::Dec(timeout.count(), absl::kZeroPad16));
@@ -213,7 +213,7 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t head_bytes)
     for (const auto& context : contexts_) context->closeConnections();
   });
   for (size_t i = 0; i < contexts_.size(); ++i) {
-    // Not in the order of others_: each waits for the peer, so ranks must go the same way.
+    // Not in the order of others_: each call waits for the peer, so all ranks need one order.
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       const std::string& note = notes[static_cast<size_t>(peer)];
@@ -233,8 +233,8 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t head_bytes)
   }
 }
 
-// Each connection is proven in the direction that carries messages. When all ranks have come to the barrier,
-// all have been convinced: what a stranger in the place of one received was the proof alone.
+// Each rank proves itself on the connections that it sends on. When all ranks have reached the barrier, all
+// proofs are checked: a stranger who replaced a rank received only the proof.
 void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
                      const std::string& nonce) {
   const auto proof = [&](const std::string& nonce_of_receiver, int from) {
@@ -270,7 +270,8 @@ std::string GlooMesh::FromDevice(std::string_view name, std::string_view end) co
   return rest.substr(0, rest.find(end));
 }
 
-// By dissemination (Hensgen, Finkel and Manber, 1988): in each round a rank hears of twice as many others.
+// A dissemination barrier (Hensgen, Finkel and Manber, 1988): each round doubles the number of ranks that a
+// rank knows to have arrived.
 void GlooMesh::WaitForOthers(uint64_t slot) {
   for (int distance = 1; distance < size_; distance *= 2) {
     Incoming incoming(*this, (rank_ - distance + size_) % size_, slot, nullptr, 0);
@@ -292,14 +293,14 @@ void GlooMesh::Abort() noexcept {
   if (short_messages_ != nullptr) short_messages_->Abort();
   for (const auto& context : contexts_) {
     try {
-      // When a wait times out, gloo closes all connections of the context and tells everyone who waits on
-      // them. That is its one way to be told so.
+      // When a wait times out, gloo closes all connections of the context and ends all waits on them. There
+      // is no other way to make gloo do this.
       context->createUnboundBuffer(nullptr, 0)->waitRecv(nullptr, milliseconds(1));
     } catch (const std::exception&) {
       // The timeout itself.
     }
   }
-  // It does not end the waits for messages that are partly transferred.
+  // This does not end waits for messages that are partly transferred.
   const std::lock_guard lock(mutex_);
   for (gloo::transport::UnboundBuffer* const buffer : buffers_) {
     buffer->abortWaitSend();
@@ -322,7 +323,7 @@ void GlooMesh::Forget::operator()(gloo::transport::UnboundBuffer* buffer) const 
   delete buffer;
 }
 
-// gloo only reads what it sends.
+// gloo only reads the data that it sends.
 Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes)
     : mesh_(&mesh),
       peer_(peer),

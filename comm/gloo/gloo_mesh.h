@@ -24,8 +24,8 @@
 
 namespace gradsync::comm {
 
-// Blocks SIGPIPE for this thread and those it starts, because gloo writes to sockets that may be closed. One
-// that came meanwhile is dropped.
+// Blocks SIGPIPE for this thread and for threads that it starts, because gloo writes to sockets that may be
+// closed. A SIGPIPE that arrives meanwhile is dropped.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
   ~BlockSigpipe() {
@@ -37,19 +37,20 @@ struct BlockSigpipe : BlockSignals {
 
 // TCP connections between every two ranks.
 //
-// Each pair of ranks has two, one for each direction: gloo handles a socket under one lock, and its receiving
-// thread would spin on that lock while another thread sends. Messages carry a 64-bit slot. A message is sent
-// when its receiver has asked for that slot, so a message that is not wanted yet cannot block others.
+// Each pair of ranks has two connections, one for each direction: gloo handles a socket under one lock, and
+// its receiving thread would spin on this lock while another thread sends. Messages carry a 64-bit slot. A
+// message is sent after its receiver has asked for this slot, so a message that nobody expects yet cannot
+// block others.
 //
-// A message that is not wanted ends the process, but goes nowhere, because every buffer is an unbound one: of
-// one that is registered with a slot, gloo's check of a message's place wraps around.
+// An unexpected message ends the process, but is written nowhere, because every buffer is unbound. gloo's
+// bounds check for buffers that are registered with a slot wraps around.
 class GlooMesh {
  public:
-  // Connects to all ranks, and returns when they have connected too. If interface_or_address is empty, uses
+  // Connects to all ranks, and returns when all have connected. If interface_or_address is empty, uses
   // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. The
-  // first message of each connection proves to the peer that this rank knows the job's secret, and what only
-  // ranks read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws CollectiveError, with the first
-  // cause; InvalidInput for an unknown interface or address, and for loopback between hosts.
+  // first message of each connection proves to the peer that this rank knows the job's secret and data that
+  // only ranks can read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws CollectiveError, with
+  // the first cause; InvalidInput for an unknown interface or address, and for loopback between hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -60,25 +61,25 @@ class GlooMesh {
   // The rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
-  // The other ranks, starting after this one, so that not everybody sends to the same one first.
+  // The other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // The shortest of those of all ranks, which have to agree on the lengths of messages.
+  // The shortest timeout of all ranks, because ranks must agree on the lengths of messages.
   std::chrono::milliseconds timeout() const { return timeout_; }
-  // The network interface that it communicates over, such as "lo"; empty if gloo does not say.
+  // The network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
-  // Null if there are more than ShortMessages::kMaxRanks ranks, or nobody wants them.
+  // Null if there are more than ShortMessages::kMaxRanks ranks, or with_short_messages was false.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // The connections that carry what these ranks send each other. gloo's own algorithms use those of
-  // context(0, 1) both ways.
+  // The connections for messages from `from` to `to`. gloo's own algorithms use context(0, 1) in both
+  // directions.
   std::shared_ptr<gloo::Context> context(int from, int to) const;
-  // A call into gloo, whose exceptions become PeerErrors that know no rank.
+  // Calls into gloo; its exceptions become PeerErrors without a rank.
   void Call(const std::function<void()>& action) const;
 
-  // Closes all connections: whoever waits for a message gets a PeerError, here and on the other ranks.
+  // Closes all connections. Every wait for a message throws PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
@@ -91,12 +92,12 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // `notes`: of all ranks, which begin with `head_bytes` of a nonce and a timeout.
+  // `notes`: of all ranks; each begins with `head_bytes` of a nonce and a timeout.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // What follows `name`, up to `end`, in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
+  // The text between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
-  // For messages between these ranks, of which this is one.
+  // A buffer for messages between these ranks; this rank is one of them.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
@@ -108,25 +109,25 @@ class GlooMesh {
   // To higher ranks, to lower ranks.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
-  std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
+  std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing ones, for Abort
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
 // Messages to one peer, all of one slot. They arrive in the order in which they were sent.
 //
-// gloo does not tell a receiver that the connection broke in the midst of the last message it waits for, nor
-// a sender that it broke in the midst of one it writes: both would sit there until the deadline. So an
-// algorithm that sends long messages
-// - ends every stream with an empty one, so that there is always one more to wait for, and
-// - waits for its own messages to have left only when the peer has said, by its empty one, that they arrived.
-// Its own empty messages may still be behind those of another collective, which breaks: then that one
-// notices, and Abort ends all waits of this rank.
+// If a connection breaks within a message, gloo reports this neither to a receiver that waits for its last
+// message nor to a sender: both would wait until the deadline. So an algorithm that sends long messages
+// - ends every stream with an empty message, so that the receiver always has one more message to wait for,
+//   and
+// - waits for its own messages to leave only after the peer's empty message has confirmed their arrival. If
+//   its own empty messages are queued after messages of another collective that fails, that collective
+//   notices, and Abort ends all waits of this rank.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
-  // Starts to send a part of `data`, which must not change until Wait. Throws PeerError, like all of these.
+  // Starts to send a part of `data`, which must not change until Wait. All methods throw PeerError.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when all messages have been handed to the system.
+  // Returns when the system has accepted all messages.
   void Wait();
 
  private:
@@ -141,9 +142,9 @@ class Outgoing {
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // The next message goes to this part of `data`, and is exactly that long.
+  // Receives the next message into this part of `data`. The message has exactly this length.
   void Expect(size_t offset_bytes, size_t bytes);
-  // Waits for the first expected message that has not been waited for.
+  // Waits for the oldest expected message that has not been waited for.
   void Wait();
 
  private:

@@ -13,14 +13,15 @@
 namespace gradsync::comm {
 namespace {
 
-// The threads take collectives from one queue, in the order of issue, and each runs its own to the end.
+// The threads take collectives from one queue, in the order of issue, and each runs its collective to the
+// end.
 //
-// Why that cannot deadlock, although at one moment the threads of different ranks may be busy with different
-// collectives: consider the first collective, in order of issue, that is not finished on all ranks. Those
-// before it are finished everywhere, so on every rank a thread is or becomes free to take it (the queue holds
-// none before it), given that every rank issues it. Its messages have slots of their own, and a message only
-// enters a connection once its receiver has room for it, so other collectives in flight cannot block their
-// way. So it finishes; and so does, by induction, every one after it.
+// This cannot deadlock, although the threads of different ranks may run different collectives at one time.
+// Consider the first collective, in order of issue, that is not finished on all ranks. Earlier ones are
+// finished everywhere, so on every rank a thread is or becomes free to take it (the queue has no earlier
+// one), if every rank issues it. Its messages have separate slots, and a message enters a connection only
+// when its receiver has room for it, so other collectives in flight cannot block its messages. So it
+// finishes; and by induction every later one does.
 class GlooProcessGroup : public QueueGroup {
  public:
   GlooProcessGroup(const GroupOptions& options, const model::DevicePtr& device,
@@ -34,7 +35,7 @@ class GlooProcessGroup : public QueueGroup {
     const bool is_part = first_cause != nullptr;
     if (!is_part) first_cause = std::make_shared<FirstCause>(world);
     if (world.size > 1) {
-      // What is asked of a part is never waited for at once.
+      // Nobody waits at once for a request to a part.
       mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause, !is_part);
     }
     const BlockSigpipe block_sigpipe;
@@ -72,20 +73,20 @@ class GlooProcessGroup : public QueueGroup {
   }
 
  private:
-  // What a thread keeps from one collective to the next.
+  // Memory that a thread keeps between collectives.
   struct Memory {
     Scratch scratch;
     std::optional<CudaStaging> staging;
   };
 
-  // Whether it takes less than to wake a communication thread.
+  // Whether it takes less time than waking a communication thread.
   bool IsForCaller(const Request& request) const {
     return request.waits == Waits::kAtOnce && gpu_ == nullptr &&
            static_cast<size_t>(request.bytes()) * (static_cast<size_t>(size()) - 1) <= tuning_.direct_bytes;
   }
 
   void Run(const Request& request, int thread) {
-    // Communication threads have inherited it.
+    // Communication threads inherit the mask.
     std::optional<BlockSigpipe> block_sigpipe;
     if (thread == RequestQueueOptions::kCaller) block_sigpipe.emplace();
     Memory& memory = memory_[static_cast<size_t>(thread - RequestQueueOptions::kCaller)];

@@ -30,7 +30,7 @@ ShortMessages::ShortMessages(const World& world, const std::string& address,
   const auto listeners = Listen({.host = address, .port = "0"}, deadline, [] {});
   const std::vector<std::string> names =
       rendezvous.Exchange({Join(PortOf(listeners[0]), " ", address, " ", RandomHex())});
-  // What `from` says to `to`.
+  // The greeting from `from` to `to`.
   const auto greeting = [&](int from, int to) {
     return Greeting(world.job_secret, names[static_cast<size_t>(to)], from);
   };

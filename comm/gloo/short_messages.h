@@ -16,25 +16,26 @@
 
 namespace gradsync::comm {
 
-// Short messages from all ranks to all others, over connections of their own without gloo: the caller's
-// thread writes and reads them, so no other has to be woken, and no message is longer than its receiver
-// expects. For collectives that run one at a time, in the order of issue.
+// Short messages from all ranks to all others, over separate connections without gloo. The caller's thread
+// writes and reads them, so no other thread must be woken. No message is longer than its receiver expects.
+// For collectives that run one at a time, in the order of issue.
 class ShortMessages {
  public:
-  // More would meet faster in rounds, and should not pay for so many connections.
+  // For more ranks, rounds are faster, and the number of connections is too large.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 
-  // Connects to all ranks, which listen at an address of their host such as this one. Both sides of each
-  // connection prove that they know the job's secret, and what only ranks read at the rendezvous. Throws
-  // PeerError, CollectiveError, std::runtime_error.
+  // Connects to all ranks. Each rank listens at an address of its host (`address`: of this rank). Both sides
+  // of each connection prove that they know the job's secret and data that only ranks can read at the
+  // rendezvous. Throws PeerError, CollectiveError, std::runtime_error.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
-  // Sends `data` to all other ranks, and returns everyone's, by rank, until the next call. `slot` says which
-  // collective this is. Throws PeerError; std::runtime_error if another rank is in another collective.
+  // Sends `data` to all other ranks, and returns the data of all ranks, by rank, valid until the next call.
+  // `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank is in another
+  // collective.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections: whoever waits gets a PeerError, here and on the other ranks.
+  // Closes the connections. Every wait throws PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
@@ -47,7 +48,7 @@ class ShortMessages {
   PeerClosed ClosedError(int peer) const;
   PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
-  // At least one byte.
+  // Reads at least one byte. Returns the number of bytes.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
 
   const std::vector<int> members_;  // see World

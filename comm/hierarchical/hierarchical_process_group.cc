@@ -21,9 +21,9 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "hierarchical";
 
-// The size of a chunk for each host, counted over the vectors of all of a host's ranks. It is long enough
-// that messages cost little, and short enough that little time is lost in the first and the last chunk, when
-// either the link or memory is idle.
+// Bytes of a chunk per host, over the vectors of all ranks of a host. Long enough that the cost per message
+// is small, and short enough that the first and the last chunk, during which the link or memory is idle, take
+// little time.
 constexpr int64_t kChunkBytesPerHost = int64_t{2} << 20;
 
 struct Place {
@@ -44,7 +44,7 @@ DType DTypeOfSums(const Request& request) {
   return is_sum && request.dtype() == DType::kBF16 ? DType::kF32 : request.dtype();
 }
 
-// From or to the dtype of sums.
+// Converts from or to the dtype of sums.
 void Convert(const Tensor& from, const Tensor& to) {
   const auto each = [&]<class From, class To>(const From* values, To* results) {
     std::transform(values, values + from.numel(), results, [](From value) { return To(value); });
@@ -55,7 +55,7 @@ void Convert(const Tensor& from, const Tensor& to) {
                                : each(from.data<float>(), to.data<BF16>());
 }
 
-// Several as one: from when the first is taken up to when the last is done. Some may be empty.
+// Several works as one, from the start of the first to the end of the last. Some may be empty.
 class All : public Work::State {
  public:
   explicit All(std::vector<Work> works) : works_(std::move(works)) {}
@@ -80,7 +80,7 @@ class All : public Work::State {
   std::vector<Work> works_;
 };
 
-// A request to a part, with the operation of the whole.
+// A request to a part, with the whole request's operation.
 Request PartOf(const Request& whole, Collective collective, const Tensor& input, const Tensor& output,
                const Work& after = {}) {
   return {.collective = collective,
@@ -104,7 +104,7 @@ class HierarchicalProcessGroup : public QueueGroup {
     ranks_ = RanksByHost(HostsOf(world));
     own_ = PlaceOf(world.rank, ranks_);
     const bool has_both = all_hosts() > 1 && num_local() > 1;
-    // A rank of this host that does nothing may be waiting for one of another host.
+    // A rank of this host without progress may be waiting for a rank of another host.
     const auto first_cause = has_both ? std::make_shared<FirstCause>(world, options.timeout) : nullptr;
     GroupOptions part = options;
     part.backend_options = {};
@@ -127,7 +127,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
   ~HierarchicalProcessGroup() override {
     queue_.reset();
-    // The job may end with outer_, and waits for the others, who all have to see this rank leave before.
+    // The job may end with outer_, which waits for the other ranks; they must all see this rank leave before.
     inner_.reset();
   }
 
@@ -153,7 +153,7 @@ class HierarchicalProcessGroup : public QueueGroup {
       return only_or_inner().Allocate(device, std::move(shape), dtype);
     } catch (const CollectiveError& error) {
       if (!queue_.has_value()) throw;
-      // The other hosts' ranks fail too, and rank 0 stays until they have read why.
+      // The other hosts' ranks fail too, and rank 0 stays until they have read the cause.
       throw CollectiveError(
           Join("rank ", name_, ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
     }
@@ -165,7 +165,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
 
  private:
-  // Elements of everyone's part of a vector.
+  // Elements of every rank's part of a vector.
   struct Chunk {
     int64_t number;
     int64_t begin;
@@ -177,7 +177,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   int64_t all_hosts() const { return static_cast<int64_t>(ranks_.size()); }
   int64_t num_local() const { return size() / all_hosts(); }
   int64_t ChunkBytes() const { return kChunkBytesPerHost * all_hosts(); }
-  // On the link: one for each of its threads, and one that waits for a thread.
+  // Chunks in flight on the link: one for each of its threads, and one that waits for a thread.
   int64_t max_chunks() const { return outer_->facts().channels + 1; }
   ProcessGroup& only_or_inner() const { return inner_ != nullptr ? *inner_ : *outer_; }
 
@@ -221,7 +221,7 @@ class HierarchicalProcessGroup : public QueueGroup {
     return Work(std::make_shared<All>(std::move(works)));
   }
 
-  // As HostGroup says. The link carries one vector while memory works on the next: there are no chunks.
+  // See HostGroup. The link carries one vector while memory works on the next, so there are no chunks.
   Work IssueWithinHost(const Request& request) {
     Request inner = PartOf(request, request.collective, request.input, request.output);
     const Work in_host = inner_->Issue(std::move(inner));
@@ -231,9 +231,9 @@ class HierarchicalProcessGroup : public QueueGroup {
     return Work(std::make_shared<All>(std::vector{in_host, on_link}));
   }
 
-  // Chunk after chunk: `start` returns its last request, which is to the link; `finish` is given that, and
-  // returns the last that follows. All of them go to `works`, whose time is the collective's, and so does
-  // what `start` asks for before. `bytes`: of one element of everyone's part.
+  // Runs chunk after chunk: `start` issues requests and returns its last one, which is on the link; `finish`
+  // gets this work, and returns the last request that follows it. All requests are added to `works`, whose
+  // time is the collective's time. `bytes`: of one element of every rank's part.
   template <class Start, class Finish>
   void InChunks(int64_t numel, size_t bytes, std::vector<Work>& works, const Start& start,
                 const Finish& finish) const {
@@ -254,8 +254,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // Each rank gets its share of the host's sum, then of all hosts' sums, and at last the others' shares. A
-  // rest of fewer elements than ranks belongs to no share: all ranks sum it.
+  // Each rank gets its share of the host's sum, then of all hosts' sums, and finally the others' shares. A
+  // remainder of fewer elements than ranks belongs to no share: all ranks sum it.
   void DivideAllReduce(const Request& request, std::vector<Work>& works) {
     const Tensor tensor = request.output;
     const DType dtype = DTypeOfSums(request);
@@ -291,7 +291,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // From the root to those with its place on the other hosts, and from them to the others there.
+  // From the root to the ranks with its local rank on the other hosts, and from them to the other ranks
+  // there.
   void DivideBroadcast(const Request& request, std::vector<Work>& works) {
     const Place from = PlaceOf(request.root, ranks_);
     const auto part = [&](const Chunk& chunk, size_t root, const Work& after) {
@@ -310,7 +311,7 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // What is for the ranks with one place on all hosts is summed, on each host, by the one with that place.
+  // On each host, the rank with a local rank sums the data for the ranks with this local rank on all hosts.
   void DivideReduceScatter(const Request& request, std::vector<Work>& works) {
     const Tensor &input = request.input, &output = request.output;
     const DType dtype = DTypeOfSums(request);
@@ -348,18 +349,19 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // The chunk of the ranks with this one's place on all hosts, by host; and what uses that memory until then.
+  // The chunk of the ranks with this local rank on all hosts, by host; and the work that uses this memory
+  // until then.
   Tensor OwnParts(const Chunk& chunk, DType dtype) const {
     return own_parts_[Slot(chunk)].SliceBytes(0, {all_hosts() * chunk.numel}, dtype);
   }
   Work& UseOf(const Chunk& chunk) { return uses_[Slot(chunk)]; }
   size_t Slot(const Chunk& chunk) const { return static_cast<size_t>(chunk.number) % own_parts_.size(); }
-  // The chunk of all ranks, by place, then by host. The inner part has only one thread, which alone uses this
+  // The chunk of all ranks, by local rank, then by host. Only the single thread of the inner part uses this
   // memory.
   Tensor AllParts(const Chunk& chunk, DType dtype) const {
     return all_parts_.SliceBytes(0, {size() * chunk.numel}, dtype);
   }
-  // Calls fn(the chunk of a rank's part of `whole`, the same of `parts`) for every rank.
+  // Calls fn(the chunk of a rank's part of `whole`, the chunk of its part of `parts`) for every rank.
   template <class Fn>
   void ForEachPart(const Chunk& chunk, const Tensor& whole, const Tensor& parts, const Fn& fn) const {
     int64_t begin = 0;

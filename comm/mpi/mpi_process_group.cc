@@ -32,12 +32,12 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "mpi";
 
-// A look at requests for which there is nothing to do takes less. So many of these in a row, and the thread
-// sleeps between two looks, so that it leaves its core to whoever computes.
+// Polling idle requests takes less than this. After kLooksBeforeSleep idle polls in a row the thread sleeps
+// between polls, so that other threads can use its core.
 constexpr int64_t kIdleLookNs = 3000;
 constexpr int kLooksBeforeSleep = 100;
 constexpr std::chrono::microseconds kSleep{50};
-// Seconds until a process ends that waits for others in MPI_Finalize.
+// Seconds after which a process that waits in MPI_Finalize is ended.
 constexpr unsigned kFinalizeWithin = 60;
 
 void Check(int code) {
@@ -61,7 +61,7 @@ void Combine(void* in, void* in_out, int* numel, MPI_Datatype* type) {
 
 class Engine;
 
-// One collective, under the engine's mutex until it is done.
+// One collective. The engine's mutex protects it until it is done.
 struct Flight : Work::State {
   Flight(std::shared_ptr<Engine> e, Request r) : engine(std::move(e)), signature(r), request(std::move(r)) {}
 
@@ -85,12 +85,12 @@ struct Flight : Work::State {
   Tensor scattered{};  // what is to go to the output, if that lies in the input
   Interval moved{};
   std::string error{};  // empty unless it failed
-  // Then nothing changes any more. Read without the mutex: engines may ask each other.
+  // Once true, nothing changes any more. Read without the mutex: engines may read each other's.
   std::atomic<bool> done = false;
 };
 using FlightPtr = std::shared_ptr<Flight>;
 
-// What there is once in a process: its part in MPI.
+// MPI's state of this process, of which there is one.
 class MpiProcess {
  public:
   static MpiProcess& Get() {
@@ -100,12 +100,12 @@ class MpiProcess {
 
   MPI_Op op(ReduceOp op) const { return ops_[static_cast<size_t>(op)]; }
 
-  // Keeps for ever what MPI may still write to.
+  // Keeps memory for ever to which MPI may still write.
   static void Abandon(std::vector<FlightPtr> flights) {
     is_abandoned = true;
     new auto(std::move(flights));
   }
-  // Something was started that never ends.
+  // A request was started that never ends.
   static inline std::atomic<bool> is_abandoned = false;
 
  private:
@@ -114,7 +114,7 @@ class MpiProcess {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     Require(provided == MPI_THREAD_MULTIPLE, "backend mpi: this MPI does not have MPI_THREAD_MULTIPLE");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    // A mean is a sum to begin with.
+    // A mean starts as a sum.
     MPI_User_function* const combine[] = {&Combine<ReduceOp::kSum>, &Combine<ReduceOp::kSum>,
                                           &Combine<ReduceOp::kMax>, &Combine<ReduceOp::kMin>};
     for (size_t i = 0; i < ops_.size(); ++i) MPI_Op_create(combine[i], 1, &ops_[i]);
@@ -130,7 +130,7 @@ class MpiProcess {
   std::array<MPI_Op, 4> ops_{};  // by ReduceOp
 };
 
-// A communicator of the world's ranks, which by their names are MPI's. Only they call this.
+// A communicator of the world's ranks; their names are MPI's ranks. Only they call this.
 MPI_Comm MakeCommunicator(const World& world) {
   MpiProcess::Get();
   int rank = 0;
@@ -154,7 +154,7 @@ MPI_Comm MakeCommunicator(const World& world) {
   return communicator;
 }
 
-// What the group and its handles share.
+// The state that the group and its handles share.
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
   Engine(const GroupOptions& options, std::shared_ptr<FirstCause> first_cause)
@@ -187,7 +187,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     changed_.wait(lock, [&] { return flight.done.load(); });
   }
 
-  // Fails what is unfinished and what comes.
+  // Fails all unfinished and later requests.
   void Abort(const std::string& cause) {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) FailAll(cause, cause);
@@ -208,7 +208,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   }
 
  private:
-  // MPI waits for all ranks, without a deadline. They are here; should one go now, the wait is left alone.
+  // MPI waits for all ranks, without a deadline. All are here; if one leaves now, this thread is abandoned.
   void Connect() {
     const World& world = options_.world;
     Rendezvous(world, options_.timeout).Exchange({""});
@@ -247,7 +247,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     }
   }
 
-  // Starts what can be started and completes what has ended. Returns whether anything has changed.
+  // Starts requests that can start and completes those that have ended. Returns whether anything has changed.
   bool Drive(std::unique_lock<std::mutex>& lock) {
     bool has_changed = StartWaiting(lock);
     if (active_.empty() || !failure_.empty()) return has_changed;
@@ -275,7 +275,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     return has_changed;
   }
 
-  // In the order of issue, which is the same on all ranks. A barrier waits for all that was started.
+  // In the order of issue, which is equal on all ranks. A barrier waits for all started requests.
   bool StartWaiting(std::unique_lock<std::mutex>& lock) {
     bool has_started = false;
     while (!waiting_.empty() && std::ssize(active_) < options_.num_threads && failure_.empty()) {
@@ -284,7 +284,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
       if (request.collective == Collective::kBarrier && !active_.empty()) break;
       try {
         if (!request.after.Done()) {
-          // What is active needs this thread.
+          // Active requests need this thread.
           if (!active_.empty()) break;
           Work after = request.after;
           lock.unlock();
@@ -356,7 +356,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     }
   }
 
-  // What is left to do when MPI has done its part.
+  // The rest of a request after MPI has done its part.
   void Conclude(Flight& flight) const {
     const Request& request = flight.request;
     const bool is_reduction =
@@ -368,7 +368,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
       Reduce(request.dtype(), ReduceOp::kMean, {&part, 1}, {&bytes, 1}, sum.numel(), options_.world.size);
     }
     const Tensor& to = request.output;
-    // By the device: a collective counts no write.
+    // Copies by the device: a collective does not count a write.
     if (sum.defined() && sum.raw_data() != to.raw_data())
       to.device()->Copy(to.raw_data(), sum.raw_data(), to.nbytes());
     if (request.conclude) request.conclude();
@@ -377,7 +377,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     flight.End("");
   }
 
-  // Notes the failure for the other ranks, and finds out which came first.
+  // Writes the failure for the other ranks, and finds the first cause.
   void Fail(std::unique_lock<std::mutex>& lock, const Flight& first, const std::exception& error) {
     if (!failure_.empty()) return;
     const Signature signature = first.signature;
@@ -389,7 +389,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     FailAll(cause, Join(operation, " had failed: ", cause));
   }
 
-  // The first of what is unfinished fails with the cause.
+  // The first unfinished request fails with the cause.
   void FailAll(const std::string& cause, const std::string& cause_of_others) {
     failure_ = cause_of_others;
     std::vector<FlightPtr> unfinished = active_;

@@ -15,21 +15,21 @@ std::string MpiVersion();
 // fewer than 2^31 elements only.
 //
 // A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
-// Its result is bitwise the same on all ranks as far as Open MPI's algorithms make it so.
+// Its result is bitwise equal on all ranks only if Open MPI's algorithms guarantee it.
 //
-// A collective that does not end within the timeout after the one before it, or an error of MPI, fails; so do
-// all that are unfinished or come later. MPI does not say which rank is late: the one to name is that which
-// has noticed nothing. What was started cannot be cancelled, so this process keeps its tensors, and ends
-// without MPI_Finalize. mpirun then ends the others; also when a rank dies, which it names.
+// A collective fails on an MPI error, or if it does not end within the timeout after the previous one. All
+// unfinished and later collectives then fail, too. MPI does not report which rank is late: it is the rank
+// that noticed nothing. Collectives that were started cannot be cancelled, so this process keeps their
+// tensors, and ends without MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //
-// MPI belongs to the whole process, which is in it from the first group to its end: ranks cannot be threads,
-// and the first groups of all ranks are made at the same time.
+// MPI belongs to the whole process, from the first group to the end of the process: ranks cannot be threads,
+// and the first groups of all ranks are made at one time.
 //
-// As many collectives are in flight at the same time as there are threads in the options. Open MPI moves data
-// only while somebody calls it, which a thread of the group's own does.
+// The number of collectives in flight is the number of threads in the options. Open MPI moves data only
+// during calls; a thread of the group makes these calls.
 //
-// See GroupMaker. Throws InvalidInput too in a build without Open MPI, CollectiveError if the ranks have not
-// been started by a launcher that Open MPI knows.
+// See GroupMaker. Throws InvalidInput also in a build without Open MPI, CollectiveError if no launcher that
+// Open MPI knows has started the ranks.
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

@@ -16,9 +16,9 @@ namespace {
 
 using model::DType;
 
-// Between two looks at a call that is not done.
+// Time between two polls of a call that is not done.
 constexpr std::chrono::microseconds kPollPeriod{20};
-// How long an abort leaves others to come out of their calls by themselves, which is most often at once.
+// How long an abort waits for other threads to return from their calls, which usually happens at once.
 constexpr std::chrono::milliseconds kLeaveWithin{100};
 
 ncclDataType_t NcclType(DType dtype) {
@@ -32,7 +32,7 @@ ncclRedOp_t NcclOp(ReduceOp op) {
   return kOps[static_cast<size_t>(op)];
 }
 
-// How NCCL begins the lines of this process in its log.
+// The start of this process's lines in NCCL's log.
 std::string LogPrefix() {
   const std::string name = HostName();
   return gradsync::Join(name.substr(0, name.find('.')), ":", getpid());
@@ -81,7 +81,7 @@ NcclCommunicator::~NcclCommunicator() {
     Run([](ncclComm_t comm) { return ncclCommFinalize(comm); });
     ncclCommDestroy(std::exchange(comm_, nullptr));
   } catch (const NcclError&) {
-    // Nobody waits for results any more, so there is nobody to tell.
+    // Nobody waits for results any more, so nobody needs the error.
     Abort();
   }
 }
@@ -92,7 +92,7 @@ void NcclCommunicator::Join(const World& world) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) Throw(result);
   }
   if (world.size > 1) {
-    // Rank 0's counts.
+    // Only rank 0's id counts.
     const std::string own(id.internal, world.rank == 0 ? sizeof(id.internal) : 0);
     const std::string received = Rendezvous(world, timeout_).Exchange({own}).front();
     if (received.size() != sizeof(id.internal)) {
@@ -164,7 +164,7 @@ void NcclCommunicator::Abort() noexcept {
   {
     std::unique_lock lock(mutex_);
     std::swap(comm, comm_);
-    // Whoever does not come out is stuck, and only the abort itself gets it out.
+    // A thread that has not returned is stuck, and only the abort itself can release it.
     call_ended_.wait_for(lock, kLeaveWithin, [this] { return !is_in_call_; });
   }
   if (comm != nullptr) ncclCommAbort(comm);

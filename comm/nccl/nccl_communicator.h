@@ -16,39 +16,39 @@
 
 namespace gradsync::comm {
 
-// NCCL refused, failed, or did not answer within the timeout; what() is the cause alone.
+// NCCL rejected a call, failed, or did not answer within the timeout; what() is the cause only.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// An NCCL communicator. A call does not wait for other ranks: after every call the communicator is asked
-// whether it is done, up to the timeout. A launch into a stream whose queue is full does block, and blocks
-// for ever if a peer is dead. So no lock is held during a call, and another thread may abort it meanwhile, as
-// NCCL allows: then the kernels return, the queue drains, and the blocked caller gets an NcclError.
+// An NCCL communicator. Calls do not wait for other ranks: after every call the communicator is polled until
+// it is done or the timeout ends. A launch into a full stream does block, and blocks for ever if a peer is
+// dead. So no lock is held during a call, and another thread may abort meanwhile, as NCCL allows: then the
+// kernels return, the queue drains, and the blocked call throws NcclError.
 class NcclCommunicator {
  public:
-  // Meets the other ranks, and returns when all are connected. Throws CollectiveError.
+  // Connects to the other ranks, and returns when all are connected. Throws CollectiveError.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
-  // Waits up to the timeout for the other ranks to have closed what connects them; else aborts.
+  // Waits up to the timeout for the other ranks to close their connections; else aborts.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  // Puts the collective into the stream. Usually returns at once; the first of its kind waits for the other
-  // ranks to issue it too. Throws NcclError.
+  // Enqueues the collective on the stream. Usually returns at once; the first collective of a kind waits
+  // until the other ranks issue it, too. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if something went wrong since. Does not ask while another thread is in a call.
+  // Throws NcclError if an error has occurred since. Does nothing while another thread is in a call.
   void CheckAsyncError();
-  // Makes kernels that wait for other ranks return. What they leave behind is undefined. Idempotent.
+  // Makes kernels that wait for other ranks return. Their results are undefined. Idempotent.
   void Abort() noexcept;
 
-  // "host:pid", with which NCCL_DEBUG=INFO begins what it says of this process.
+  // "host:pid", the start of this process's lines under NCCL_DEBUG=INFO.
   const std::string& log_prefix() const { return log_prefix_; }
 
  private:
   void Join(const World& world);
-  // Makes one call, and returns once the communicator is done with it. Throws NcclError.
+  // Makes one call, and returns when the communicator has finished it. Throws NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
   // `lock` is held, but not during the call.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
@@ -57,9 +57,9 @@ class NcclCommunicator {
 
   const std::chrono::milliseconds timeout_;
   const std::string log_prefix_;
-  std::mutex mutex_;           // of the two below, and never held during a call
+  std::mutex mutex_;           // protects the two below; never held during a call
   ncclComm_t comm_ = nullptr;  // null once aborted
-  bool is_in_call_ = false;    // NCCL takes one at a time
+  bool is_in_call_ = false;    // NCCL allows one call at a time
   std::condition_variable call_ended_;
 };
 

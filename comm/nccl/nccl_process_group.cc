@@ -25,7 +25,7 @@ using model::CudaStream;
 using model::Tensor;
 
 constexpr std::string_view kBackend = "nccl";
-// Between two looks of the thread that watches. Waits of the host look for themselves.
+// Time between two checks of the watching thread. A waiting host thread checks by itself.
 constexpr std::chrono::milliseconds kWatchPeriod{10};
 constexpr std::chrono::microseconds kHostWaitPeriod{20};
 
@@ -35,7 +35,7 @@ struct EventPair {
   CudaEvent end;
 };
 
-// One collective. Everything but the signature is under the engine's mutex, once it is in flight.
+// One collective. Once it is in flight, the engine's mutex protects everything except the signature.
 struct Flight {
   Flight(Request r, EventPair e, std::shared_ptr<const model::CudaAnchor> a)
       : signature(r), request(std::move(r)), events(std::move(e)), anchor(std::move(a)) {}
@@ -51,7 +51,7 @@ struct Flight {
   std::string error;  // empty unless it failed
 };
 
-// What the group and its Works share: handles may outlive the group.
+// The state that the group and its Works share: handles may outlive the group.
 class Engine {
  public:
   Engine(const GroupOptions& options, std::shared_ptr<CudaDevice> device)
@@ -97,7 +97,7 @@ class Engine {
     flight.DropTensors();
   }
 
-  // Returns when the GPU has passed the barrier, and so everything before it.
+  // Returns when the GPU has passed the barrier and everything before it.
   void WaitForBarrier(Flight& flight) {
     {
       std::unique_lock lock(mutex_);
@@ -134,14 +134,14 @@ class Engine {
         if (!in_flight_.empty())
           Fail(lock, in_flight_.front()->signature, "the group was destroyed before it finished");
       } catch (const model::CudaError&) {
-        // Seen elsewhere: an error of CUDA comes out of every call.
+        // Reported elsewhere: every CUDA call returns the error.
       }
     }
     issued_something_.notify_one();
     watcher_.join();
     communicator_.reset();
     const std::lock_guard lock(mutex_);
-    // What the GPU may still use, should it ever go on, is never let go.
+    // Memory that the GPU may still use, if it ever continues, is never freed.
     if (!WaitUntilEmpty()) new std::deque<std::shared_ptr<Flight>>(in_flight_);
     in_flight_.clear();
   }
@@ -149,8 +149,7 @@ class Engine {
   std::string log_prefix() const { return communicator_->log_prefix(); }
 
  private:
-  // Whether the GPU has passed the end of everything, which it does within the timeout unless it hangs
-  // itself.
+  // Whether the GPU has passed the end of everything. It does within the timeout unless it hangs.
   bool WaitUntilEmpty() {
     const int64_t begin_ns = Now();
     try {
@@ -164,7 +163,7 @@ class Engine {
     return true;
   }
 
-  // Numbers it; with an error if it need not be tried.
+  // Assigns a sequence number. Sets an error if the request need not be tried.
   std::shared_ptr<Flight> Prepare(Request request) {
     const std::lock_guard lock(mutex_);
     request.sequence = next_sequence_++;
@@ -178,9 +177,9 @@ class Engine {
     return flight;
   }
 
-  // Puts it into the stream. Returns why that failed; empty if it did not. Any of these calls may block as
-  // long as the GPU's queue is full, and the first collective of a kind waits for the other ranks. So the
-  // watcher's mutex is free.
+  // Enqueues the collective on the stream. Returns the error; empty if there is none. Any of these calls may
+  // block while the GPU's queue is full, and the first collective of a kind waits for the other ranks. So the
+  // watcher's mutex is not held.
   std::string Launch(const Flight& flight) {
     std::string cause;
     issued_.Record(device_->compute_stream());
@@ -191,7 +190,7 @@ class Engine {
     } catch (const NcclError& error) {
       cause = error.what();
     }
-    // Behind what was put in, whatever became of it: the tensors stay until the GPU is here.
+    // After the enqueued work, even if it failed: the tensors stay until the GPU reaches this event.
     flight.events.end.Record(stream_);
     return cause;
   }
@@ -222,7 +221,7 @@ class Engine {
     }
   }
 
-  // Lets go of what the GPU is done with.
+  // Releases the tensors of collectives that the GPU has finished.
   void Reap() {
     while (!in_flight_.empty() && in_flight_.front()->events.end.done()) {
       Flight& flight = *in_flight_.front();
@@ -238,7 +237,7 @@ class Engine {
     flight.error = Failure(name, flight.signature, kBackend, Now() - flight.issue_ns, cause);
   }
 
-  // Makes this failure, unless there was one before, that of everything unfinished and all that comes.
+  // Fails everything unfinished and everything later with this failure, unless there was an earlier one.
   void Fail(std::unique_lock<std::mutex>& lock, const Signature& first, const std::string& cause) {
     if (!failure_.empty()) return;
     failure_ = Join(Name(first.collective), " #", first.sequence, " had failed: ", cause);
@@ -271,7 +270,7 @@ class Engine {
     }
   }
 
-  // By the clock alone: CUDA might block whoever asks it as well.
+  // Uses only the clock: a call of CUDA might block, too.
   void LookForBlockedLaunch(std::unique_lock<std::mutex>& lock) {
     if (launching_ == nullptr || !failure_.empty()) return;
     if (std::chrono::nanoseconds(Now() - launching_->issue_ns) < options_.timeout) return;
@@ -287,7 +286,7 @@ class Engine {
     if (in_flight_.empty() || !failure_.empty()) return;
     communicator_->CheckAsyncError();
     const Flight& first = *in_flight_.front();
-    // As long as it waits for this rank's own computation, nobody is late.
+    // While the collective waits for this rank's own computation, nobody is late.
     if (!first.events.start.done()) progress_ns_ = Now();
     const std::chrono::nanoseconds idle(Now() - progress_ns_);
     if (idle < options_.timeout) return;

@@ -11,25 +11,25 @@ namespace gradsync::comm {
 // "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
 
-// Ranks that are processes or threads, each with a GPU of its own, over NCCL. `device` is that GPU.
+// Ranks that are processes or threads, each with its own GPU (`device`), over NCCL.
 //
-// Collectives run one after the other on one stream beside the compute stream. Each starts after what the
-// compute stream held when it was issued, and Work::Wait makes the compute stream wait for its end, so the
-// host runs ahead. A collective keeps its tensors until Wait was called or the GPU has passed its end: what
-// the device's allocator asks for. Intervals are from events on the communication stream, put on the host's
-// clock by the anchor that was the last when the collective was issued (model/cuda_clock.h); every Barrier
-// takes a new one.
+// Collectives run one after the other on one communication stream. Each starts after the work that the
+// compute stream had when it was issued, and Work::Wait makes the compute stream wait for its end, so the
+// host runs ahead. A collective keeps its tensors until Wait was called or the GPU has passed its end, as the
+// device's allocator requires. Intervals come from events on the communication stream, converted to the
+// host's clock by the last anchor before the collective was issued (model/cuda_clock.h). Every Barrier takes
+// a new anchor.
 //
-// A sum's order is NCCL's: bitwise the same on all ranks, but not always the order of ranks.
+// NCCL determines the order of a sum: it is bitwise equal on all ranks, but not always in rank order.
 //
-// A thread watches for errors that NCCL reports late, and for a collective whose turn has come and that does
-// not end within the timeout. Either aborts the communicator; whatever was unfinished, or comes later, fails
-// with the first cause. Until a rank hears of it, by Wait, interval or Barrier, its compute stream goes on
-// with undefined tensors. The destructor aborts what is in flight, and never waits for another rank longer
-// than the timeout.
+// A thread watches for errors that NCCL reports late, and for a collective that does not end within the
+// timeout after its turn has come. Either aborts the communicator; all unfinished and later collectives fail
+// with the first cause. Until a call of Wait, interval or Barrier reports the failure, a rank's compute
+// stream continues with undefined tensors. The destructor aborts collectives in flight, and never waits for
+// another rank longer than the timeout.
 //
-// See GroupMaker; it is never a part. Throws InvalidInput too in a build without NCCL, CollectiveError if
-// NCCL refuses.
+// See GroupMaker; this group is never a part. Throws InvalidInput also in a build without NCCL,
+// CollectiveError if NCCL rejects the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

@@ -24,8 +24,8 @@
 namespace gradsync::comm {
 namespace {
 
-// What the child needs. All of it is there before the fork: after it, in a process that may have had other
-// threads, nothing is allowed but system calls.
+// The data that the child needs. It is complete before the fork: after it, in a process that may have had
+// other threads, only system calls are allowed.
 struct Plan {
   const char* program;
   char* const* arguments;
@@ -49,7 +49,7 @@ struct Plan {
     if (getppid() != plan.parent) _exit(127);  // it died before the call
   }
   if (plan.own_group) setpgid(0, 0);
-  // Out of the way first, so that none is overwritten before it is in its place.
+  // Moves the descriptors first, so that none is overwritten before it is in its place.
   std::array<int, 3> fds = plan.standard_fds;
   for (int& fd : fds) {
     const bool is_inherited = fd <= STDERR_FILENO;  // and perhaps closed
@@ -135,7 +135,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, const ChildO
                      .dies_with_parent = options.dies_with_parent,
                      .parent = getpid(),
                      .error_fd = error_pipe.write_end.get()};
-  // If this process inherited an ignored SIGCHLD, the kernel would discard how children end.
+  // If this process inherited an ignored SIGCHLD, the kernel would discard the children's exit statuses.
   struct sigaction on_child_end {};
   sigaction(SIGCHLD, nullptr, &on_child_end);
   if (on_child_end.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);

@@ -12,7 +12,7 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// The one way in which this repository starts programs.
+// All code of this repository starts programs with this class.
 namespace gradsync::comm {
 
 // How a process ended.
@@ -20,11 +20,11 @@ class ProcessEnd {
  public:
   explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // as from waitpid
 
-  // The status it exited with; nullopt if a signal ended it.
+  // The exit status; nullopt if a signal ended the process.
   std::optional<int> exit_status() const;
-  // The signal that ended it; nullopt if it exited.
+  // The signal that ended the process; nullopt if it exited.
   std::optional<int> signal() const;
-  // As a shell has it: the exit status, or 128 and the signal's number.
+  // As a shell reports it: the exit status, or 128 plus the signal's number.
   int shell_status() const;
   bool ok() const { return wait_status_ == 0; }
 
@@ -38,47 +38,47 @@ std::string SignalName(int signal);
 std::string ToString(const ProcessEnd& end);
 
 struct ChildOptions {
-  // What to execute, if that is not the command's first word.
+  // The program to execute, if it is not the command's first word.
   std::string program{};
-  // By name, on top of this process's own; nullopt takes a variable away.
+  // Changes to this process's environment, by name; nullopt removes a variable.
   std::map<std::string, std::optional<std::string>> environment{};
-  // Which of this process's descriptors the child has as its standard ones: a file, an end of a pipe or of a
-  // socket pair, memory. They stay the caller's, who closes the child's end of a pipe after the start.
+  // The descriptors of this process that become the child's standard ones: a file, an end of a pipe or of a
+  // socket pair, memory. The caller keeps them, and closes the child's end of a pipe after the start.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
-  // Makes it the leader of a process group, so that what it starts ends with it. A terminal's Ctrl-C does not
-  // reach such a child: pass signals on to it (comm/processes/stop_signals.h).
+  // Makes the child the leader of a process group, so that programs which it starts end with it. A terminal's
+  // Ctrl-C does not reach such a child: pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
-  // The kernel kills it when the thread that started it ends, however that comes about.
+  // The kernel kills the child when the thread that started it ends for any reason.
   bool dies_with_parent = true;
 };
 
-// A program that runs beside this one, at most as long as this object lives. It starts with no signal blocked
-// and with no descriptors but the three above. Not thread-safe.
+// A child process that lives at most as long as this object. It starts with no signal blocked and with no
+// descriptors except the three above. Not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Executes the command's first word, looked up in PATH if it has no slash, with all of them as arguments.
-  // Returns when the program has taken over. Throws std::system_error, which names the program, if it cannot
-  // be started.
+  // Executes the command's first word, looked up in PATH if it has no slash, with all words as arguments.
+  // Returns when the program has started. Throws std::system_error, which names the program, if it cannot be
+  // started.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
-  // Kills it if it still runs.
+  // Kills the process if it still runs.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Readable for poll(2) when it has ended.
+  // Readable for poll(2) when the process has ended.
   int fd() const { return pid_fd_.get(); }
-  // How it ended; nullopt while it runs.
+  // How the process ended; nullopt while it runs.
   std::optional<ProcessEnd> end();
-  // Waits for its end, but not longer than until the deadline: then nullopt.
+  // Waits for the end of the process; nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
-  // Sends it a signal, or its whole group if it has its own; nothing once it has ended.
+  // Sends a signal to the process, or to its group if it has its own group. Does nothing after its end.
   void Signal(int signal);
-  // Makes it end, with its group if it has its own.
+  // Kills the process, and its group if it has its own group.
   ProcessEnd Kill();
 
  private:

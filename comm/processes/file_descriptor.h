@@ -7,7 +7,7 @@
 
 namespace gradsync::comm {
 
-// A file, pipe or socket, closed at the end.
+// A file, pipe or socket. The destructor closes it.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd = -1) : fd_(fd) {}
@@ -26,10 +26,10 @@ class FileDescriptor {
   int fd_;
 };
 
-// Lets this process open as many descriptors as it may allow itself (setrlimit).
+// Raises this process's limit of open descriptors to its maximum (setrlimit).
 void RaiseDescriptorLimit();
 
-// Opens with the flags of open(2). A new file is readable by its owner only. Throws std::system_error, which
+// Opens a file with the flags of open(2). Only its owner can read a new file. Throws std::system_error, which
 // names the path. Like the other functions here it sets close-on-exec.
 FileDescriptor OpenFile(const std::string& path, int flags);
 
@@ -42,7 +42,7 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// The timeout of poll(2) until the deadline: milliseconds, rounded up, or none for Deadline::max().
+// The timeout of poll(2) until the deadline: milliseconds, rounded up; infinite for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until the file is ready for `events` of poll(2). False at the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);

@@ -5,13 +5,14 @@
 
 namespace gradsync::comm {
 
-// What gethostname says.
+// The result of gethostname.
 std::string HostName();
 
-// One word, equal for processes on one kernel, in whatever namespaces: this boot.
+// One word that identifies this boot. Processes on one kernel have equal words, in all namespaces.
 std::string BootIdentity();
 
-// One word, equal for processes that reach each other over loopback: this boot and the network namespace.
+// One word that identifies this boot and network namespace. Processes that reach each other over loopback
+// have equal words.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFailed = 1;
 constexpr int kBadArguments = 2;
-// The file that the rank makes which reports bad arguments.
+// The rank that reports bad arguments makes this file.
 constexpr char kReportVariable[] = "GRADSYNC_REPORT";
 
 struct Rank {
@@ -38,14 +38,14 @@ struct Rank {
   bool ended = false;
 };
 
-// A rank that did not end as it should have.
+// A rank that failed.
 struct Failure {
   int rank = 0;
   pid_t pid = 0;
   ProcessEnd end;
 
   bool killed() const { return end.signal().has_value(); }
-  // Not as a rank does that fails because of another one.
+  // False for a rank that fails because of another one.
   bool exited_by_itself() const { return !killed() && end.exit_status() != kFailed; }
   bool bad_arguments() const { return end.exit_status() == kBadArguments; }
 };
@@ -64,7 +64,7 @@ class Launcher {
     for (int rank = 0; rank < options_.world_size && !options_.with_mpirun; ++rank) Start(rank);
     while (AnyAlive()) {
       WaitForEvents();
-      // In this order: a terminal's Ctrl-C goes to the ranks too, and arrives here before it has ended them.
+      // In this order: a terminal's Ctrl-C goes to the ranks, too, and arrives here before they end.
       const size_t num_failures = failures_.size();
       Reap();
       TakeRequests(num_failures);
@@ -115,7 +115,7 @@ class Launcher {
     return std::ranges::any_of(ranks_, [](const Rank& rank) { return !rank.ended; });
   }
 
-  // Rank 0 last: a rank that saw it go before its own signal came would blame it.
+  // Rank 0 last: a rank that sees rank 0 end before it gets its own signal would blame rank 0.
   void SignalAll(int signal) {
     for (Rank& rank : ranks_ | std::views::reverse) rank.process.Signal(signal);
   }
@@ -147,7 +147,7 @@ class Launcher {
     }
   }
 
-  // `num_failures`: how many there were before the requests that are there now can have arrived.
+  // `num_failures`: the number of failures before the pending requests can have arrived.
   void TakeRequests(size_t num_failures) {
     while (const auto signal = signals_.Next()) {
       if (interruption_.has_value()) {
@@ -156,7 +156,7 @@ class Launcher {
       }
       interruption_ = signal;
       stop_at_ = Clock::now();
-      // The same signal ended the ranks that ended at the same time.
+      // This signal also ended the ranks that ended at this time.
       failures_.erase(failures_.begin() + static_cast<std::ptrdiff_t>(num_failures), failures_.end());
     }
   }
@@ -178,7 +178,7 @@ class Launcher {
   }
 
   int Report() {
-    // Such a rank did not fail because of another one, even if that one was noticed first.
+    // A killed rank did not fail because of another one, even if another failure was noticed first.
     auto cause = std::ranges::find_if(failures_, &Failure::killed);
     if (cause == failures_.end()) cause = std::ranges::find_if(failures_, &Failure::exited_by_itself);
     if (cause == failures_.end()) cause = failures_.begin();

@@ -11,7 +11,7 @@
 
 namespace gradsync::comm {
 
-// 32 hexadecimal digits that nobody can guess: a name, a nonce or a secret. Throws std::system_error.
+// 32 random hexadecimal digits from the system, for names, nonces and secrets. Throws std::system_error.
 inline std::string RandomHex() {
   std::string bytes(16, '\0');
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {

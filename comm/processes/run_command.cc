@@ -17,7 +17,7 @@ CapturedOutput::CapturedOutput() : file_(memfd_create("output", MFD_CLOEXEC)) {
 }
 
 std::string CapturedOutput::text() const {
-  // The program writes at the descriptor's position, so it must stay where it is.
+  // The program writes at the descriptor's position, so reads must not move it.
   std::string text;
   char buffer[4096];
   for (ssize_t n; (n = pread(fd(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0;) {

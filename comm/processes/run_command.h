@@ -9,16 +9,16 @@
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
 
-// Programs that answer with what they write.
+// Runs programs and captures their output.
 namespace gradsync::comm {
 
-// What a program writes to one of its standard descriptors, in memory: it never waits for a reader.
+// Output of a program in memory. The program never waits for a reader.
 class CapturedOutput {
  public:
   CapturedOutput();  // throws std::system_error
 
   int fd() const { return file_.get(); }
-  // All that has been written so far.
+  // The output so far.
   std::string text() const;
   // The last line that is not empty; empty if there is none.
   std::string last_line() const;
@@ -28,16 +28,17 @@ class CapturedOutput {
 };
 
 struct CommandResult {
-  std::optional<ProcessEnd> end;  // nullopt: it had not ended in time, and was killed
+  std::optional<ProcessEnd> end;  // nullopt: it did not end in time, and was killed
   std::string output;             // all of its standard output
-  std::string message;            // what is wrong, in one line; empty if nothing is
+  std::string message;            // the error in one line; empty if there is none
 
   bool ok() const { return end.has_value() && end->ok(); }
 };
 
-// Runs a program, looked up in PATH, with the rest of `command` as its arguments and nothing to read, to its
-// end, or, if that is later than `timeout`, kills it with all that it has started. The message is the last
-// line of its standard error, or else how it ended. Throws std::system_error if it cannot be started.
+// Runs a program, looked up in PATH, to its end. The rest of `command` are its arguments; its standard input
+// is empty. After `timeout` it kills the program and all processes that the program started. The message is
+// the last line of its standard error, or else how it ended. Throws std::system_error if it cannot be
+// started.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout);
 
 }  // namespace gradsync::comm

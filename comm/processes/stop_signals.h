@@ -12,7 +12,7 @@ namespace gradsync::comm {
 
 sigset_t SetOf(std::initializer_list<int> signals);
 
-// Keeps signals away from this thread, and from those that it starts meanwhile.
+// Blocks signals for this thread, and for threads that it starts meanwhile.
 class BlockSignals {
  public:
   explicit BlockSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &old_mask_); }
@@ -24,9 +24,9 @@ class BlockSignals {
   sigset_t old_mask_{};
 };
 
-// For a program whose children do the work: turns requests to stop into something to poll, so that it can
-// pass them on, wait for its children, and then end as requested. A signal that was ignored when this process
-// started (nohup, a shell's background job) stays ignored. Those that were not taken are delivered in the
+// For a program whose children do the work: makes requests to stop pollable, so that the program can send
+// them to its children, wait for the children, and then end. A signal that was ignored when this process
+// started (nohup, a shell's background job) stays ignored. Signals that were not taken are delivered at the
 // end.
 class StopSignals {
  public:
@@ -44,7 +44,7 @@ class StopSignals {
   std::optional<BlockSignals> block_signals_;
 };
 
-// Ends this process by the signal, as if it had never been caught, so that its parent sees why.
+// Ends this process by the signal's default action, so that its parent sees the signal.
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace gradsync::comm

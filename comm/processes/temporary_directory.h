@@ -9,8 +9,8 @@
 
 namespace gradsync::comm {
 
-// A fresh directory under TMPDIR for this user alone. It is removed, with everything in it, at the end of its
-// life, or else of this process, however that ends: a shell waits beside it for that.
+// A new directory under TMPDIR, for this user only. The destructor removes it with its contents. If this
+// process ends in any other way, a shell that waits for its end removes it.
 class TemporaryDirectory {
  public:
   // Throws std::system_error.

@@ -8,21 +8,21 @@
 
 #include "model/tensor.h"
 
-// How vectors are divided between ranks and into chunks, and how chunks follow each other.
+// Division of vectors among ranks and into chunks, and pipelines of chunks.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;
 
-// So many bytes at most, in whole cache lines, but at least one of them.
+// The largest multiple of a cache line that is at most `bytes`, but at least one line.
 inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
 
-// Consecutive parts of a vector, in bytes: those before the end have `part_bytes` each, the last one with any
-// has the rest, and those behind it are empty.
+// Consecutive parts of a vector, in bytes. Each has `part_bytes`, except the last part that is not empty,
+// which has the rest. Later parts are empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
-  // A part for each rank. Parts begin on cache lines, so that no two ranks write to the same one.
+  // A part for each rank. Parts begin on cache lines, so that two ranks never write to one line.
   static Slices OfRanks(size_t total_bytes, int ranks) {
     return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
   }
@@ -35,8 +35,8 @@ struct Slices {
   size_t part_bytes;
 };
 
-// Calls start(i) and finish(i) for `count` chunks, each in order, with at most `depth` of them started and
-// not finished.
+// Calls start(i) and finish(i) for `count` chunks, each in order. At most `depth` chunks are started and not
+// finished.
 template <class Start, class Finish>
 void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& finish) {
   for (int64_t i = 0; i < count + depth - 1; ++i) {

@@ -14,9 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long after its own note a rank waits for those of others.
+// How long a rank waits for the notes of others after its own note.
 constexpr std::chrono::milliseconds kWaitFor{1000};
-// A store that takes longer belongs to a rank 0 that does nothing any more.
+// If the store takes longer, rank 0 is not running any more.
 constexpr std::chrono::seconds kStoreAnswersWithin{5};
 
 std::string Key(int rank) { return Join("failure.", rank); }
@@ -39,12 +39,12 @@ void FirstCause::Write(const std::exception& failure) {
   has_seen_end_ = dynamic_cast<const PeerClosed*>(of_peer) != nullptr;
   is_known_ = job_ == nullptr;
   if (is_known_) return;
-  // Whoever has closed a connection wrote its note before: it is there now, but the store may be gone at
+  // A rank writes its note before it closes a connection: the note is there now, but the store may be gone at
   // Read.
   try {
     if (has_seen_end_) Follow(Clock::now());
   } catch (const std::runtime_error&) {
-    // Set finds out why.
+    // Set reports the error.
   }
   const Deadline deadline = Clock::now() + kStoreAnswersWithin;
   try {
@@ -54,7 +54,7 @@ void FirstCause::Write(const std::exception& failure) {
     is_known_ = true;
   } catch (const std::runtime_error&) {
     is_known_ = true;
-    // Had rank 0 left because of another rank, it would have said so.
+    // If rank 0 had left because of another rank, it would have sent the cause.
     const bool is_gone = Clock::now() < deadline;
     if (is_gone && has_seen_end_ && rank_ != 0 && first_ == own_->cause)
       first_ = "rank 0 closed the connection";
@@ -74,7 +74,7 @@ std::string FirstCause::Read() {
   } catch (const JobFailed& failure) {
     first_ = failure.what();
   } catch (const std::runtime_error&) {
-    // Rank 0 has left after this rank's note, so what the note is about happened before.
+    // Rank 0 has left after this rank's note, so the failure in the note came first.
   }
   return first_;
 }

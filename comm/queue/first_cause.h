@@ -15,18 +15,18 @@
 
 namespace gradsync::comm {
 
-// No rank is to blame: the failure is this rank's own, or follows from an earlier one.
+// No rank is to blame: the failure is this rank's own, or the result of an earlier one.
 inline constexpr int kNobody = -1;
-// A rank is to blame, but it is not known which.
+// A rank is to blame, but its number is unknown.
 inline constexpr int kSomebody = -2;
-// How a message that blames somebody begins.
+// The start of a message that blames a rank whose number is unknown.
 inline constexpr char kAnotherRank[] = "another rank";
 
 // A message to or from a peer failed; what() names it.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect`: the rank that is to blame, by its number in messages; kNobody: another collective of this rank
-  // failed and closed the connections; kSomebody.
+  // `suspect`: the rank to blame, by its number in messages; kNobody: another collective of this rank failed
+  // and closed the connections; or kSomebody.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -34,7 +34,7 @@ class PeerError : public std::runtime_error {
   const int suspect_;
 };
 
-// The peer closed the connection, which it may have done because of a third rank.
+// The peer closed the connection, perhaps because of a third rank.
 class PeerClosed : public PeerError {
  public:
   using PeerError::PeerError;
@@ -42,25 +42,25 @@ class PeerClosed : public PeerError {
 
 // Finds the rank that failed first.
 //
-// A rank that fails closes its connections, so other ranks see it leave although it did nothing wrong; and a
-// rank that makes no progress may itself be waiting for another. Therefore each rank writes a note into the
+// A rank that fails closes its connections, so other ranks lose a connection to a rank that may be innocent.
+// A rank that makes no progress may itself wait for another rank. Therefore each rank writes a note into the
 // job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
-// of the rank that it blames, then the note of the rank that is blamed there, and so on. The last note, which
-// blames nobody, is the first cause. If nobody knows which rank is to blame, it is one without a note.
+// of the rank that it blames, then the note of the rank that this note blames, and so on. The last note,
+// which blames nobody, is the first cause. If the rank to blame is unknown, it is a rank without a note.
 //
-// Rank 0 keeps the store. When it has read the notes, it leaves the first cause for ranks that fail after it
-// has gone. If rank 0 had gone without a word, or did not answer, before a rank wrote its note, rank 0 is the
-// first cause. Without a job there is no store, and each rank reports what it saw.
+// Rank 0 keeps the store. After it has read the notes, it stores the first cause for ranks that fail later.
+// If rank 0 left without a message, or did not answer, before a rank wrote its note, rank 0 is the first
+// cause. Without a job there is no store, and each rank reports its own observation.
 //
-// Thread-safe. One object serves all groups that a larger group is made of.
+// Thread-safe. All parts of a larger group share one object.
 class FirstCause {
  public:
-  // `patience`: how long a rank that makes no progress may itself be waiting for another before it fails.
+  // `patience`: how long a rank may wait for another rank before it fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Notes this rank's failure; only the first call counts. Takes six seconds at most, if rank 0 does not
-  // answer.
+  // Writes the note of this rank's failure; only the first call counts. Takes at most six seconds, if rank 0
+  // does not answer.
   void Write(const std::exception& failure);
-  // After Write: waits a second for the notes of other ranks, or `patience` longer if the suspect is late,
+  // After Write: waits one second for the notes of other ranks, or `patience` longer if the suspect is late,
   // and returns the first cause.
   std::string Read();
 
@@ -69,10 +69,11 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Puts what the chain of notes says into first_. Returns false if the chain is a circle. Throws JobFailed;
-  // std::runtime_error if the store is gone.
+  // Follows the chain of notes and stores the first cause in first_. Returns false if the chain is a circle.
+  // Throws JobFailed; std::runtime_error if the store is gone.
   bool Follow(Deadline deadline);
-  // Likewise if this rank's note blames somebody: a rank without a note, unless another rank's blames nobody.
+  // Stores the first cause in first_ if this rank's note blames kSomebody: another note that blames nobody,
+  // or else a rank without a note. Throws like Follow.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 
@@ -82,9 +83,9 @@ class FirstCause {
   const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::optional<Note> own_;
-  std::string first_;          // as far as it is known
-  bool is_known_ = false;      // for good
-  bool has_seen_end_ = false;  // of a connection
+  std::string first_;          // the first cause known so far
+  bool is_known_ = false;      // first_ is final
+  bool has_seen_end_ = false;  // a connection ended
 };
 
 }  // namespace gradsync::comm

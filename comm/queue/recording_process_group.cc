@@ -6,7 +6,7 @@
 namespace gradsync::comm {
 namespace {
 
-// Enough for every step of a usual model, so that logging does not allocate while a step is timed.
+// Enough for a step of a usual model, so that logging does not allocate during a timed step.
 constexpr size_t kReservedEntries = 4096;
 
 }  // namespace

@@ -13,8 +13,8 @@
 
 namespace gradsync::comm {
 
-// Passes every collective on to another group, keeps a log of them, and measures how long they are waited
-// for.
+// Forwards every collective to another group, keeps a log of collectives, and measures the time that callers
+// wait for them.
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
@@ -23,9 +23,9 @@ class RecordingProcessGroup : public GroupDecorator {
     ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
     int root = -1;                 // of kBroadcast
     model::DType dtype = model::DType::kF32;
-    // The whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
+    // Bytes of the whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
     int64_t bytes = 0;
-    int num_hosts = 1;     // more: it is within a host, see HostGroup
+    int num_hosts = 1;     // more than 1: it is within a host, see HostGroup
     int64_t issue_ns = 0;  // when the call was made, on Now()
     Interval interval{};   // when the data moved
   };
@@ -34,16 +34,17 @@ class RecordingProcessGroup : public GroupDecorator {
 
   Work Issue(Request request) override;
 
-  // Everything issued since Clear, in that order. An interval is empty until Finish has been called.
+  // The collectives issued since Clear, in order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Waits for all of it, fills in the intervals, and lets go of the tensors. Throws CollectiveError if one
+  // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
   // failed.
   const std::vector<Entry>& Finish();
-  // Forgets everything so far. sequence and waited_ns go on counting.
+  // Deletes the entries. sequence and waited_ns continue.
   void Clear();
-  // How long this rank's threads have waited in Work::Wait for what Issue has given out, by the host's clock.
+  // Time that this rank's threads have spent in Work::Wait for collectives of this group, by the host's
+  // clock.
   int64_t waited_ns() const { return std::accumulate(waited_ns_->begin(), waited_ns_->end(), int64_t{0}); }
-  // The same for one kind of them.
+  // The part of waited_ns() for one kind of collective.
   int64_t waited_ns(Collective collective) const { return (*waited_ns_)[static_cast<size_t>(collective)]; }
 
  private:
@@ -54,13 +55,12 @@ class RecordingProcessGroup : public GroupDecorator {
   using Durations = std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1>;
   const std::shared_ptr<Durations> waited_ns_ = std::make_shared<Durations>();
   int64_t next_sequence_ = 0;
-  size_t num_finished_ = 0;  // so many entries have their interval
+  size_t num_finished_ = 0;  // entries with an interval
 };
 
-// The intervals of the entries.
 std::vector<Interval> Intervals(std::span<const RecordingProcessGroup::Entry> entries);
 
-// How long at least one of the intervals was in progress within [from_ns, to_ns).
+// Time within [from_ns, to_ns) during which at least one interval was in progress.
 int64_t BusyNs(std::span<const Interval> intervals, int64_t from_ns, int64_t to_ns);
 
 }  // namespace gradsync::comm

@@ -10,11 +10,11 @@ namespace {
 
 using model::DType;
 
-// Few enough that they stay in the first cache until they are written.
+// Small enough that a block stays in the first-level cache until it is written.
 constexpr int64_t kBlockNumel = 512;
 
-// y = x[0] op x[1] op ... of kParts parts; or, unless they are the first, y op x[0] op ... So many parts are
-// read side by side, because streams that take turns are slower than memory.
+// y = x[0] op x[1] op ... of kParts parts; or, unless they are the first, y op x[0] op ... This many parts
+// are read at one time, because reading one after the other is slower than memory.
 template <bool kAreFirst, size_t kParts, class T, class C, class Op>
 void Accumulate(const std::byte* const* parts, int64_t begin, int64_t length, C* y, Op op) {
   std::array<const T*, kParts> x;
@@ -36,7 +36,7 @@ size_t AccumulateSome(std::span<const std::byte* const> parts, int64_t begin, in
   return count;
 }
 
-// Few parts, read side by side, and a sum that goes to memory at once: to one result or to as many as parts.
+// Few parts, read at one time; the sum is written at once: to one result or to as many as there are parts.
 template <size_t kParts, size_t kResults, class T, class C, class Op, class End>
 void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n, Op op,
                End end) {
@@ -53,7 +53,7 @@ void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* con
   }
 }
 
-// Whether it was done.
+// Returns whether it was done.
 template <size_t kParts, class T, class C, class Op, class End>
 bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                  Op op, End end) {
@@ -95,8 +95,8 @@ constexpr auto kAdd = []<class T>(T a, T b) {
   }
 };
 
-// Of equal values it is that value: sums of f32 are exact in f64, and by a power of two the product is the
-// quotient.
+// The mean of equal values is this value: sums of f32 are exact in f64, and for a power of two the product
+// equals the quotient.
 template <class T>
 void ReduceMean(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                 int num_ranks) {
@@ -120,7 +120,7 @@ void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<st
     case ReduceOp::kMean:
       if constexpr (!std::is_integral_v<T>) ReduceMean<T>(parts, results, n, num_ranks);
       return;
-    // A NaN on either side stays: a NaN is unequal to itself, and no comparison with it holds.
+    // A NaN on either side stays: a NaN is unequal to itself, and every comparison with it is false.
     case ReduceOp::kMax:
       return reduce([](auto a, auto b) { return a > b || a != a ? a : b; });
     case ReduceOp::kMin:

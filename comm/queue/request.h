@@ -11,19 +11,19 @@
 #include "comm/group_options.h"
 #include "comm/process_group.h"
 
-// What backends share that take requests.
+// Code that backends share: checks, signatures and messages of requests.
 namespace gradsync::comm {
 
-// What every backend asks of its options. Throws InvalidInput, naming the backend.
+// Checks the options that all backends have. Throws InvalidInput, naming the backend.
 void CheckOptions(std::string_view backend, const GroupOptions& options);
 
-// What a collective comes to in a world of one rank.
+// Runs a collective in a world of one rank.
 void RunAlone(const Request& request);
 
-// Makes the rank's output of a collective from the whole inputs of all ranks.
+// Computes the rank's output of a collective from the whole inputs of all ranks.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
-// What has to be equal on all ranks.
+// The properties of a request that must be equal on all ranks.
 struct Signature {
   int64_t sequence = 0;
   int64_t bytes = 0;

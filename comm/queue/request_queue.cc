@@ -17,11 +17,11 @@ class RequestQueue::Item : public Work::State {
   Item(Request request, bool is_divided)
       : request_(std::move(request)), signature_(request_), is_divided_(is_divided) {}
 
-  // Those who wait run what is next in the queue. To be called before anybody waits.
+  // Waiting threads then run the next request of the queue. Call this before anybody waits.
   void LetWaitersHelp(RequestQueue* queue) { helped_ = queue; }
 
   void Wait() override {
-    // What is done may have outlived its queue.
+    // A finished item may outlive its queue.
     if (helped_ != nullptr && !IsComplete()) helped_->RunUpTo(*this);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
@@ -46,7 +46,7 @@ class RequestQueue::Item : public Work::State {
   Request& request() { return request_; }
   const Signature& signature() const { return signature_; }
 
-  // With an error if it failed. The tensors are let go first, so that a caller who waited is their only
+  // `error`: empty if it succeeded. Releases the tensors first, so that a caller who waited is their only
   // owner.
   void Complete(Interval interval, std::string error) {
     const std::lock_guard lock(mutex_);
@@ -94,7 +94,7 @@ void RequestQueue::Abort(std::string_view cause) {
     if (failure_.empty()) failure_ = cause;
   }
   failed_.notify_all();
-  // Those that run lose their connections; those that wait fail when they are taken.
+  // Running requests lose their connections; waiting requests fail when they are taken.
   options_.abort();
 }
 
@@ -176,7 +176,7 @@ std::string RequestQueue::Fail(std::string_view operation, const std::exception&
   const auto* const peer_error = dynamic_cast<const PeerError*>(&exception);
   const bool is_consequence = peer_error != nullptr && peer_error->suspect() == kNobody;
   std::unique_lock lock(mutex_);
-  // Whoever ran into the cause is about to say so.
+  // The thread that met the cause is about to report it.
   if (is_consequence && !is_failing_) {
     failed_.wait_for(lock, std::chrono::seconds(1), [&] { return is_failing_ || !failure_.empty(); });
   }

@@ -26,45 +26,48 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // For a group that is made of others, in place of `run` and of threads: gives them a request, when it is
-  // issued, and returns what the thread that calls Work::Wait waits for.
+  // For a group that is made of other groups; replaces `run` and the threads. Called when a request is
+  // issued: issues requests to the parts, and returns the work that Work::Wait waits for.
   std::function<Work(const Request& request)> divide = {};
-  // So many requests run at the same time, each on a communication thread of its own.
+  // Communication threads; this many requests run at one time.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread`: on which of the threads; kCaller on that of a caller.
+  // Runs a request to its end, or throws. `thread`: the number of the calling thread; kCaller for the
+  // caller's thread.
   std::function<void(const Request& request, int thread)> run;
-  // Makes all that run fail, here and, since the connections are closed, on the other ranks.
+  // Makes all running requests fail, here and, because connections are closed, on the other ranks.
   std::function<void()> abort;
-  // Where this rank notes its failure and finds the first cause. A group that is a part of a larger one only
-  // notes; the larger one reads.
+  // Stores this rank's failure and finds the first cause. A part of a larger group only stores; the larger
+  // group reads.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend whose requests are not all worth a change of thread; else empty. Called when a request is
-  // issued and the queue is empty: does what the other ranks wait for, and returns true if the rest need not
-  // begin before the caller waits. The rest then runs on the thread that calls Work::Wait, unless a
+  // For a backend with requests that are too short for a change of thread; else empty. Called when a request
+  // is issued and the queue is empty. Does the work that other ranks wait for, and returns true if the rest
+  // need not begin before the caller waits. The rest then runs on the thread that calls Work::Wait, unless a
   // communication thread has taken it.
   std::function<bool(const Request& request)> begin = {};
-  // Whether a thread that waits also runs what was not left to it, if no communication thread has taken it.
+  // Whether a waiting thread also runs requests for which `begin` did not return true, if no communication
+  // thread has taken them.
   bool waiters_help = false;
 };
 
-// The collectives of one rank, between the caller and the threads that run them, in the order of issue. When
-// one fails, all unfinished and all later ones fail at once, with its cause.
+// The collectives of one rank, in the order of issue, between the caller and the threads that run them. When
+// one fails, all unfinished and all later collectives fail at once, with its cause.
 class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
-  // Drops what has not been started, lets the rest fail, and never waits for another rank.
+  // Drops requests that have not been started, makes the rest fail, and never waits for another rank.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Puts the request at the end, and numbers it unless it has a number. A barrier, and what its caller waits
-  // for at once, run when all before them are done.
+  // Appends the request, and sets its sequence number unless it has one. A barrier, and a request whose
+  // caller waits at once, run after all earlier requests are done.
   Work Issue(Request request);
-  // Lets all unfinished and all later requests fail with this cause, if none has failed yet. The connections
-  // are closed, so the other ranks fail too.
+  // Makes all unfinished and later requests fail with this cause, if none has failed yet. Closes the
+  // connections, so the other ranks fail too.
   void Abort(std::string_view cause);
-  // Likewise after a failure outside the queue, which is noted for the other ranks. Returns the first cause.
+  // Like Abort, after a failure outside the queue. Writes the failure for the other ranks. Returns the first
+  // cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:
@@ -72,29 +75,29 @@ class RequestQueue {
 
   bool CanRun() const { return !items_.empty() && std::ssize(running_) < options_.num_threads; }
   void RunThread(int index);
-  // Runs the first of the queue; `lock` holds mutex_ before and after.
+  // Runs the first request of the queue; `lock` holds mutex_ before and after.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs the caller's requests up to this one, as far as no thread of the queue does.
+  // Runs the caller's requests up to this one, except those that threads of the queue run.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
   const RequestQueueOptions options_;
   std::mutex mutex_;
   std::condition_variable issued_;
-  std::condition_variable finished_;  // one that ran
+  std::condition_variable finished_;  // a running request
   std::condition_variable failed_;
-  std::deque<std::shared_ptr<Item>> items_;  // that nobody has begun to run
-  std::set<int64_t> running_;                // their places in the order of issue
+  std::deque<std::shared_ptr<Item>> items_;  // not yet running
+  std::set<int64_t> running_;                // their positions in the order of issue
   int64_t num_taken_ = 0;
   int64_t next_sequence_ = 0;
   int num_unfinished_ = 0;
   bool is_stopping_ = false;
   bool is_failing_ = false;
-  std::string failure_;  // the first one's cause; empty while all is well
+  std::string failure_;  // cause of the first failure; empty: none
   std::vector<std::thread> threads_;
 };
 
-// A group whose collectives go through a queue. Its destructor has to reset the queue first.
+// A group whose collectives go through a queue. Its destructor must reset the queue first.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }

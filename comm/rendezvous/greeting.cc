@@ -36,7 +36,7 @@ int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<st
     poll(polled.data(), polled.size(), PollTimeout(deadline));
     for (size_t i = silent.size(); i > 0; --i) {
       if (polled[i].revents == 0) continue;
-      // No more than a greeting: in a stream something else may follow.
+      // Reads no more than a greeting: in a stream more data may follow.
       std::string text(greeting(static_cast<int>(sockets.size()) - 1).size(), '\0');
       const ssize_t length = recv(silent[i - 1].get(), text.data(), text.size(), MSG_DONTWAIT);
       text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));

@@ -7,17 +7,18 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// How ranks that connect to each other's sockets show who they are.
+// Proofs of identity on connections between ranks.
 namespace gradsync::comm {
 
-// What rank `from` sends to whoever has this name, which only ranks know. It proves that it knows the job's
-// secret too, and fits any one packet. Of ranks below ten all are equally long.
+// The first message of rank `from` to the listener with this name, which only ranks know. It proves that the
+// sender knows the job's secret, and fits into one packet. For ranks below ten all greetings have equal
+// length.
 std::string Greeting(const std::string& secret, const std::string& name, int from);
 
-// Accepts a connection of each rank after `rank` that `sockets`, by rank, does not have yet, and whose first
-// message is greeting(that rank). Anybody else may connect and say nothing, which holds nobody up. `admits`
-// may turn away whom it does not like. Returns the first rank that has not come by the deadline; the number
-// of ranks if all have. Throws std::system_error for a lack of descriptors.
+// Accepts a connection from each rank above `rank` that `sockets` (by rank) lacks, and whose first message is
+// greeting(that rank). Other connections do not delay it. `admits` may reject a connection. Returns the first
+// rank that has not connected by the deadline; the number of ranks if all have. Throws std::system_error if
+// descriptors run out.
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,
                 const std::function<bool(const FileDescriptor&)>& admits,
                 std::vector<FileDescriptor>& sockets, Deadline deadline);

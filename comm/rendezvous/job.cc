@@ -20,15 +20,15 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Between the parts of terms.
+// Separators in the text of terms.
 constexpr char kBetweenNameAndValue[] = "\x1f";
 constexpr char kBetweenTerms[] = "\x1e";
 
 constexpr milliseconds kRetry{20};
-// For an answer of another rank 0. How long it may take to leave.
+// Timeout for an answer of another rank 0, and for its end.
 constexpr milliseconds kProbe{200};
 constexpr seconds kLeaveWithin{1};
-// Rank 0 knows better what is wrong.
+// Rank 0 has the better message.
 constexpr milliseconds kLetRank0Speak{500};
 
 std::string Pack(const Terms& terms) {
@@ -43,12 +43,12 @@ Terms Unpack(const std::string& text) {
   return terms;
 }
 
-// A value within a line.
+// Makes a value fit into a line.
 std::string InLine(const std::string& value) {
   return value.empty() ? "nothing" : absl::StrReplaceAll(value, {{"\n", " "}});
 }
 
-// The first difference between a rank's terms and rank 0's, in words; empty if there is none.
+// Describes the first difference between a rank's terms and rank 0's; empty if there is none.
 std::string Difference(const Terms& of_rank0, int rank, const Terms& of_rank) {
   for (size_t i = 0; i < std::max(of_rank0.size(), of_rank.size()); ++i) {
     if (i >= of_rank0.size() || i >= of_rank.size() || of_rank0[i].first != of_rank[i].first) {
@@ -147,7 +147,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
 }
 
 std::unique_ptr<StoreClient> Job::ConnectToRank0(const Place& place) const {
-  // In each round longer, for a rank 0 that is far away.
+  // Longer in each round, for a distant rank 0.
   constexpr seconds kMaxPatience{30};
   std::string reason;
   for (seconds patience{1};; patience = std::min(2 * patience, kMaxPatience)) {

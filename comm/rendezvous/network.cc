@@ -48,8 +48,8 @@ Answer Ask(const HostPort& where, int flags) {
   return {error, AddressList(error == 0 ? list : nullptr)};
 }
 
-// Everything that the host stands for. A name server may not answer, and nothing interrupts getaddrinfo: a
-// thread asks, which may outlast this call.
+// All addresses of the host. A name server may not answer, and nothing interrupts getaddrinfo: a separate
+// thread calls it and may outlive this call.
 AddressList Resolve(const HostPort& where, Deadline deadline) {
   Answer answer = Ask(where, AI_NUMERICHOST);
   if (answer.error == EAI_NONAME) {
@@ -91,7 +91,7 @@ bool AllAreLoopback(const addrinfo* list) {
   return true;
 }
 
-// One attempt. None, and errno, if none of the addresses will do, or one that is this host's is taken.
+// One attempt. Returns no sockets, and sets errno, if no address works, or one of this host's is taken.
 std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) {
   const AddressList list = Resolve(where, deadline);
   std::vector<FileDescriptor> sockets;
@@ -115,7 +115,7 @@ std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) 
   return sockets;
 }
 
-// What became of a connection that was started: 0, or the error.
+// The result of a connection attempt: 0, or the error.
 int ErrorOf(const FileDescriptor& socket) {
   int error = 0;
   socklen_t length = sizeof(error);
@@ -182,7 +182,7 @@ FileDescriptor Connect(const HostPort& where, Deadline deadline) {
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) ++num_left;
   int reason = ETIMEDOUT;
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    // One that never answers leaves the others their shares of the time.
+    // An address that never answers leaves time for the others.
     const Deadline share = Clock::now() + (deadline - Clock::now()) / num_left--;
     FileDescriptor socket = NewSocket(*address);
     if (!socket.valid()) throw std::runtime_error(ErrorText(errno));
@@ -207,7 +207,7 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline) {
   int reason = EHOSTUNREACH;
   const AddressList list = Resolve(peer, deadline);
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    // Connected, a datagram socket has the address that it would send from.
+    // A connected datagram socket has the address that it would send from.
     const FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t length = sizeof(own);

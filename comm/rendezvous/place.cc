@@ -27,7 +27,7 @@ Place::Place(const std::string& url, const std::string& job_name) {
     directory_ = url.substr(kFile.size());
     Require(directory_.starts_with('/') && directory_.size() > 1, "rendezvous is '", url,
             "', expected file:///absolute/directory");
-    // Not every job's name makes a file's name.
+    // Not every job's name is a valid file name.
     path_ = absl::StrCat(directory_, "/rank0", job_name.empty() ? "" : "." + Mac("", job_name));
   } else {
     Require(url.starts_with(kTcp), "rendezvous is '", url,

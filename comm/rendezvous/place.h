@@ -8,25 +8,25 @@
 
 namespace gradsync::comm {
 
-// Where rank 0 listens, and for which run: a text that nobody can guess, empty if nobody has to know it.
+// Rank 0's address and run. The run is a random text; it is empty if ranks need not know it.
 struct Rank0 {
   HostPort address;
   std::string run;
 };
 
-// Where the ranks of a job find rank 0: at tcp://host:port, or where a file in file:///directory says. A job
-// with a name has a file of its own.
+// Where the ranks of a job find rank 0: at tcp://host:port, or at the address in a file of file:///directory.
+// A named job has its own file.
 class Place {
  public:
   // Throws InvalidInput, which quotes the malformed url.
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // nullopt while there is no file, or none that says so. Whatever is there instead, this does not block.
+  // nullopt while there is no file with an address. Never blocks, whatever is at the path.
   std::optional<Rank0> Find() const;
-  // Writes the file, atomically, and makes the directory if need be. Throws std::runtime_error.
+  // Writes the file atomically, and makes the directory if it is missing. Throws std::runtime_error.
   void Publish(const Rank0& rank0) const;
-  // Removes the file if it is of this run.
+  // Removes the file if it belongs to this run.
   void Withdraw(const std::string& run) const;
 
  private:

@@ -10,12 +10,12 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// What the other ranks and rank 0 send to each other. A frame is its type (1 byte), the length of its payload
-// (4 bytes, big-endian) and the payload: fields separated by newlines, of which the last may contain
-// newlines.
+// Messages between rank 0 and the other ranks. A frame is its type (1 byte), the length of its payload (4
+// bytes, big-endian) and the payload: fields separated by newlines. Only the last field may contain newlines.
 //
-// The secret of a job is never sent. Each side makes up a nonce, and proves that it knows the secret by an
-// HMAC-SHA256 of both nonces: rank 0 first, so that a stranger who listens in its place learns nothing.
+// The secret of a job is never sent. Each side makes a nonce, and proves that it knows the secret by an
+// HMAC-SHA256 of both nonces. Rank 0 proves it first, so that a stranger who listens in its place learns
+// nothing.
 namespace gradsync::comm {
 
 enum class FrameType : char {
@@ -27,12 +27,12 @@ enum class FrameType : char {
   kMeet =
       'm',  // milliseconds, size, index, key, list of values; answered when all have met or the time is over
   kFail = 'f',    // cause; from now on everyone's requests are answered by kFailed
-  kRefuse = 'r',  // the same, answered by kRefused: an argument cannot be used
+  kRefuse = 'r',  // cause: an argument cannot be used; requests are answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
-  kLater = 'l',   // reason: the run that this rank found there is not its own
-  // Cause of the job's failure, also sent unasked before rank 0 leaves. After this, kLater and kNo rank 0
-  // closes the connection.
+  kLater = 'l',   // reason: the run at this place is another one; retry later
+  // The cause of the job's failure; also sent without a request before rank 0 leaves. After kFailed, kLater
+  // and kNo rank 0 closes the connection.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -46,42 +46,42 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// Limits far above what ranks send: before a process has joined, and for a rank, whose value may hold a line
-// for each of thousands of ranks.
+// Limits far above the sizes of real messages: for a process that has not joined, and for a rank, whose value
+// may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;
 
-// A list of byte strings as one, and back; nullopt if it is none.
+// Encodes a list of byte strings as one string, and decodes it; nullopt if it is malformed.
 std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
 // A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other side
-// has gone; messages call that side rank 0. After a deadline, Receive goes on where it was, and nothing more
-// can be sent.
+// has closed the connection; messages call the other side rank 0. After a deadline, Receive can continue, and
+// nothing more can be sent.
 class Channel {
  public:
-  explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // that does not block
+  explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
 
   void Send(const Frame& frame, Deadline deadline);
   // Throws std::runtime_error for a payload of more than `max_bytes`.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // Makes Receive throw, in other threads too, when nothing more is there; what is being sent is sent.
+  // Makes Receive throw, also in other threads, when all received data has been read. Sending is not
+  // affected.
   void StopReceiving();
-  // Tells the other side that there is no more.
   void Close() { socket_.Close(); }
 
  private:
-  // Returns when so many bytes are there.
+  // Returns when `length` bytes have been received.
   void Fill(size_t length, Deadline deadline);
 
   FileDescriptor socket_;
-  std::string received_;  // of the next frame
+  std::string received_;  // bytes of the next frame
 };
 
 // HMAC-SHA256 in hexadecimal digits.
 std::string Mac(const std::string& key, const std::string& text);
-// Takes equally long wherever the first difference is.
+// Compares in constant time.
 bool IsSameMac(const std::string& a, const std::string& b);
 
 // `hello`: the payload of the connection's first frame. `nonce`: of rank 0.

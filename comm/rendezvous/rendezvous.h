@@ -11,22 +11,22 @@
 
 namespace gradsync::comm {
 
-// The ranks of a group that is being formed. Groups that are formed at the same time have no rank in common.
+// The ranks of a group during its construction. Groups that are formed at one time have no rank in common.
 class Rendezvous {
  public:
-  // Joins the world's job, or, if it has none, whoever meets now. Throws InvalidInput for a malformed url,
-  // CollectiveError like Exchange.
+  // Uses the world's job, or, if it has none, forms a new job with the world's ranks. Throws InvalidInput for
+  // a malformed url, CollectiveError like Exchange.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Waits for all ranks, which call this equally often, and returns what each of them has for this one, by
-  // rank. `own`: a value for each rank, or one for all. One request of each rank. Throws CollectiveError, one
-  // line, when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0
-  // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
+  // A collective: waits for all ranks, and returns the values that they have for this rank, by rank. `own`:
+  // one value per rank, or one value for all. Each rank sends one request. Throws CollectiveError, one line,
+  // when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0 s;
+  // arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
-  // Where each rank is, by rank: see Job.
+  // The host of each rank, by rank: see Job.
   std::vector<std::string> hosts() const;
   Deadline deadline() const { return deadline_; }
 

@@ -18,17 +18,17 @@
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
 
-// Where the ranks of a job meet, and leave each other notes before they are connected. Rank 0 keeps the
-// notes; the other ranks reach it over TCP.
+// A key-value store for the ranks of a job before they are connected. Rank 0 keeps the values; the other
+// ranks reach it over TCP.
 namespace gradsync::comm {
 
-// Which ranks belong together.
+// Identifies the ranks of a job.
 struct JobIdentity {
-  std::string name{};    // no other job's, unless it is empty: unknown
-  std::string secret{};  // known to its ranks alone, unless it is empty
+  std::string name{};    // unique, or empty if unknown
+  std::string secret{};  // only its ranks know it; empty: no secret
 };
 
-// This process does not belong to the job there; what() is why. Trying again does not help.
+// This process does not belong to the job at this place; what() is the reason. A retry does not help.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -51,37 +51,37 @@ class Store {
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
   // Waits until a rank has set the key; nullopt if none has by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
-  // Waits until each of `size` ranks has called this with the key, under its own index. Returns what each of
-  // them has for this one: the value of that index, or the only one that it has. nullopt for those that have
-  // not come by the deadline.
+  // Waits until each of `size` ranks has called this with the key and its own index. Returns each rank's
+  // value for this rank: the value of this rank's index, or the rank's only value. nullopt for ranks that
+  // have not called by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Tells all ranks why the job has failed, if rank 0 can be reached. The first cause stays.
+  // Sends all ranks the cause of the job's failure, if rank 0 can be reached. A first cause is not replaced.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // The cause, if this rank has learnt it and it is an argument that cannot be used.
+  // The cause, if this rank knows it and it is an argument that cannot be used.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 
-// Rank 0's. Answers each client from a thread of its own, which sleeps between requests. Turns away clients
-// of another job or without the secret, the oldest of too many who have not proven that they know it, and
-// requests larger than any rank's. Thread-safe.
+// The store of rank 0. One thread answers all clients, and sleeps between requests. Rejects clients of
+// another job or without the secret, and requests larger than any rank's. If there are too many
+// unauthenticated clients, closes the oldest. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
     JobIdentity job{};
-    std::string run{};   // what clients must know of this run in advance; empty: nothing
+    std::string run{};   // the run that clients must name; empty: any
     int size = 2;        // of the world
     std::string host{};  // of rank 0
-    // What is wrong with a rank that has these terms: then the job fails. Empty if nothing is.
+    // Returns an error if a rank must not have these terms; then the job fails. Empty: no error.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
-  // Serves until all joined ranks have left, but a second at most. If the job has failed, those that have not
-  // left learn the cause even if they ask later.
+  // Serves until all joined ranks have left, but at most one second longer. If the job has failed, ranks that
+  // have not left receive the cause even if they ask later.
   ~StoreServer() override;
 
-  // Returns the hosts of all ranks when they have joined. If some have not by the deadline, the job fails
+  // Returns the hosts of all ranks when they have joined. If ranks are missing at the deadline, the job fails
   // with the message of `missing`, which can ask for each rank whether it has joined. Throws JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
@@ -97,7 +97,7 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // Those who call Meet with one key. The last to come wakes the others, and nobody else does.
+  // The ranks that call Meet with one key. Only the last rank to come wakes the others.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // by index
     int num_missing = 0;
@@ -107,53 +107,55 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // Of the connections that are not a rank's, if there are too many. They may come again.
+  // Closes the oldest connection that is not a rank's, if there are too many. Its owner may reconnect.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Whether it has joined, and has been told that all ranks have; else it is turned away.
+  // Returns whether the client has joined and knows that all ranks have joined; else closes the connection.
   bool Admit(Connection& connection);
-  // Waits until all ranks have joined, or one is not as rank 0.
+  // Waits until all ranks have joined, or the terms of one differ from rank 0's.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
-  // Answers its requests until it leaves.
+  // Answers the client's requests until it leaves.
   void Answer(Connection& connection);
-  // Once the job has failed.
+  // The answer to every request after the job has failed.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Sends what nobody has asked for. To a rank, the cause if the job has failed: one that asks when rank 0
-  // has gone still finds it in its socket. To others, if rank 0 is leaving or has turned them away, that they
-  // may come again: a rank of the next run, which is joining meanwhile, would take rank 0 for dead.
+  // Sends a last message without a request. To a rank: the cause if the job has failed, so that a rank which
+  // asks after the end of rank 0 finds the cause in its socket. To other clients, if rank 0 is leaving or has
+  // rejected them: that they may reconnect. Otherwise a rank of the next run, which is joining, would assume
+  // that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
-  // The rank knows the cause.
+  // Notes that the rank knows the cause.
   void MarkInformed(int rank);
 
   const Options options_;
   const std::vector<FileDescriptor> listeners_;
-  const FileDescriptor wake_;  // eventfd: to end the thread's sleep
-  std::mutex mutex_;           // of what follows
+  const FileDescriptor wake_;  // eventfd: wakes the thread
+  std::mutex mutex_;           // protects the members below
   std::condition_variable changed_;
-  std::set<int> connected_;                        // ranks that have joined, and not left
+  std::set<int> connected_;                        // ranks that have joined and not left
   std::set<int> told_;                             // ranks that know the cause
   std::vector<std::optional<std::string>> hosts_;  // of the ranks that have joined
   bool has_begun_ = false;                         // all ranks have joined
-  std::string cause_;                              // why the job has failed; empty: it has not
+  std::string cause_;                              // cause of the job's failure; empty: it has not failed
   FailureKind kind_ = FailureKind::kOfRank;
   std::map<std::string, std::string> values_;
   std::map<std::string, Meeting> meetings_;  // until all have left
   bool is_stopping_ = false;
-  std::list<Connection> connections_;  // of the thread
+  std::list<Connection> connections_;  // used by the thread only
   std::thread thread_;
 };
 
-// Another rank's. Thread-safe, but calls wait for each other.
+// The store of another rank. Thread-safe, but calls wait for each other.
 class StoreClient : public Store {
  public:
-  // Connects, and makes sure that rank 0 knows the secret. Throws Refused, or std::runtime_error if rank 0
-  // cannot be reached by the deadline.
+  // Connects, and checks that rank 0 knows the secret. Throws Refused, or std::runtime_error if rank 0 cannot
+  // be reached by the deadline.
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
-  // Joins the job, which all other calls need. Returns the hosts of all ranks when all have joined; nullopt
-  // if the run there has begun without this process. Throws Refused, JobFailed, std::runtime_error.
+  // Joins the job; must be called before all other calls. Returns the hosts of all ranks when all have
+  // joined; nullopt if the run at rank 0 has begun without this process. Throws Refused, JobFailed,
+  // std::runtime_error.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;
@@ -164,8 +166,8 @@ class StoreClient : public Store {
   std::optional<std::string> bad_argument() override;
 
  private:
-  // Throws Refused if the answer is kNo, JobFailed if it is kFailed or kRefused. Drops answers that came too
-  // late for those who had asked.
+  // Throws Refused if the answer is kNo, JobFailed if it is kFailed or kRefused. Drops late answers to
+  // earlier requests.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;
@@ -173,7 +175,7 @@ class StoreClient : public Store {
   Channel channel_;
   int num_unanswered_ = 0;
   const std::string hello_;
-  std::string failure_;  // the job's, once rank 0 has told of it
+  std::string failure_;  // the job's, after rank 0 has sent it
   FailureKind kind_ = FailureKind::kOfRank;
   std::string nonce_;  // of rank 0
 };

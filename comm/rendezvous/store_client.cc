@@ -13,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How much later than it was told to rank 0 may answer. How long a failure may take to be told.
+// Time for rank 0's answer after the deadline of a request, and for reporting a failure.
 constexpr milliseconds kAnswerWithin{1000};
 
 }  // namespace
@@ -48,7 +48,7 @@ Frame StoreClient::Ask(FrameType type, const std::string& payload, Deadline dead
   try {
     channel_.Send({type, payload}, deadline);
   } catch (const std::runtime_error&) {
-    // Rank 0 has gone, but may have left the cause; else Receive fails likewise.
+    // Rank 0 has gone, but may have left the cause; else Receive fails, too.
   }
   ++num_unanswered_;
   Frame answer{};
@@ -86,7 +86,7 @@ Store::Values StoreClient::Meet(const std::string& key, int index, int size,
     throw std::runtime_error("what answers for rank 0 is not rank 0 of this run");
   }
   Values values;
-  // A mark stands before each value that is there.
+  // A mark precedes each value that exists.
   for (const std::string& value : *list) {
     values.push_back(value.empty() ? std::nullopt : std::optional(value.substr(1)));
   }

@@ -23,17 +23,17 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Of so many that have not proven that they are ranks, the oldest goes when another comes.
+// Maximum of unauthenticated connections; then the oldest is closed.
 constexpr ptrdiff_t kMaxStrangers = 64;
 constexpr milliseconds kAcceptPause{100};
 constexpr seconds kHelloWithin{5};
-// For a client to take an answer.
+// Time for a client to receive an answer.
 constexpr seconds kTakeWithin{5};
-// How long a process that is about to end may still be the rank that another one wants to be.
+// How long the process of a departing rank may keep its number from a new process.
 constexpr seconds kLeaveWithin{1};
-// How long rank 0 stays to tell the cause of a failure to ranks that are only starting.
+// How long rank 0 stays to send the cause of a failure to ranks that are starting.
 constexpr seconds kTellWithin{2};
-// How long it stays, in the end, for ranks that have joined.
+// How long rank 0 stays at the end for ranks that have joined.
 constexpr seconds kFarewell{1};
 constexpr int kMaxWaitMs = 1'000'000'000;
 
@@ -49,7 +49,7 @@ struct StoreServer::Connection {
   explicit Connection(FileDescriptor socket) : channel(std::move(socket)) {}
 
   enum class Standing { kStranger, kProven, kTurnedAway };
-  // Whether it was a stranger until now.
+  // Changes the standing of a stranger. Returns false if it is not a stranger.
   bool Becomes(Standing next) {
     Standing stranger = Standing::kStranger;
     return standing.compare_exchange_strong(stranger, next);
@@ -74,7 +74,7 @@ StoreServer::StoreServer(std::vector<FileDescriptor> listeners, Options options)
 
 StoreServer::~StoreServer() {
   {
-    // Others may still be meeting, or want to note why they failed.
+    // Others may still be in Meet, or want to write why they failed.
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
     is_stopping_ = true;
@@ -92,7 +92,7 @@ std::vector<std::string> StoreServer::WaitForRanks(
     cause_ = missing([&](int rank) { return hosts_[static_cast<size_t>(rank)].has_value(); });
     WakeAll();
   }
-  // What has failed since then is for the next question, of which ranks know what kind of failure it is.
+  // Later failures are returned by the next call; ranks know their kind.
   if (has_begun_) {
     std::vector<std::string> hosts;
     for (const auto& host : hosts_) hosts.push_back(*host);
@@ -227,7 +227,7 @@ void StoreServer::Serve(Connection& connection) {
     is_rank = Admit(connection);
     if (is_rank) Answer(connection);
   } catch (const std::exception&) {
-    // It has left, it is a stranger, or rank 0 is leaving.
+    // The client has left or is a stranger, or rank 0 is leaving.
   }
   SendGoodbye(connection, is_rank);
   const std::lock_guard lock(mutex_);
@@ -353,7 +353,7 @@ void StoreServer::SendGoodbye(Connection& connection, bool is_rank) {
   try {
     connection.channel.Send(last, Clock::now() + kTakeWithin);
   } catch (const std::runtime_error&) {
-    // It has left.
+    // The client has left.
   }
 }
 

@@ -11,8 +11,8 @@
 namespace gradsync::comm {
 namespace {
 
-// The names of one launcher's variables. Those for the ranks of a host are optional, as is what it calls the
-// job: by two parts, if one is not enough.
+// The names of one launcher's variables. The variables of local ranks and of the job's name are optional. The
+// name may have two parts.
 struct Launcher {
   const char* name;
   const char* rank;
@@ -34,7 +34,8 @@ constexpr Launcher kLaunchers[] = {
     // MPICH's mpirun, or srun --mpi=pmi2. In a job of Slurm the first may give ranks other than Slurm's.
     {"mpirun or srun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_JOB_ID",
      "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
-    // Not SLURM_NTASKS: that is the whole job's in the shell that salloc starts, whose step has one task.
+    // Not SLURM_NTASKS: in the shell that salloc starts, this is the whole job's, but the shell's step has
+    // one task.
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID",
      "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
 };
@@ -54,7 +55,7 @@ std::string Text(const EnvironmentLookup& environment, const char* name) {
   return text;
 }
 
-// Ranks of a job that was started again must not meet those of the attempt before.
+// Ranks of a restarted job must not connect to ranks of the previous attempt.
 std::string JobName(const EnvironmentLookup& environment, const Launcher& launcher) {
   std::string name = Text(environment, "GRADSYNC_JOB");
   if (name.empty()) {
@@ -67,7 +68,7 @@ std::string JobName(const EnvironmentLookup& environment, const Launcher& launch
   return restarts.empty() || restarts == "0" ? name : Join(name, ".restart", restarts);
 }
 
-// Rank 0 proves to whoever asks that it knows the secret. That proof would reveal a short secret.
+// Rank 0 proves to every client that it knows the secret. This proof would reveal a short secret.
 std::string Secret(const EnvironmentLookup& environment) {
   constexpr size_t kMinBytes = 16;
   std::string secret = Text(environment, "GRADSYNC_SECRET");
@@ -77,7 +78,7 @@ std::string Secret(const EnvironmentLookup& environment) {
   return secret;
 }
 
-// The value of a variable that is a whole number in [minimum, limit).
+// The value of a variable, a whole number in [minimum, limit).
 std::optional<int> Number(const EnvironmentLookup& environment, const char* name, int minimum, int limit) {
   const std::optional<std::string> text = name == nullptr ? std::nullopt : environment(name);
   if (!text.has_value()) return std::nullopt;
@@ -91,7 +92,7 @@ constexpr int kMaxSize = 1 << 20;
 
 std::string Rendezvous(const EnvironmentLookup& environment, const World& world) {
   if (auto url = environment("GRADSYNC_RENDEZVOUS"); url.has_value() && !url->empty()) return *url;
-  // Open MPI's own, for this job and this host.
+  // Open MPI's directory for this job and this host.
   const std::optional<std::string> directory = environment("PMIX_SERVER_TMPDIR");
   if (directory.has_value() && world.local_size == world.size)
     return Join("file://", *directory, "/gradsync");
@@ -115,7 +116,7 @@ std::string HostOf(const World& world) {
   try {
     address = OwnAddressTowards({.host = "192.0.2.1", .port = "9"}, Deadline::max());
   } catch (const std::runtime_error&) {
-    // Without a network nobody else is there.
+    // Without a network there are no other hosts.
   }
   return Join(HostIdentity(), "/", address);
 }

@@ -26,9 +26,10 @@ FileDescriptor MakeMemoryFile(size_t bytes) {
   return file;
 }
 
-// An odd number of huge pages: then of 128 ranks no two have parts a multiple of 256 MiB apart. AMD's first
-// cache tells lines by 8 bits that it makes of bits 12 to 27 of their addresses (Lipp et al., "Take A Way",
-// 2020), so lines so far apart evict each other: a sum of two such vectors takes six times as long.
+// An odd number of huge pages: then no two of 128 ranks have parts at a distance of a multiple of 256 MiB.
+// AMD's first-level cache selects lines by 8 bits that it computes from bits 12 to 27 of their addresses
+// (Lipp et al., "Take A Way", 2020), so lines at such distances evict each other: a sum of two such vectors
+// takes six times as long.
 size_t SharedMemory::PartBytes(size_t bytes) {
   if (bytes < kHugePageBytes) return RoundUp(bytes, kPageBytes);
   return (RoundUp(bytes, kHugePageBytes) / kHugePageBytes | 1) * kHugePageBytes;
@@ -39,7 +40,7 @@ void SharedMemory::Unmap::operator()(void* memory) const { munmap(memory, bytes)
 SharedMemory::SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own)
     : part_bytes_(PartBytes(bytes)) {
   const size_t mapped_bytes = part_bytes_ * static_cast<size_t>(num_parts);
-  // A huge page needs an address that is a multiple of its size, which mmap does not give by itself.
+  // A huge page needs an address that is a multiple of its size, which mmap does not guarantee.
   const size_t reserved_bytes = mapped_bytes + kHugePageBytes;
   void* const reserved =
       mmap(nullptr, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -52,9 +53,9 @@ SharedMemory::SharedMemory(const FileDescriptor& file, size_t bytes, int num_par
   }
   const bool is_large = bytes >= kHugePageBytes;
   if (is_large) madvise(part(own), part_bytes_, MADV_HUGEPAGE);
-  // Older systems take memory at the first touch, and tell of none left by a signal.
+  // Older systems allocate memory at the first access, and report missing memory by a signal.
   if (madvise(part(own), part_bytes_, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) Throw("shared memory");
-  // Many systems do not listen to the advice for shared memory, but do as they are told.
+  // Many systems ignore the advice for shared memory, but obey this request.
   if (is_large) madvise(part(own), part_bytes_, MADV_COLLAPSE);
 }
 

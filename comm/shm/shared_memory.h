@@ -6,22 +6,22 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Memory that several processes have mapped. It has no name, so nothing of it is left when the last of them
-// is gone, however that comes about, and no file system bounds it.
+// Memory that several processes have mapped. It has no name, so the system frees it when the last process
+// ends for any reason, and no file system limits its size.
 namespace gradsync::comm {
 
 // A file in memory of `bytes` zeros. Throws std::system_error.
 FileDescriptor MakeMemoryFile(size_t bytes);
 
-// A mapping of such a file, which is cut into one part for each rank. The file itself may be closed.
+// A mapping of such a file, with one part for each rank. The file may be closed.
 class SharedMemory {
  public:
-  // So much of the file does a part take that has room for `bytes`: whole pages, huge ones if it is large,
-  // and so many of these that no processor confuses the same places of two parts.
+  // Size of a part with room for `bytes`: whole pages; if it is large, whole huge pages, in a number for
+  // which equal offsets of two parts do not conflict in the processor's memory system.
   static size_t PartBytes(size_t bytes);
 
-  // Maps all parts, and takes memory for part `own`, so that it lies where the owner computes; huge pages if
-  // it can be. Throws std::system_error.
+  // Maps all parts, and allocates memory for part `own`, so that it lies near its owner's core; uses huge
+  // pages if possible. Throws std::system_error.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

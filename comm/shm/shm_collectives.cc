@@ -10,13 +10,13 @@
 namespace gradsync::comm {
 namespace {
 
-// A vector is short if those of all other ranks together are not longer.
-// What need not be copied to be read is worth less of it.
+// A vector is short if the vectors of all other ranks together have at most this size. For data that can be
+// read without a copy the limit is lower.
 constexpr size_t kShortBytes = size_t{64} << 10;
 constexpr size_t kShortSharedBytes = size_t{8} << 10;
-// All ranks' windows should stay in their caches.
+// All ranks' windows should stay in caches.
 constexpr size_t kChunkBytes = size_t{256} << 10;
-// One is filled, one reduced, and from one results are read.
+// One window is filled, one is reduced, and results are read from one.
 constexpr size_t kNumWindows = 3;
 
 int64_t NumelOf(size_t bytes, const Request& request) {
@@ -160,7 +160,7 @@ void ShmCollectives::AllReduceInPlace(const Request& request, const Vectors& ten
 }
 
 // For each chunk every rank copies its data into its window, reduces its share of all windows, and copies the
-// results out. Ranks meet once for each chunk: while one is reduced, the next is copied in.
+// results out. Ranks wait for each other once per chunk: while one is reduced, the next is copied in.
 template <class In, class Reduce, class Out>
 void ShmCollectives::InChunks(const Slices& chunks, const In& in, const Reduce& reduce, const Out& out) {
   Pipeline(
@@ -190,7 +190,7 @@ void ShmCollectives::AllReduceInChunks(const Request& request) {
         Vectors parts;
         for (int rank = 0; rank < mesh_.size(); ++rank)
           parts.push_back(window(rank, chunk) + slices.begin(static_cast<size_t>(own)));
-        // Into this rank's window, where no other rank reads this slice before all have met.
+        // Into this rank's window: no other rank reads this slice before all have met.
         Reduce(request.dtype(), request.op, parts, {&parts[static_cast<size_t>(own)], 1},
                NumelOf(slices.bytes(static_cast<size_t>(own)), request));
       },

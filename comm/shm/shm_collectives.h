@@ -15,12 +15,12 @@
 
 namespace gradsync::comm {
 
-// Which of a rank's tensors lie in memory that all ranks have mapped. Thread-safe.
+// Finds a rank's tensors in memory that all ranks have mapped. Thread-safe.
 class SharedBuffers {
  public:
-  // Where a tensor lies in it; no buffer if it does not.
+  // The position of a tensor in a buffer; buffer 0 if it is in none.
   struct Place {
-    int64_t buffer = 0;  // counts from 1, on all ranks alike
+    int64_t buffer = 0;  // counts from 1; equal on all ranks
     int64_t offset_bytes = 0;
   };
 
@@ -41,18 +41,18 @@ class SharedBuffers {
   const int rank_;
   mutable std::mutex mutex_;
   int64_t num_buffers_ = 0;
-  std::map<const std::byte*, Buffer> buffers_;  // by the begin of this rank's part
+  std::map<const std::byte*, Buffer> buffers_;  // by the start of this rank's part
 };
 
 // The collectives of one rank, one at a time.
 //
-// Each begins with a notice, which says what the collective is, so ranks that disagree always notice. There
-// are two places for notices, used in turn: a rank gives its next notice after it has read all ranks' last
-// one, so it overwrites one that all have read. The rest depends on size and place:
-// - Short vectors travel with the notice, and each rank computes the whole result.
-// - Vectors that lie in the same shared buffer on all ranks are read in place. In an all-reduce each rank
-// sums
-//   its slice of all vectors, in rank order, and writes the result to all of them.
+// Each collective begins with a notice, which describes the collective, so ranks that disagree always notice
+// it. There are two places for notices, used in turn: a rank writes its next notice after it has read all
+// ranks' previous notices, so it overwrites only a notice that all have read. The rest depends on size and
+// place:
+// - Short vectors are part of the notice, and each rank computes the whole result.
+// - Vectors in one shared buffer on all ranks are read in place. In an all-reduce each rank sums its slice of
+//   all vectors, in rank order, and writes the result to all of them.
 // - Other vectors are copied through windows, in chunks.
 class ShmCollectives {
  public:
@@ -61,9 +61,9 @@ class ShmCollectives {
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // Gives notice. True if that is everything that other ranks need from this one.
+  // Writes the notice. True if other ranks need nothing else from this one.
   bool Begin(const Request& request);
-  // The whole, or what is left of it. Throws PeerError, std::runtime_error.
+  // Runs the collective, or the rest of it after Begin. Throws PeerError, std::runtime_error.
   void Run(const Request& request);
 
  private:
@@ -71,13 +71,13 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
-  // The notice of `rank` for the collective that this rank gave notice of last.
+  // The notice of `rank` for the collective of this rank's last notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // Everyone's input, where this rank reads it; nullopt unless all came with the notices, or all are in the
-  // same buffer.
+  // The inputs of all ranks, where this rank can read them. nullopt unless all are in the notices
+  // (PublishedInputs), or all are in one shared buffer (SharedInputs).
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 
@@ -91,7 +91,7 @@ class ShmCollectives {
   ShmMesh& mesh_;
   const SharedBuffers& buffers_;
   int64_t num_given_ = 0;   // notices
-  bool has_given_ = false;  // the notice of the next request that runs
+  bool has_given_ = false;  // the notice of the next request is written
 };
 
 }  // namespace gradsync::comm

@@ -33,7 +33,7 @@ int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const 
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-// In the abstract namespace, of which nothing is ever left in a directory.
+// An address in the abstract namespace, which leaves nothing in a directory.
 struct Address {
   explicit Address(const std::string& name) {
     address.sun_family = AF_UNIX;
@@ -46,7 +46,7 @@ struct Address {
   socklen_t length;
 };
 
-// Messages keep their bounds, and arrive whole.
+// Messages keep their boundaries and arrive whole.
 FileDescriptor NewSocket() {
   FileDescriptor file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!file.valid()) ThrowErrno("socket");
@@ -83,7 +83,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, Fi
       size_(world.size),
       members_(world.members),
       timeout_(timeout),
-      // With fewer CPUs than ranks, a rank that spins may keep the rank that it waits for from running.
+      // With fewer CPUs than ranks, a spinning rank may keep the rank that it waits for from running.
       can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
       sockets_(static_cast<size_t>(world.size)) {
   Rendezvous rendezvous(world, timeout);
@@ -153,7 +153,7 @@ std::unique_ptr<SharedMemory> ShmMesh::Share(size_t bytes) {
 
 namespace {
 
-// A message of one number that carries a descriptor.
+// A message with one number and a descriptor.
 struct FileMessage {
   explicit FileMessage(size_t& number) : part{.iov_base = &number, .iov_len = sizeof(number)} {
     header.msg_iov = &part;
@@ -191,7 +191,7 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
   if (!WaitFor(socket, POLLIN, deadline)) throw TimeoutError(rank);
   const ssize_t received = recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  // The system drops a descriptor for which there is no room.
+  // The system drops a descriptor if there is no room for it.
   if (received > 0 && (message.header.msg_flags & MSG_CTRUNC) != 0) {
     errno = EMFILE;
     ThrowErrno("shared memory");
@@ -255,7 +255,7 @@ void ShmMesh::ThrowIfGone(uint32_t steps) const {
   if (poll(polls.data(), polls.size(), 0) <= 0) return;
   if (is_aborted_) throw PeerError(kNobody, "the connections were closed");
   for (int rank = 0; rank < size_; ++rank) {
-    // A rank that left after this step has written all that is needed.
+    // A rank that left after this step has written all necessary data.
     if (polls[static_cast<size_t>(rank)].revents != 0 && !HasReached(rank, steps)) {
       throw ClosedError(rank);
     }

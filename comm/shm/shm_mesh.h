@@ -18,19 +18,19 @@
 
 namespace gradsync::comm {
 
-// Connects to a socket that listens in the abstract namespace. Waits while its queue is full. Throws
+// Connects to a listening socket in the abstract namespace. Waits while its queue is full. Throws
 // std::system_error, ETIMEDOUT if it is full until the deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
-// The ranks of one host: memory that all of them have mapped, and for each rank a count of its steps, which
-// the others read.
+// The ranks of one host: memory that all have mapped, and a step counter for each rank, which the others
+// read.
 //
-// Each pair of ranks also has a socket. It carries the descriptors of shared memory, and it shows when a
-// process dies: the system closes it, whatever the cause.
+// Each pair of ranks also has a socket. It carries the descriptors of shared memory. The system closes it
+// when a process dies for any reason.
 class ShmMesh {
  public:
-  // Every rank has `area_bytes` of zeroed memory that all see. Returns when all have mapped it. Throws
-  // CollectiveError, with the first cause; InvalidInput if the ranks are not all on one host.
+  // Gives every rank `area_bytes` of zeroed memory that all ranks see. Returns when all have mapped it.
+  // Throws CollectiveError, with the first cause; InvalidInput if the ranks are not all on one host.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -41,37 +41,36 @@ class ShmMesh {
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // Counts one step. Other ranks see what this rank wrote before it when they have waited for it.
+  // Counts one step. After waiting for it, other ranks see everything that this rank wrote before it.
   void Step();
-  // How long WaitForAll spins before it sleeps, and whether it lets other threads run meanwhile, of which one
-  // may be the rank that it waits for. Where there are fewer CPUs than ranks it only spins so.
+  // How long WaitForAll spins before it sleeps, and whether it yields to other threads meanwhile (one may be
+  // the rank that it waits for). If there are fewer CPUs than ranks, it spins only if it yields.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;
   }
-  // How often a rank that sleeps looks whether the others live.
+  // How often a sleeping rank checks that the others live.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
-  // Returns when all ranks have made as many steps as this one. Throws PeerError, which names a rank that is
-  // gone, or has come no further within the timeout.
+  // Returns when all ranks have made the number of steps of this one. Throws PeerError, which names a rank
+  // that is gone, or has made no step within the timeout.
   void WaitForAll();
   void Meet() {
     Step();
     WaitForAll();
   }
 
-  // New memory, of which each rank has a part with room for `bytes`. Every rank calls this with the same
-  // bytes, in the same order, and from one thread; collectives may run meanwhile. Throws PeerError,
-  // std::runtime_error.
+  // New memory; each rank has a part with room for `bytes`. Every rank calls this with equal bytes, in one
+  // order, and from one thread; collectives may run meanwhile. Throws PeerError, std::runtime_error.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
-  // Whoever waits gets a PeerError, here and on the other ranks.
+  // Makes every wait throw PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
-  // At the begin of a rank's part, on a cache line of its own.
+  // At the start of a rank's part, on a separate cache line.
   struct Progress {
     std::atomic<uint32_t> steps;
-    std::atomic<uint32_t> num_sleepers;  // that have to be woken
+    std::atomic<uint32_t> num_sleepers;  // ranks that must be woken
   };
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   static constexpr size_t kAreaOffset = 4096;
@@ -81,9 +80,9 @@ class ShmMesh {
   void Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
-  // Returns when the rank has made another step or aborted, or `at_most` is over.
+  // Returns when the rank has made another step or aborted, or after `at_most`.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if one of the ranks that have not made so many steps is gone.
+  // Throws PeerError if a rank with fewer steps is gone.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;

@@ -16,11 +16,11 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "shm";
 
-// Waking a thread takes some 25 us on a virtual machine. If ranks spin for less, each falls asleep while the
-// other one is being woken, in every collective. If they spin for longer, they take the core from a thread
-// that could use it, perhaps the one that they wait for: a caller lets that one run. The communication thread
-// may spin on the core that its own rank computes on. It does not yield, because after that the computation
-// would keep the core for milliseconds.
+// Waking a thread takes about 25 us on a virtual machine. If ranks spin for less, each falls asleep while the
+// other is being woken, in every collective. If they spin longer, they take the core from other threads,
+// perhaps from the one that they wait for, so a caller yields. The communication thread may spin on the core
+// that its own rank computes on. It does not yield, because then the computation would keep the core for
+// milliseconds.
 constexpr std::chrono::microseconds kCallerSpins{50};
 constexpr std::chrono::microseconds kThreadSpins{20};
 
@@ -67,7 +67,7 @@ class ShmProcessGroup : public QueueGroup {
     return Tensor::Over(device, {memory, memory->part(rank())}, std::move(shape), dtype);
   }
 
-  // All parts, one after the other.
+  // A tensor over all parts.
   Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     const size_t bytes = static_cast<size_t>(model::Numel(shape)) * SizeOf(dtype);
     if (!mesh_.has_value() || bytes == 0) return {};
@@ -77,7 +77,7 @@ class ShmProcessGroup : public QueueGroup {
   }
 
  private:
-  // Memory with a part of so many bytes for each rank, which the device counts.
+  // Memory with a part of `bytes` for each rank, which the device counts.
   std::shared_ptr<SharedMemory> Share(const model::DevicePtr& device, size_t bytes) {
     try {
       std::shared_ptr<SharedMemory> memory(mesh_->Share(bytes).release(),
@@ -89,7 +89,7 @@ class ShmProcessGroup : public QueueGroup {
       device->allocator().CountIn(bytes);
       return memory;
     } catch (const std::runtime_error& error) {
-      // The others may have the memory: ranks no longer agree on which buffer is which.
+      // The others may have the memory, so ranks no longer agree on the numbers of buffers.
       const std::string cause = queue_->Fail("allocate", error);
       throw CollectiveError(Join("rank ", name_, ": allocation of ", bytes, " bytes (shm) failed: ", cause));
     }

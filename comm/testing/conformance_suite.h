@@ -13,7 +13,8 @@
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 
-// What every backend has to do. A test program instantiates the suite for its backends and world sizes.
+// Conformance tests for every backend. A test program instantiates the suite for its backends and world
+// sizes.
 namespace gradsync::comm {
 
 struct ConformanceParam {
@@ -35,9 +36,10 @@ inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
-  // The device of the rank whose thread asks; the CPU outside of OnAllRanks.
+  // The device of the calling rank's thread; the CPU outside of OnAllRanks.
   static const model::DevicePtr& here() { return here_; }
-  // If this process is one of the ranks, which have met: then it calls body alone. Else ranks are threads.
+  // The world, if this process is a rank of a joined job: then OnAllRanks calls body once. Else ranks are
+  // threads.
   static std::optional<World> world;
 
  protected:

@@ -16,7 +16,7 @@ namespace {
 
 using model::Tensor;
 
-// From copies of the inputs, with which outputs may overlap.
+// Works on copies of the inputs, because outputs may overlap inputs.
 void RunForAll(const std::vector<Request>& requests) {
   if (requests[0].bytes() == 0) return;
   std::vector<Tensor> copies;
@@ -30,8 +30,8 @@ void RunForAll(const std::vector<Request>& requests) {
   }
 }
 
-// Where the ranks meet, for one collective after the other. Everything is behind one mutex: the reference has
-// to be right, not fast.
+// Runs one collective after the other for all ranks. One mutex protects everything: the reference must be
+// right, not fast.
 class LocalWorld {
  public:
   LocalWorld(int size, std::chrono::milliseconds timeout)
@@ -73,7 +73,7 @@ class LocalWorld {
     throw PeerClosed(static_cast<int>(peer), Join("rank ", peer, " closed the connection"));
   }
 
-  // The rank will bring nothing more.
+  // The rank issues no more collectives.
   void Leave(int rank) {
     const std::lock_guard lock(mutex_);
     requests_[static_cast<size_t>(rank)] = {};
@@ -103,7 +103,7 @@ class LocalProcessGroup : public QueueGroup {
         .run = [world, rank](const Request& request, int) { world->Meet(rank, request); },
         .abort = leave_,
         .first_cause = std::make_shared<FirstCause>(World{.rank = rank, .size = world->size()}),
-        // The thread that waits may as well run it.
+        // The waiting thread may run it.
         .begin = [](const Request&) { return false; }});
   }
   ~LocalProcessGroup() override {

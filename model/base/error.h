@@ -14,7 +14,7 @@ namespace internal {
 std::string SixDigits(double number);
 std::string Concatenate(std::initializer_list<std::string_view> texts);
 
-// Not by Abseil's StrCat: nearly every file includes this one, and would take 0.4 s longer to compile.
+// Does not use Abseil's StrCat: nearly every file includes this one, and would take 0.4 s longer to compile.
 template <class Part>
 auto TextOf(const Part& part) {
   if constexpr (std::convertible_to<const Part&, std::string_view>)
@@ -33,14 +33,14 @@ auto TextOf(const Part& part) {
 
 }  // namespace internal
 
-// Concatenates text, numbers (real ones with six digits) and what has a ToString().
+// Concatenates text, numbers (real numbers with six digits) and objects with ToString().
 template <class... Parts>
 std::string Join(const Parts&... parts) {
   return internal::Concatenate({std::string_view(internal::TextOf(parts))...});
 }
 
-// The caller passed something that cannot work: a shape, a dtype, a flag, a file. The message is one line
-// that names the thing, what was found and what was expected.
+// The caller passed an invalid argument: a shape, a dtype, a flag, a file. The message is one line that names
+// it, what was found and what was expected.
 class InvalidInput : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;

@@ -13,56 +13,57 @@
 #include <utility>
 #include <vector>
 
-// Command-line flags that are read into a struct of options.
+// Parses command-line flags into a struct of options.
 //
-// A small table rather than Abseil's flags, for two reasons: a bad value has to end in exactly one line that
-// says what the flag takes, with exit status 2; and options have to be values, so that a test, or the suite,
-// can parse a command line without touching globals.
+// This is a small table and not Abseil's flags, for two reasons: a bad value must end in exactly one line
+// that says what the flag takes, with exit status 2; and options must be values, so that a test, or the
+// suite, can parse a command line without globals.
 namespace gradsync {
 
 // The parts of `text` between commas.
 std::vector<std::string> SplitCommas(std::string_view text);
 
-// "; did you mean core?": the one of the names that differs from `name` in the fewest characters, if it is
-// near; else empty.
+// "; did you mean core?", with the name that differs from `name` in the fewest characters, if it is close;
+// else empty.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
-// What a flag takes.
+// The values of a flag.
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
   std::function<std::optional<T>(std::string_view)> parse;  // nullopt: not what the flag takes
   std::function<std::string(const T&)> print;
-  std::vector<std::string> choices = {};  // if it takes one of these
+  std::vector<std::string> choices = {};  // the allowed values, if they are a list
 };
 
 Kind<bool> Switch();
-// In [min, max].
+// An integer in [min, max].
 Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
 Kind<double> PositiveNumber();
-// A positive share, at most 1: "2%" is 0.02.
+// A positive fraction, at most 1: "2%" is 0.02.
 Kind<double> Percent();
 // A positive number of bytes, see ParseByteCount.
 Kind<int64_t> Bytes();
 // A positive number of elements, see ParseCount.
 Kind<int64_t> Elements();
-// At least a millisecond.
+// A duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// Not empty. Relative ones count from where the user typed the command, also under `bazel run`.
+// A path that is not empty. Relative paths start at the directory where the user typed the command, also
+// under `bazel run`.
 Kind<std::string> Path(std::string what);
-// Not empty.
+// A text that is not empty.
 Kind<std::string> Text(std::string what);
 
-// The flags of one program. The targets given to Add must outlive the table; their values at that moment are
-// the defaults that Usage shows.
+// The flags of one program. The targets of Add must outlive the table; Usage shows their values at the time
+// of Add as defaults.
 class FlagTable {
  public:
   // `summary`: what the program does, in one or more lines.
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
-  // Usage shows the flags that are added from here on under this title.
+  // Usage shows later flags under this title.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
   // --name=value, or --name alone for a Switch.
@@ -70,12 +71,12 @@ class FlagTable {
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target);
   }
-  // The same, left empty unless given.
+  // A flag without a default: the target stays empty unless the flag is given.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help) {
     AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target);
   }
-  // Values with commas between them, none twice.
+  // A list of values, separated by commas, without repeats.
   template <class T>
   void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help) {
     const auto parse_list = [parse = kind.parse](std::string_view text) {
@@ -95,27 +96,28 @@ class FlagTable {
         std::move(text), std::move(help), target);
   }
 
-  // Files or directories that are named without a flag; none unless allowed so. `what`: for the usage.
+  // Allows files or directories as arguments without a flag. `what`: their description in the usage.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
-  // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput with one line that
-  // names the flag, what was given and what it takes, for an unknown flag (and names the one that was perhaps
-  // meant), a bad value, a flag given twice, or an argument that is no flag. After --help or
-  // --help=TOPIC nothing more is read, and help_requested() is true. A topic is a flag, a group or "all".
+  // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput, one line that names
+  // the flag, its value and what it takes, for an unknown flag (with a suggestion), a bad value, a flag given
+  // twice, or an argument that is not a flag. Stops after --help or --help=TOPIC; help_requested() is then
+  // true. A topic is a flag, a group or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
   // Whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
-  // Each flag but those named, "--" before it, with its value as it was given, or by default.
+  // Each flag except `except`, with "--", and its value as given, or its default.
   std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
-  // Without a topic the summary, and the flags by groups, on about one screen; with one all of its flags.
+  // Without a topic: the summary and the flags by groups, on about one screen. With a topic: all of its
+  // flags.
   std::string Usage() const;
 
  private:
   struct Flag {
     std::string name, takes;
-    std::string text;  // the value: by default, until one is given; empty: none
+    std::string text;  // the given value, or the default; empty: none
     std::string help;
     std::function<bool(std::string_view)> set;  // false: not what the flag takes
     bool is_switch = false;
@@ -124,7 +126,7 @@ class FlagTable {
     bool given = false;
   };
 
-  // `text`: the default, as it is shown.
+  // `text`: the default, as Usage shows it.
   template <class T, class Target>
   void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target) {
     const auto set = [parse = kind.parse, target](std::string_view value) {

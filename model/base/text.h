@@ -6,23 +6,23 @@
 #include <string_view>
 #include <vector>
 
-// Text for people, in UTF-8: files that are not are refused where they are read.
+// Text for people, in UTF-8. Files that are not UTF-8 are rejected when they are read.
 namespace gradsync {
 
-// How many characters people see; a code point counts as one.
+// Number of visible characters; a code point counts as one.
 size_t NumCharacters(std::string_view text);
 
-// `text`, or its beginning and an ellipsis if it has more than `most` characters.
+// `text`, or its start and an ellipsis if it has more than `most` characters.
 std::string Shortened(std::string_view text, size_t most);
 
 // "a", "a and b", "a, b and c".
 std::string Listed(const std::vector<std::string>& items);
 
-// A finite number with `decimals` decimals. What is rounded to zero has no sign.
+// A finite number with `decimals` decimals. Zero after rounding has no sign.
 std::string Fixed(double value, int decimals);
 
-// A finite number with `digits` significant digits; with an exponent only below this, where leading zeros are
-// harder to read.
+// A finite number with `digits` significant digits. Numbers below kSmallestFixed have an exponent, because
+// leading zeros are harder to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
@@ -34,7 +34,7 @@ std::string SizeText(int64_t bytes);
 std::string RateText(double bits_per_second);
 // "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
-// How long a measurement takes, as options take it, rounded up: "40s", "6m", "3h".
+// The duration of a measurement as a flag's value, rounded up: "40s", "6m", "3h".
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync

@@ -7,7 +7,7 @@
 // Tiles of attention in a block's shared memory, and their products. For attention_cuda.cu only.
 namespace gradsync::model::kernels {
 
-// A tile of positions of one head of one sequence, and where it is.
+// A tile of positions of one head of one sequence, and its position in memory.
 struct HeadTile {
   __device__ HeadTile(const HeadShape& shape, int64_t head, int64_t tile, int tile_rows)
       : first(tile * tile_rows),
@@ -15,12 +15,12 @@ struct HeadTile {
                 head % shape.num_heads * shape.head_dim),
         positions(head * shape.seq) {}
 
-  int64_t first;      // of the positions
-  int64_t columns;    // of the head's first column in (batch, seq, d_model)
-  int64_t positions;  // of the head's first number in (batch, num_heads, seq)
+  int64_t first;      // first position of the tile
+  int64_t columns;    // offset of the head's first column in (batch, seq, d_model)
+  int64_t positions;  // offset of the head's first number in (batch, num_heads, seq)
 };
 
-// Hands out the block's shared memory.
+// Allocates from the block's shared memory.
 class SharedMemory {
  public:
   template <class T>
@@ -35,16 +35,16 @@ class SharedMemory {
 };
 
 // Tiles of a head, (kTile, kDim), and tiles of scores, (kTile, kTile). kDim is a multiple of 16; columns
-// beyond head_dim are zero. Number, float or double, is what is computed in. Its products keep all their
-// digits: no tensor cores.
+// beyond head_dim are zero. Number, float or double, is the type of computations. Products keep full
+// precision: no tensor cores.
 //
-// Thread (ty, tx) of 16 x 16 has, of a product, rows ty * kRows + i and columns tx + 16 * j.
+// Thread (ty, tx) of 16 x 16 computes rows ty * kRows + i and columns tx + 16 * j of a product.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // f64 needs twice the room. Gradients of 80 columns in tiles of 64 would not fit on GPUs of compute
-  // capability 8.6 and 8.9, which have 99 KiB for a block.
+  // f64 needs twice the memory. Gradients of 80 columns in tiles of 64 would not fit on GPUs of compute
+  // capability 8.6 and 8.9, which have 99 KiB per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
   // One more than a row's elements, so that the elements of a column are in different banks.
   static constexpr int kStride = kDim + 1;
@@ -57,8 +57,7 @@ struct Tiles {
   __device__ static int Row(int i) { return static_cast<int>(threadIdx.x) / kSide * kRows + i; }
   __device__ static int Col(int j) { return static_cast<int>(threadIdx.x) % kSide + kSide * j; }
 
-  // scores = a b^Number factor, of two tiles, rounded once: whoever takes differences of scores takes the
-  // same.
+  // scores = a b^T factor, of two tiles, rounded once, so that all differences of scores use equal scores.
   __device__ static void MultiplyRows(const Number* a, const Number* b, Number factor, Number* scores) {
     Number sums[kRows][kRows] = {};
 #pragma unroll 4
@@ -82,7 +81,7 @@ struct Tiles {
     }
   }
 
-  // This thread's part of a tile of results.
+  // This thread's elements of a tile of results.
   struct Sums {
     Number at[kRows][kCols] = {};
 
@@ -105,7 +104,7 @@ struct Tiles {
       }
     }
 
-    // Writes the sums, times factor, to where they belong.
+    // Writes the sums, times factor, to out.
     template <class T>
     __device__ void Store(const HeadShape& shape, const HeadTile& here, Number factor, Destination<T*> out) {
 #pragma unroll

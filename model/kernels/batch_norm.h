@@ -7,14 +7,14 @@
 #include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"
 
-// Batch normalisation with the statistics of the batch, arXiv:1502.03167, together with what follows it in a
-// residual network, so that the activation is written once:
+// Batch normalisation with the statistics of the batch, arXiv:1502.03167, with the residual and activation of
+// a residual network, so that the activation is written once:
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
-// where mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
-// identity or max(0, .). On the CPU each channel is computed by one thread, so that no result depends on
-// their number. With BF16 everything that belongs to channels is f32. Statistics are combined in f64.
+// mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
+// identity or max(0, .). On the CPU one thread computes a channel, so that results do not depend on the
+// number of threads. With BF16 all per-channel data is f32. Statistics are combined in f64.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -26,7 +26,7 @@ struct BatchNormInputs {
   bool relu;
 };
 
-// Fills y and what the gradient needs of each channel, and brings the running statistics up to date:
+// Computes y and each channel's mean and r, which the gradient needs, and updates the running statistics:
 //
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)
@@ -46,8 +46,8 @@ struct BatchNorm {
   void OnCuda(Device& device) const;
 };
 
-// Gradients, mean and r being functions of x. With g = dy where act let its input through and 0 elsewhere,
-// x' = (x - mean) * r, and means over a channel:
+// Gradients; mean and r are functions of x. With g = dy where act passes its input and 0 elsewhere, x' = (x -
+// mean) * r, and means over a channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))

@@ -11,8 +11,8 @@
 namespace gradsync::model::kernels {
 
 // A two-dimensional convolution (in deep learning's sense: the kernel is not flipped) with a square kernel,
-// the same stride and the same padding by zeros in both directions, and no bias. Input and output may have
-// different channel blocks. The weight is (out_channels, in_channels, size, size), row-major.
+// equal stride and equal zero padding in both directions, and no bias. Input and output may have different
+// channel blocks. The weight is (out_channels, in_channels, size, size), row-major.
 struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
@@ -36,16 +36,16 @@ struct ConvShape {
 // The channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU f32 goes through oneDNN, in primitives that are made once per shape and device; the weight is
-// brought into the primitive's own layout in each call, as it changes in each step. f64 runs plain loops on
-// one thread: it is there to check f32 and gradients against. BF16 is multiplied by oneDNN where the
-// processor has instructions for it (AVX-512 BF16). Elsewhere operands are converted to f32 scratch in each
-// call: right, and slower than f32. Either way sums are in f32, and those that become bf16 are rounded once.
+// On the CPU oneDNN computes f32, with primitives that are made once per shape and device. Each call converts
+// the weight to the primitive's layout, because the weight changes in each step. f64 runs plain loops on one
+// thread; it is the reference for f32 and gradients. oneDNN computes BF16 if the processor has instructions
+// for it (AVX-512 BF16). Otherwise each call converts operands to f32 scratch, which is slower than f32. Sums
+// are always f32, and sums that become bf16 are rounded once.
 //
-// On CUDA all go through cuDNN, with the same bits in every run; f32 with TF32 only if the device allows it.
-// BF16 is copied to f32 and multiplied with TF32, which has its digits; what becomes bf16 is rounded once.
-// Throws InvalidInput unless channels are in blocks of 1 or, but for f64, of all, and CudaError with pass,
-// shapes and type if cuDNN cannot do it.
+// On CUDA cuDNN computes all types; all runs give equal bits. f32 uses TF32 only if the device allows it.
+// BF16 is copied to f32 and multiplied with TF32, which represents it exactly; sums that become bf16 are
+// rounded once. Throws InvalidInput unless channels are in blocks of 1 or, except for f64, of all channels,
+// and CudaError with pass, shapes and type if cuDNN cannot compute it.
 //
 // y = the convolution of x with weight.
 template <class T>

@@ -13,9 +13,9 @@
 
 namespace gradsync::model::kernels {
 
-// A device's convolutions through oneDNN, in primitives that are made once per shape and types. T is float or
+// A device's convolutions by oneDNN, with primitives that are made once per shape and types. T is float or
 // BF16. For BF16 a call returns false, having done nothing, if this processor has no instructions for it or
-// oneDNN does not implement it, or not rightly; for float it returns true.
+// oneDNN has no correct implementation; for float it returns true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -31,13 +31,13 @@ class OneDnnConvs {
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
-  // dx += the gradient, for a kernel that is one pixel at every pixel. That is a matrix product at each
-  // pixel, so its backward pass is a forward one with the transposed weight, and a forward convolution can
-  // add to its output where oneDNN's backward one cannot.
+  // dx += the gradient, for a 1 x 1 kernel with stride 1. This is a matrix product at each pixel, so the
+  // backward pass is a forward pass with the transposed weight. A forward convolution can add to its output;
+  // oneDNN's backward convolution cannot.
   void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
 
  private:
-  // A primitive made ready, and the working memory that it wants to be given.
+  // A primitive and the scratch memory that it needs.
   struct Primitive {
     template <class Desc>
     explicit Primitive(const Desc& desc) : primitive(desc.get()), scratchpad(desc.scratchpad_desc()) {}
@@ -46,17 +46,17 @@ class OneDnnConvs {
     dnnl::memory::desc scratchpad;
   };
 
-  // A convolution that reads the weight, and the reorder that brings the weight into its layout.
+  // A convolution that reads the weight, and the reorder that converts the weight to its layout.
   struct WeightReader {
     template <class Desc>
     WeightReader(const dnnl::engine& engine, const dnnl::memory::desc& stored, const Desc& desc);
 
-    dnnl::memory::desc weight, own_weight;  // as it is stored, and as the convolution wants it
+    dnnl::memory::desc weight, own_weight;  // stored layout, layout of the convolution
     Primitive reorder;
     Primitive convolution;
   };
 
-  // A convolution that computes the weight's gradient, and the reorders that bring it to where it is wanted.
+  // A convolution that computes the weight's gradient, and the reorders that write it to its destination.
   struct WeightWriter {
     WeightWriter(const dnnl::engine& engine, const dnnl::memory::desc& stored,
                  const dnnl::convolution_backward_weights::primitive_desc& desc);
@@ -66,7 +66,7 @@ class OneDnnConvs {
     Primitive store, add;
   };
 
-  // The types are those of the operands, and of the activation or its gradient that comes out.
+  // The types of the operands, and of the output (the activation or its gradient).
   struct Key {
     ConvShape shape;
     dnnl::memory::data_type from, to;
@@ -74,7 +74,7 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Empty where oneDNN does not implement it.
+  // nullopt: oneDNN does not implement it.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -84,7 +84,7 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // What make() returned for this key.
+  // The result of make() for this key.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
@@ -100,7 +100,7 @@ class OneDnnConvs {
   Cache<WeightWriter> weight_grad_;
 };
 
-// The device's, for this thread to use now.
+// The device's convolutions, for this thread.
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels

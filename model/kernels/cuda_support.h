@@ -13,18 +13,18 @@
 #include "model/destination.h"
 #include "model/dtype.h"
 
-// What the kernels for CUDA share. For .cu files only.
+// Shared code of the CUDA kernels. For .cu files only.
 namespace gradsync::model::kernels {
 
-// The device as what it is: OnCuda is called with nothing else.
+// Casts the device: OnCuda is called only with CUDA devices.
 inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
 
 // Threads of a block, unless a kernel has reasons for another number.
 constexpr int kThreads = 256;
 
-// Puts a kernel into the device's compute stream. Nothing happens if there are no blocks. Throws CudaError,
-// with the kernel's name, if the launch is refused (more blocks than a grid has, another configuration that
-// cannot be, no code for this GPU) or if earlier work has failed.
+// Launches a kernel on the device's compute stream. Does nothing if there are no blocks. Throws CudaError,
+// with the kernel's name, if the launch is rejected (too many blocks, another invalid configuration, no code
+// for this GPU) or if earlier work has failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
@@ -42,14 +42,14 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   }
 }
 
-// This thread's first element of a loop over the whole grid, and the step to its next.
+// This thread's first element of a loop over the whole grid, and the step to its next element.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 
-// How many of so many elements each it takes for n.
+// n / each, rounded up.
 inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
-// The blocks of a loop over n elements that strides by the grid: at most as many as fill the GPU twice.
+// Blocks of a grid-stride loop over n elements: at most the number that fills the GPU twice.
 inline int64_t LoopBlocks(const Device& device, int64_t n) {
   return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
 }
@@ -59,19 +59,19 @@ __global__ void LoopKernel(int64_t n, Fn fn) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) fn(i);
 }
 
-// Such a loop: calls fn(i), a __device__ lambda, for every i from 0 to n - 1.
+// Grid-stride loop: calls fn(i), a __device__ lambda, for every i from 0 to n - 1.
 template <class Fn>
 void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn) {
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
-// A pack: the neighbouring elements that a thread takes at once, where arrays allow it. Memory gives its full
-// speed to loads of 16 bytes.
+// A pack: neighbouring elements that a thread reads or writes at once, if arrays are aligned. Memory reaches
+// full speed with accesses of 16 bytes.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
 
-// Whether packs may begin where all of these arrays do.
+// Whether all arrays are aligned for packs.
 template <class... Ts>
 bool ArePacked(const Ts*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
@@ -87,8 +87,8 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
   for (int64_t i = packed + GridIndex(); i < n; i += GridStride()) fn(Numel<1>{}, i);
 }
 
-// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1: for the pack that begins at i,
-// and with a numel of 1 for the elements after the last pack, or, unless `packed`, for all.
+// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1: for the pack that starts at i,
+// and with numel 1 for the elements after the last pack. Unless `packed`, numel is always 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
@@ -104,8 +104,8 @@ __global__ void RowsKernel(int64_t rows, Fn fn) {
   if (row < rows) fn(Numel<N>{}, row, static_cast<int64_t>(threadIdx.x % kWarp));
 }
 
-// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of so many rows. numel is
-// a pack's if `packed`, else 1.
+// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of `rows` rows. numel is a
+// pack's if `packed`, else 1.
 template <class T, class Fn>
 void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
   const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;
@@ -117,18 +117,17 @@ __global__ void BlocksKernel(Fn fn) {
   fn(int64_t{blockIdx.x});
 }
 
-// Calls fn(block), a __device__ lambda, in all threads of each of so many blocks.
+// Calls fn(block), a __device__ lambda, in all threads of each of `blocks` blocks.
 template <class Fn>
 void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// a / b, within 2 ulp where b is less than 2^126, and 0 for a greater one: without the branches that rounding
-// correctly takes.
+// a / b, within 2 ulp if b is less than 2^126, and 0 for a larger b. Avoids the branches of correct rounding.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// A stored number as one to compute with, and back, rounded to nearest.
+// Converts a stored number to its wide type, and back, rounded to nearest.
 template <class T>
 __device__ inline Wide<T> Widen(T x) {
   return x;
@@ -154,7 +153,7 @@ __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// What is read or written at once of N elements: from four on they are a pack.
+// The elements of one access to N elements: for N >= 4 a pack.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
   static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
@@ -171,7 +170,7 @@ __device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
   }
 }
 
-// Writes them, or adds them to what is there.
+// Writes N neighbouring elements, or adds to them.
 template <int N, class T>
 __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate) {
   constexpr int kStep = Chunk<N, T>::kNumel;
@@ -187,7 +186,7 @@ __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate
   }
 }
 
-// `value`: one, or N.
+// `value`: one number, or N.
 template <class T, class Value>
 __device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
@@ -208,7 +207,7 @@ struct LargestOf {
 };
 
 // Combines the values of groups of `kLanes` neighbouring threads; all of them get the result. All 32 threads
-// of a warp take part.
+// of a warp must call it.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
@@ -217,8 +216,8 @@ __device__ T CombineLanes(T value, Op op) {
   return value;
 }
 
-// Combines the values of all threads of a one-dimensional block of full warps, always in the same order; all
-// threads get the result. `neutral` changes nothing. All threads of the block take part.
+// Combines the values of all threads of a one-dimensional block of full warps, always in one order; all
+// threads get the result. `neutral` is the neutral element of op. All threads of the block must call it.
 template <class T, class Op>
 __device__ T CombineBlock(T value, T neutral, Op op) {
   __shared__ T of_warps[32];

@@ -8,7 +8,7 @@
 #include "model/dtype.h"
 #include "model/kernels/parallel.h"
 
-// Plain memory as Eigen expressions, which compute with the processor's vectors.
+// Memory as Eigen expressions, which use vector instructions.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -26,15 +26,15 @@ void Store(Out&& out, const Values& values, bool accumulate) {
   }
 }
 
-// n numbers from one type to another; bf16 is rounded to nearest.
+// Converts n numbers to another type; bf16 is rounded to nearest.
 template <class From, class To>
 void CastSpan(const From* x, int64_t n, To* y) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
 
-// Reads pieces of an array of T as arrays to compute with: where they lie, or for bf16 as copies in f32. A
-// piece has at most max_n elements and is valid until the next is read.
+// Reads pieces of an array of T as arrays of the wide type: in place, or for bf16 as copies in f32. A piece
+// has at most max_n elements and is valid until the next read.
 template <class T>
 class Reader {
  public:
@@ -55,8 +55,8 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// Writes pieces of an array of T likewise: calls compute(out), which sets out or, if `accumulate`, adds to
-// it. bf16 is rounded once.
+// Writes pieces of an array of T: calls compute(out), which sets out or, if `accumulate`, adds to it. bf16 is
+// rounded once.
 template <class T>
 class Writer {
  public:
@@ -79,13 +79,13 @@ class Writer<BF16> {
   }
 
  private:
-  // Aligned, every time alike: what lies before the first whole vector is computed element by element, and
-  // compilers may round that otherwise.
+  // Always aligned alike: elements before the first whole vector are computed one by one, and compilers may
+  // round them differently.
   Eigen::ArrayXf wide_;
 };
 
-// Calls fn(row, read, read_more, write) for rows of n elements, shared out to the threads of the device; the
-// readers and the writer are for a row at a time.
+// Calls fn(row, read, read_more, write) for rows of n elements, divided among the threads of the device. The
+// readers and the writer handle one row at a time.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

@@ -43,7 +43,7 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
-// y[i, col, row] = x[i, row, col] for each of so many matrices: float, or from or to BF16. On CUDA alone.
+// y[i, col, row] = x[i, row, col] for each of `batch` matrices: float, or from or to BF16. CUDA only.
 template <class From, class To>
 struct SwapAxes {
   const From* x;  // (batch, rows, cols)

@@ -6,8 +6,8 @@
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
 
-// Looking rows up in a table. On the CPU ids are in [0, vocab). On CUDA they have not been checked: one
-// outside makes a row of NaN, adds to no row of the gradient, and is reported to CudaDevice::wrong_indices.
+// Table lookup. On the CPU ids are in [0, vocab). On CUDA they have not been checked: an id outside gives a
+// row of NaN, adds to no row of the gradient, and is reported to CudaDevice::wrong_indices.
 namespace gradsync::model::kernels {
 
 // y[i] = table[ids[i]].

@@ -8,8 +8,7 @@
 
 namespace gradsync::model::kernels {
 
-// A row-major matrix as it is stored, with `stride` elements from one row to the next, taken as it is or
-// transposed.
+// A row-major matrix in memory, with `stride` elements from one row to the next, used as it is or transposed.
 template <class T>
 struct Operand {
   const T* data;
@@ -20,12 +19,12 @@ struct Operand {
 // c = a b, or c = addend + a b. (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float).
 // Products of BF16 are added up in f32, and a sum is rounded once, to C.
 //
-// On the CPU BF16 is multiplied by oneDNN where the processor has instructions for it (AVX-512 BF16).
-// Elsewhere operands are converted to f32 scratch in each call: right, and slower than f32.
+// On the CPU oneDNN multiplies BF16 if the processor has instructions for it (AVX-512 BF16). Otherwise each
+// call converts operands to f32 scratch, which is slower than f32.
 //
-// On CUDA f32 is multiplied with TF32 only if the device allows it. cuBLASLt also adds the addend (its beta).
-// Its bias and GELU epilogues have nothing to do here: the models have no biases beside their products,
-// SwiGLU multiplies two products, and RMSNorm needs whole rows first.
+// On CUDA f32 uses TF32 only if the device allows it. cuBLASLt also adds the addend (its beta). Its bias and
+// GELU epilogues are not used: products have no biases, SwiGLU multiplies two products, and RMSNorm needs
+// whole rows first.
 template <class T, class C>
 struct Gemm {
   int64_t m, n, k;
@@ -35,7 +34,7 @@ struct Gemm {
   // unless it accumulates.
   Destination<C*> c;
   int64_t c_stride;
-  const C* addend = nullptr;  // stored like c and apart from it, for a c that does not accumulate
+  const C* addend = nullptr;  // stored like c, not overlapping it; only without accumulation
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
@@ -44,13 +43,13 @@ struct Gemm {
 template <class T, class C>
 inline constexpr bool kBuiltForCuda<Gemm<T, C>> = GRADSYNC_HAVE_CUBLASLT != 0;
 
-// c = a b, or c += a b, on the CPU and the calling thread alone, for use inside ParallelFor. T is float or
+// c = a b, or c += a b, on the CPU and the calling thread only, for use inside ParallelFor. T is float or
 // double.
 template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);
 
-// Stands after a body, OnCpu or OnCuda, and compiles it for all types.
+// Put this after a body, OnCpu or OnCuda: instantiates it for all types.
 #define GRADSYNC_INSTANTIATE_GEMM(Body)                    \
   template void Gemm<float, float>::Body(Device&) const;   \
   template void Gemm<double, double>::Body(Device&) const; \

@@ -12,7 +12,7 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor.h"
 
-// What every Gemm has to pass. For one source of a test.
+// Tests for every Gemm. Include this in one source of a test.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -25,9 +25,8 @@ T FromDouble(double x) {
   return static_cast<T>(static_cast<Wide<T>>(x));
 }
 
-// A row-major matrix of small integers inside rows that are longer, with NaN between them: products and their
-// sums are exact, so that the result in bf16 is the sum rounded once, and reading or writing beyond a row
-// shows.
+// A row-major matrix of small integers in longer rows, with NaN between them. Products and their sums are
+// exact, so the result in bf16 is the sum rounded once, and a read or write beyond a row is detected.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
@@ -41,7 +40,7 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // A copy on a device, aligned no better than to its elements.
+  // A copy on a device, aligned only to its elements.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -53,13 +52,14 @@ struct Padded {
   std::vector<T> values;
 };
 
-// A product, and whether it is added to what is there.
+// A product, and whether to accumulate it.
 struct GemmCase {
   int64_t m, n, k;
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride) on the device and compares with the definition. `c_before`: what c holds.
+// Calls multiply(a, b, c, c_stride) on the device and compares with the definition. `c_before`: the old
+// contents of c.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {
@@ -128,7 +128,7 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
                      });
 }
 
-// Calls check(product) for many.
+// Calls check(product) for many products.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {

@@ -20,18 +20,18 @@
 //     void OnCuda(Device& device) const;  // in elementwise_cuda.cu
 //   };
 //
-// Run(op, device, Scaled<T>{...}) runs the body for the device. Arrays lie in the device's memory and are
-// dense and row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is
-// float, double or BF16, which is computed in f32 and rounded once. Wide<T> is what T is computed in.
+// Run(op, device, Scaled<T>{...}) runs the body for the device. Arrays are in the device's memory, dense and
+// row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is float, double
+// or BF16. BF16 is computed in f32 and rounded once. Wide<T> is the type in which T is computed.
 namespace gradsync::model::kernels {
 
-// Whether this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows which parts of CUDA
-// it is built with; a kernel that needs more than the runtime says so beside its declaration.
+// Whether this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows the parts of CUDA
+// in the build; a kernel that needs more than the runtime specialises this after its declaration.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 
-// Throws InvalidInput, naming the operation `op`, if the device is a GPU and the kernel was built without the
-// part of CUDA that it needs.
+// Throws InvalidInput, naming the operation `op`, if the device is a GPU and the build lacks the part of CUDA
+// that the kernel needs.
 template <class Kernel>
 void Run(std::string_view op, Device& device, const Kernel& kernel) {
   if (device.is_cpu()) return kernel.OnCpu(device);
@@ -42,7 +42,7 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Stands after a body, OnCpu or OnCuda, and compiles it for every T: once, here, and nowhere else.
+// Put this after a body, OnCpu or OnCuda: instantiates it for every T, only here.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

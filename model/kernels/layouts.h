@@ -4,10 +4,10 @@
 #include <compare>
 #include <cstdint>
 
-// How activations lie in memory.
+// Layouts of activations in memory.
 namespace gradsync::model::kernels {
 
-// An array (batch, seq, num_heads * head_dim), as projections leave it: a head is a range of columns.
+// An array (batch, seq, num_heads * head_dim), the output of projections: a head is a range of columns.
 struct HeadShape {
   int64_t batch;
   int64_t seq;

@@ -9,10 +9,10 @@
 namespace gradsync::model::kernels {
 
 // The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA they have not been
-// checked: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
+// checked: a target outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
 //
-// max = the row's largest, log_sum = log(sum(exp(row - max))); loss = the mean over rows of
-// max - row[target] + log_sum. They stay apart, because a large max would round log_sum away.
+// max = the row's maximum, log_sum = log(sum(exp(row - max))); loss = the mean over rows of max - row[target]
+// + log_sum. max and log_sum are kept separately, because a large max would round log_sum away.
 template <class T>
 struct CrossEntropy {
   const T* logits;         // (rows, vocab)

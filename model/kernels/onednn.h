@@ -8,23 +8,22 @@
 
 namespace gradsync::model::kernels {
 
-// Whether oneDNN uses all of these instructions here: the processor has them, and nothing forbids them
-// (ONEDNN_MAX_CPU_ISA).
+// Whether oneDNN uses all of these instructions: the processor has them, and ONEDNN_MAX_CPU_ISA allows them.
 inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   const auto needed = static_cast<unsigned>(instructions);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// oneDNN computes bf16 with any AVX-512, but without the instructions for it more slowly than f32.
+// oneDNN computes bf16 with any AVX-512, but without bf16 instructions it is slower than f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
-// float or BF16, in oneDNN's words.
+// oneDNN's name of float or BF16.
 template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// The attributes of a primitive whose scratch memory the caller provides. With `sum`, it adds to what its
-// output holds.
+// The attributes of a primitive whose scratch memory the caller provides. With `sum`, the primitive adds to
+// its output.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -7,14 +7,14 @@
 
 #include "model/kernels/kernel.h"
 
-// Updates of parameters in one pass over memory, which is what bounds them. T is float or double. Arrays do
-// not overlap.
+// Updates of parameters in one pass over memory; memory bandwidth limits them. T is float or double. Arrays
+// do not overlap.
 namespace gradsync::model::kernels {
 
-// Rules: what becomes of an element of a parameter, and of its states. Both devices compute them, so they are
-// constexpr, which nvcc takes for device functions.
+// Rules: the new value and states of one element of a parameter. Both devices use them, so they are
+// constexpr, which nvcc accepts as device functions.
 
-// 12 bytes per element in f32.
+// Memory traffic: 12 bytes per element in f32.
 template <class T>
 struct Sgd {
   T learning_rate;
@@ -22,14 +22,14 @@ struct Sgd {
   constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// 28 bytes.
+// Memory traffic: 28 bytes per element in f32.
 template <class T>
 struct AdamW {
-  T decay;         // of the value: 1 - learning_rate * weight_decay
-  T beta1, rest1;  // of the mean, and 1 - beta1
-  T beta2, rest2;  // of the mean square
+  T decay;         // factor of the value: 1 - learning_rate * weight_decay
+  T beta1, rest1;  // for the mean; 1 - beta1
+  T beta2, rest2;  // for the mean square; 1 - beta2
   T step_size;     // learning_rate / (1 - beta1^step)
-  T scale;         // of the root of the mean square: 1 / sqrt(1 - beta2^step)
+  T scale;         // factor of the root of the mean square: 1 / sqrt(1 - beta2^step)
   T eps;
 
   constexpr T operator()(T value, T grad, T& mean, T& square) const {
@@ -39,8 +39,8 @@ struct AdamW {
   }
 };
 
-// A tensor of n elements. What matrix products read of a value in their own type, its copy (null without
-// one), is written in the same pass, for 2 bytes more per element.
+// A tensor of n elements. `copy` is the rounded value for matrix products (null without one), written in the
+// same pass, for 2 bytes more per element.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -50,7 +50,7 @@ struct UpdatedTensor {
   int64_t n;
 };
 
-// A gradient counts `grad_scale` times: one update then both clips and changes the values.
+// Gradients are multiplied by `grad_scale`, so that one update both clips and changes the values.
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -61,9 +61,9 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Updates element i, but for its copy. All is read before anything is written, as no compiler knows that
+// Updates element i, except its copy. Reads everything before it writes, because compilers do not know that
 // arrays do not overlap. Returns the new value. Without a scale there is no product, which compilers could
-// fuse with a sum of the rule, and round another way.
+// fuse with a sum of the rule and round differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
@@ -79,7 +79,7 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// Stands after a body, OnCpu or OnCuda, and compiles it for every rule.
+// Put this after a body, OnCpu or OnCuda: instantiates it for every rule.
 #define GRADSYNC_INSTANTIATE_UPDATE(Body)                  \
   template void Update<Sgd, float>::Body(Device&) const;   \
   template void Update<Sgd, double>::Body(Device&) const;  \

@@ -10,8 +10,8 @@
 // Pooling of images.
 namespace gradsync::model::kernels {
 
-// Square windows of `size` pixels, `stride` apart, over an image that is padded by less than `size`; what is
-// outside the image is never the largest. `size` is at most 15.
+// Square windows of `size` pixels, `stride` apart, over an image that is padded by less than `size`; padding
+// is never the maximum. `size` is at most 15.
 struct PoolShape {
   ActivationShape in;
   int64_t size;
@@ -27,8 +27,8 @@ struct PoolShape {
   }
 };
 
-// y is the largest of each window, `largest` its place in the window: row * size + column. If elements are
-// equal, the first counts. NaN counts as larger than any number.
+// y is the maximum of each window, `largest` its position in the window: row * size + column. The first of
+// equal elements counts. NaN counts as larger than any number.
 template <class T>
 struct MaxPool {
   PoolShape shape;
@@ -40,7 +40,7 @@ struct MaxPool {
   void OnCuda(Device& device) const;
 };
 
-// dx = dy where x was the largest, summed over the windows.
+// dx = dy where x was the maximum, summed over the windows.
 template <class T>
 struct MaxPoolGrad {
   PoolShape shape;

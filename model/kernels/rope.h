@@ -8,7 +8,7 @@
 namespace gradsync::model::kernels {
 
 // y = x with the pair (2i, 2i + 1) of every head rotated by position * theta^(-2i / head_dim), or by the
-// opposite angle if `inverse`, which is the gradient. The angles' cosines and sines stay with the device.
+// opposite angle if `inverse`, which is the gradient. The device keeps the angles' cosines and sines.
 template <class T>
 struct Rope {
   HeadShape shape;  // head_dim is even

@@ -30,7 +30,7 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // At least seq rows. Waits for the device when a sequence is longer than those before it.
+  // A table of at least seq rows. Waits for the device if the sequence is longer than all earlier ones.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -45,7 +45,7 @@ class RopeTables {
   }
 
  private:
-  // Angles in f64: at a large position an f32 angle has few digits left behind the point.
+  // Computes angles in f64: at a large position an f32 angle has few digits after the point.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;
     for (int64_t position = 0; position < seq; ++position) {

@@ -8,8 +8,8 @@
 
 namespace gradsync::model::kernels {
 
-// Room for `numel` elements on the device while a kernel runs. From the device's allocator, so that a step
-// that repeats takes nothing from the system.
+// Memory for `numel` elements on the device while a kernel runs. It comes from the device's allocator, so
+// that repeated steps request nothing from the system.
 template <class T>
 class Scratch {
  public:
@@ -27,8 +27,8 @@ class Scratch {
   T* const data_;
 };
 
-// Elements from one row to the next of a matrix of n columns in scratch: an odd number of cache lines. Rows
-// that are a multiple of 4 KiB apart would all fall into one set of a first-level cache.
+// Row stride, in elements, of a matrix of n columns in scratch: an odd number of cache lines. Rows at
+// multiples of 4 KiB would all be in one set of a first-level cache.
 template <class T>
 constexpr int64_t PaddedStride(int64_t n) {
   constexpr int64_t kLineNumel = 64 / sizeof(T);

@@ -11,7 +11,7 @@ printf '#!/bin/sh\n' >bazelw
 cat >bazel-bin/tools/summarize <<'TOOL'
 #!/bin/bash
 note="- what a column means: $(printf 'so much and %.0s' {1..9})more"
-printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n%s\n\n## Flags\n\n- a flag\n' "$1" "$(cat "$2"/*.jsonl)" "$note"
+printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n%s\n\n## Warnings\n\n- a warning\n' "$1" "$(cat "$2"/*.jsonl)" "$note"
 TOOL
 cat >bazel-bin/tools/report <<'TOOL'
 #!/bin/sh

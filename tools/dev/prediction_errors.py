@@ -52,7 +52,12 @@ def summary(paths, answers):
             other = models[(models.index(model) + 1) % len(models)]
             across += rows_of(loopback, f"--link={paths[other, link]}", f"--at={path}") if other != model else []
     outside = sum(not row["predicted_s"][1] <= row["measured_s"][0] <= row["predicted_s"][2] for row in named)
+    signs = [row["cost_error"] > 0 for row in rows if row["cost_error"] is not None]
+    inside = sum(row["predicted_s"][1] <= row["measured_s"][0] <= row["predicted_s"][2] for row in rows)
     return [*sizes("Errors of predictions", (row["error"] for row in rows)),
+            *sizes("Of costs, which are steps less those without synchronisation", (row["cost_error"] for row in rows)),
+            f"Of these {len(signs)} costs {sum(signs)} are predicted too long. Of {len(rows)} measured steps {inside} are inside of what is "
+            "predicted.",
             *sizes("Of second runs", (row["second_run_error"] for row in rows)),
             f"Of {pairs} pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is "
             f"predicted: {right}.", "",

@@ -216,7 +216,7 @@ class PredictionTest(unittest.TestCase):
                          flags={**flags, "processor_percent": 20}, delta=8, **A_SCRIPTS_OWN)
 
     def test_without_processes_only_a_link_that_is_named_tells(self):
-        with self.assertRaisesRegex(Refused, "nothing was communicated: name a link"):
+        with self.assertRaisesRegex(Refused, "nothing was communicated: name a link and how many ranks"):
             predict(alone())
         with self.assertRaisesRegex(Refused, "one rank communicates with nobody"):
             predict(alone(), flags={"link": wire(0.1)})
@@ -263,8 +263,8 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([(s["bucket_cap_mb"], s["buckets"]) for s in ask(one)["sizes"]], [(1, 2), (2, 2), (5, 1)])
 
     def test_compares_what_was_measured(self):
-        self.assertIn("90 ms +- 0.0 %         +7.8 %\n", screen() + "\n")
-        self.assertIn("90 ms +- 0.0 %         +7.8 %   +0.0 %\n", screen(launch(), launch()) + "\n")
+        self.assertIn("90 ms +- 0.0 %         +7.8 %   +25.9 %\n", screen() + "\n")
+        self.assertIn("90 ms +- 0.0 %         +7.8 %   +25.9 %     +0.0 %\n", screen(launch(), launch()) + "\n")
         there = launch()  # 97 ms beside 45 that were measured elsewhere
         for step in steps_of(there, "ddp"):
             step["step_ns"] = 45 * MS
@@ -274,11 +274,45 @@ class AnswerTest(unittest.TestCase):
             with self.assertRaisesRegex(Refused, "--at=.*: a recording of other parameters or passes"):
                 ask(at=written({**there, name: value}))
 
+    def test_tells_how_far_the_cost_is_off(self):
+        for passes, none_ms in ((1, 63), (2, 2 * 63)):
+            one = launch()
+            one["rows"][0]["passes"] = passes
+            for step in steps_of(one, "ddp"):
+                step["step_ns"] = 150 * MS
+            row, = ask(one)["measured"]
+            self.assertAlmostEqual(row["cost_error"], (1e3 * row["predicted_s"][0] - none_ms) / (150 - none_ms) - 1)
+        for step in steps_of(one, "ddp"):
+            step["step_ns"] = 2 * 63 * MS  # a cost of nothing has no error
+        self.assertIsNone(ask(one)["measured"][0]["cost_error"])
+
+    def test_the_first_line_says_that_steps_wait_for_data(self):
+        for between_ms, said in ((21, "21 ms pass before each step, in which scripts load data: 25 % of the time"),
+                                 (3, "3 parameters")):
+            one = launch()
+            for step in steps_of(one, "none") + steps_of(one, "probe"):
+                step["between_ns"] = between_ms * MS
+            one["ranks"][0] = [{**step, "between_ns": 0} for step in one["ranks"][0]]  # all wait for the last
+            self.assertTrue(screen(one).startswith(said), screen(one))
+            self.assertEqual([round(1e3 * rank["between_s"]) for rank in ask(one)["ranks"]], [0, between_ms])
+
+    def test_names_the_rank_that_the_others_wait_for(self):
+        for more, said in ((10, "Rank 1 is slow: forward 29 ms, backward 38 ms, optimizer 5 ms; the fastest rank takes 62 ms for all."),
+                           (3, None)):
+            one = launch()
+            for step in one["ranks"][1]:
+                step["before_ns"] = step.get("before_ns", 0) + more * MS
+            self.assertEqual([line for line in screen(one).splitlines() if "is slow" in line], [said] if said else [])
+        now_and_then = launch()
+        for step in steps_of(now_and_then, "none")[12::2]:
+            step["before_ns"] += 20 * MS
+        self.assertNotIn("is slow", screen(now_and_then))
+
     def test_says_where_ddp_made_other_buckets(self):
         for rebuilt, is_other in (([4 * MIB], True), ([3 * MIB, MIB], False), ([], False)):
             one = launch()
             one["rows"][0]["rebuilt_bucket_bytes"] = rebuilt
-            self.assertEqual("+7.8 %     DDP made other buckets" in screen(one), is_other)
+            self.assertEqual("+25.9 %       DDP made other buckets" in screen(one), is_other)
 
     def test_counts_whether_the_faster_size_is_predicted_faster(self):
         # One bucket of all is predicted to take 107 ms, and the script's own two 97.
@@ -310,7 +344,7 @@ class AnswerTest(unittest.TestCase):
         slow = json.loads(json.dumps(late))
         for step in steps_of(slow, "probe"):
             step["optimizer_ns"] = 600 * MS
-        self.assertIn("they differ by less than can be told", screen(late, slow))
+        self.assertIn("which differ by less than can be told", screen(late, slow))
 
     def test_says_what_options_gain(self):
         text = screen()
@@ -388,14 +422,15 @@ class FlagsTest(unittest.TestCase):
             self.assertEqual(pathlib.Path(wheel).read_bytes(), before)
             run = [sys.executable, "-S", "-c", "from gradsync.__main__ import main; main()"]  # -S: nothing that is installed
             environment = {"PYTHONPATH": wheel}
-            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True)
+            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", screen() + "\n"))
-            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True)
+            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (1, "record: no module torch: it needs PyTorch 2.1 or newer\n"))
-            done = subprocess.run(run, env=environment, capture_output=True, text=True)
+            done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=60)
             self.assertIn("gradsync what_if FILE", done.stderr)
             with open("/dev/full", "w") as full:
-                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE)
+                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE,
+                                      timeout=60)
             self.assertEqual((done.returncode, done.stderr), (1, b"what_if: cannot write to stdout: No space left on device\n"))
 
     def test_prints_json(self):

@@ -37,7 +37,7 @@ class Problems {
   std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // by path and line
 };
 
-// The variants of a cell of one run, or of one set of launches, at least one: what bench/records/schema.h
+// The variants of a setting of one run, or of one set of launches, at least one: what bench/records/schema.h
 // calls kCell is the same.
 using Group = std::vector<Measurement>;
 
@@ -56,7 +56,7 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 // its file say of it. What cannot be read or used is named in `problems` and left out; so is a second record
 // of a rank.
 //
-// The ranks of one launch are the records with the same experiment, run_id, world_size, cell and variant.
+// The ranks of one launch are the records with the same experiment, run_id, world_size, setting and variant.
 // Launches of one set (`--repeats`: the fact launch_set) are one measurement; the first gives configuration,
 // provenance and run id. All is held in memory. Throws InvalidInput if there is nothing at an input.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,

@@ -21,28 +21,28 @@ constexpr double kOthersMayTake = 0.03;
 // Less memory than this part of the theory's is an error and no rounding.
 constexpr double kPartOfTheory = 0.99;
 
-// The detail of a flag; nothing if there is no reason for it.
+// The detail of a warning; nothing if there is no reason for it.
 using Detail = std::optional<std::string>;
 
-Detail If(bool is_flagged, std::string detail = "") {
-  return is_flagged ? Detail(std::move(detail)) : std::nullopt;
+Detail If(bool is_true, std::string detail = "") {
+  return is_true ? Detail(std::move(detail)) : std::nullopt;
 }
 
-Detail RanksMissing(const Judged& judged) {
-  const int64_t world_size = judged.measurement.world_size();
-  const int64_t missing = world_size - judged.measurement.num_ranks;
-  return If(missing > 0 && !judged.measurement.is_published(), Join(missing, "/", world_size));
+Detail RanksMissing(const Evidence& evidence) {
+  const int64_t world_size = evidence.measurement.world_size();
+  const int64_t missing = world_size - evidence.measurement.num_ranks;
+  return If(missing > 0 && !evidence.measurement.is_published(), Join(missing, "/", world_size));
 }
 
-Detail TooFewFor(double percentile, size_t fewest, const Judged& judged) {
-  const bool has_it = !judged.times.published || !std::isnan(judged.times.percentile(percentile));
-  return If(has_it && judged.times.num_steps() < fewest);
+Detail TooFewFor(double percentile, size_t fewest, const Evidence& evidence) {
+  const bool has_it = !evidence.times.published || !std::isnan(evidence.times.percentile(percentile));
+  return If(has_it && evidence.times.num_steps() < fewest);
 }
 
-Detail TooFast(const Judged& judged) {
-  const double limit = judged.measurement.record.link.DoubleOr("limit_bytes_per_second", kNaN);
-  return If(judged.bus_bytes_per_second > limit,
-            Join(std::llround(judged.bus_bytes_per_second / 1e9), "GB/s"));
+Detail TooFast(const Evidence& evidence) {
+  const double limit = evidence.measurement.record.link.DoubleOr("limit_bytes_per_second", kNaN);
+  return If(evidence.bus_bytes_per_second > limit,
+            Join(std::llround(evidence.bus_bytes_per_second / 1e9), "GB/s"));
 }
 
 // By more than a tenth of it, and by so much that a step shows it.
@@ -52,42 +52,42 @@ bool RanksDiffer(const Series* series, double least_s) {
   return most > least * (1 + kRanksMayDifferBy) && most - least > least_s;
 }
 
-Detail RanksDisagree(const Judged& judged) {
+Detail RanksDisagree(const Evidence& evidence) {
   // A step, and whatever else ends with a collective, takes equally long on all.
-  const Series* const computed = judged.measurement.Find(kComputed);
-  const bool differ = RanksDiffer(computed == nullptr ? &judged.times : computed, 0) ||
-                      RanksDiffer(judged.measurement.Find("optimizer_ns"), kOfStep * judged.times.mean());
-  const std::string& nodes = judged.measurement.numa_nodes;
+  const Series* const computed = evidence.measurement.Find(kComputed);
+  const bool differ = RanksDiffer(computed == nullptr ? &evidence.times : computed, 0) ||
+                      RanksDiffer(evidence.measurement.Find("optimizer_ns"), kOfStep * evidence.times.mean());
+  const std::string& nodes = evidence.measurement.numa_nodes;
   return If(differ, nodes.empty() ? "" : "nodes-" + nodes);
 }
 
-Detail Throttled(const Judged& judged) {
-  const Measurement& measured = judged.measurement;
+Detail Throttled(const Evidence& evidence) {
+  const Measurement& measured = evidence.measurement;
   return If(measured.throttled_periods > 0, Join(measured.throttled_periods, "/", measured.cpu_periods));
 }
 
-Detail SharedCpu(const Judged& judged) {
-  const bench::Record& record = judged.measurement.record;
+Detail SharedCpu(const Evidence& evidence) {
+  const bench::Record& record = evidence.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
-  const int64_t threads = judged.measurement.ranks_on_host * record.config.IntOr("threads_per_rank", 0);
+  const int64_t threads = evidence.measurement.ranks_on_host * record.config.IntOr("threads_per_rank", 0);
   return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 && threads > cpus,
             Join((threads + cpus - 1) / std::max<int64_t>(cpus, 1)));
 }
 
-Detail Oversubscribed(const Judged& judged) {
-  const bench::Record& record = judged.measurement.record;
+Detail Oversubscribed(const Evidence& evidence) {
+  const bench::Record& record = evidence.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
   const bool receives = record.variant.backend != bench::kNoBackend;
   const int64_t threads = record.config.IntOr("threads_per_rank", 0) +
                           record.config.IntOr("comm_threads", 0) +
                           (receives ? record.facts.IntOr("receivers", 0) : 0);
   return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 &&
-            judged.measurement.ranks_on_host * threads > cpus);
+            evidence.measurement.ranks_on_host * threads > cpus);
 }
 
-Detail UnitsDiffer(const Judged& judged) {
-  if (judged.baseline == nullptr) return std::nullopt;
-  const bench::Record &own = judged.measurement.record, &base = judged.baseline->record;
+Detail UnitsDiffer(const Evidence& evidence) {
+  if (evidence.baseline == nullptr) return std::nullopt;
+  const bench::Record &own = evidence.measurement.record, &base = evidence.baseline->record;
   const double label = own.variant.NumberOr("published_size", 0);
   const double own_bytes = own.facts.DoubleOr("bucket_bytes", 0);
   const double base_bytes = base.facts.DoubleOr("bucket_bytes", 0);
@@ -96,137 +96,140 @@ Detail UnitsDiffer(const Judged& judged) {
   return If(is_comparable && own_bytes != base_bytes, Join(own_bytes / base_bytes, "x"));
 }
 
-Detail Disturbed(const Judged& judged) {
-  const double part = OthersShare(judged.measurement, judged.times);
+Detail Disturbed(const Evidence& evidence) {
+  const double part = OthersShare(evidence.measurement, evidence.times);
   return If(part > kOthersMayTake, Join(std::llround(100 * part), "%"));
 }
 
 struct Check {
-  Flag flag;
+  Warning kind;
   std::string_view word;
   std::string_view explanation;
-  Detail (*judge)(const Judged&);
+  Detail (*judge)(const Evidence&);
 };
 
-// In the order of Flag.
+// In the order of Warning.
 constexpr Check kChecks[] = {
-    {Flag::kWorldOfOne, "world=1", "a single rank: nothing was communicated",
-     [](const Judged& judged) { return If(judged.measurement.world_size() <= 1); }},
-    {Flag::kSharedGpu, "shared-gpu", "so many ranks on one GPU: shows that they work, and not how fast",
-     [](const Judged& judged) {
-       return If(judged.measurement.ranks_on_gpu > 1, Join(judged.measurement.ranks_on_gpu));
+    {Warning::kWorldOfOne, "world=1", "a single rank: nothing was communicated",
+     [](const Evidence& evidence) { return If(evidence.measurement.world_size() <= 1); }},
+    {Warning::kSharedGpu, "shared-gpu", "so many ranks on one GPU: shows that they work, and not how fast",
+     [](const Evidence& evidence) {
+       return If(evidence.measurement.ranks_on_gpu > 1, Join(evidence.measurement.ranks_on_gpu));
      }},
-    {Flag::kSharedCpu, "shared-cpu",
+    {Warning::kSharedCpu, "shared-cpu",
      "so many compute threads of ranks on one CPU: shows that they work, and not how fast", SharedCpu},
-    {Flag::kWrong, "wrong", "so many elements of the result were not as expected",
-     [](const Judged& judged) {
-       const int64_t wrong = judged.measurement.wrong_elements.value_or(0);
+    {Warning::kWrong, "wrong", "so many elements of the result were not as expected",
+     [](const Evidence& evidence) {
+       const int64_t wrong = evidence.measurement.wrong_elements.value_or(0);
        return If(wrong != 0, Join(wrong));
      }},
-    {Flag::kUnequal, "unequal",
+    {Warning::kUnequal, "unequal",
      "gradients or parameters differ between ranks or from the reference, most in this tensor",
-     [](const Judged& judged) {
-       const Measurement& measured = judged.measurement;
+     [](const Evidence& evidence) {
+       const Measurement& measured = evidence.measurement;
        const bench::CheckFields& checks = measured.record.checks;
        return If(!measured.is_floor() && !measured.equal().value_or(true),
                  measured.grads_equal.value_or(true) ? checks.StringOr("worst_param", "")
                                                      : checks.StringOr("worst_grad", ""));
      }},
-    {Flag::kDrifts, "drifts", "replicas diverge by design: they are not synchronised in every step",
-     [](const Judged& judged) {
+    {Warning::kDrifts, "drifts", "replicas diverge by design: they are not synchronised in every step",
+     [](const Evidence& evidence) {
        const bool drifts =
-           judged.measurement.is_floor() || judged.facts().StringOr("agreement", "") == "drifts";
-       return If(drifts && judged.measurement.world_size() != 1);
+           evidence.measurement.is_floor() || evidence.facts().StringOr("agreement", "") == "drifts";
+       return If(drifts && evidence.measurement.world_size() != 1);
      }},
-    {Flag::kTooFast, "too-fast",
+    {Warning::kTooFast, "too-fast",
      "more bytes per second than memory or link can carry, so not all of it was measured", TooFast},
-    {Flag::kRanksMissing, "ranks-missing",
+    {Warning::kRanksMissing, "ranks-missing",
      "some ranks left no record (missing/all); maxima are over the others", RanksMissing},
-    {Flag::kStepsDiffer, "steps-differ",
+    {Warning::kStepsDiffer, "steps-differ",
      "ranks have different numbers of steps; those that all have are used",
-     [](const Judged& judged) { return If(judged.measurement.steps_differ); }},
-    {Flag::kRanksDisagree, "ranks-disagree",
+     [](const Evidence& evidence) { return If(evidence.measurement.steps_differ); }},
+    {Warning::kRanksDisagree, "ranks-disagree",
      "mean compute time or the optimizer's differs by more than 10 % between ranks (of a collective: its "
      "mean "
      "time); behind it each rank's NUMA node, if they differ",
      RanksDisagree},
-    {Flag::kInBlocks, "in-blocks",
+    {Warning::kInBlocks, "in-blocks",
      "strategies took their steps one after the other: a machine that drifts looks like a difference",
-     [](const Judged& judged) {
-       return If(!judged.measurement.is_published() && judged.config().StringOr("order", "") == "blocks");
+     [](const Evidence& evidence) {
+       return If(!evidence.measurement.is_published() && evidence.config().StringOr("order", "") == "blocks");
      }},
-    {Flag::kDisturbed, "disturbed",
+    {Warning::kDisturbed, "disturbed",
      "other programs, or the kernel for the network, used this part of the ranks' CPUs during the steps",
      Disturbed},
-    {Flag::kThrottled, "throttled",
+    {Warning::kThrottled, "throttled",
      "in so many of the periods of its quota of CPU time a rank's host had used it up, and threads waited",
      Throttled},
-    {Flag::kOversubscribed, "oversubscribed",
+    {Warning::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
-    {Flag::kRowsSaveNothing, "rows-save-nothing",
+    {Warning::kRowsSaveNothing, "rows-save-nothing",
      "rows=1, but the batch touches so many rows of the embedding that sending them all is no longer",
-     [](const Judged& judged) { return If(judged.facts().DoubleOr("rows_save_bytes", 1) <= 0); }},
-    {Flag::kUnitsDiffer, "units-differ",
+     [](const Evidence& evidence) { return If(evidence.facts().DoubleOr("rows_save_bytes", 1) <= 0); }},
+    {Warning::kUnitsDiffer, "units-differ",
      "buckets of so many times the baseline's bytes: the same size was given in another unit", UnitsDiffer},
-    {Flag::kUnsyncedTimer, "unsynced-timer",
+    {Warning::kUnsyncedTimer, "unsynced-timer",
      "synchronisation was timed without waiting for the end of backward, and holds the tail of it",
-     [](const Judged& judged) { return If(!judged.facts().BoolOr("phases_synchronised", true)); }},
-    {Flag::kUntimedCopies, "untimed-copies",
+     [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("phases_synchronised", true)); }},
+    {Warning::kUntimedCopies, "untimed-copies",
      "the copies that this strategy needs before and after its collectives were left out of its time",
-     [](const Judged& judged) { return If(!judged.facts().BoolOr("copies_timed", true)); }},
-    {Flag::kNoBroadcast, "no-broadcast",
+     [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("copies_timed", true)); }},
+    {Warning::kNoBroadcast, "no-broadcast",
      "the ranks were not given the same first weights and buffers, so they trained different models",
-     [](const Judged& judged) { return If(!judged.facts().BoolOr("replicas_start_equal", true)); }},
-    {Flag::kNoOptimizer, "no-optimizer", "a step without optimizer: shares of it are larger than in training",
-     [](const Judged& judged) { return If(judged.config().StringOr("optimizer", "") == "none"); }},
-    {Flag::kRankZeroOnly, "rank0-only", "times of rank 0 alone; a step lasts as long as on its slowest rank",
-     [](const Judged& judged) {
-       const bench::Record& record = judged.measurement.record;
+     [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("replicas_start_equal", true)); }},
+    {Warning::kNoOptimizer, "no-optimizer",
+     "a step without optimizer: shares of it are larger than in training",
+     [](const Evidence& evidence) { return If(evidence.config().StringOr("optimizer", "") == "none"); }},
+    {Warning::kRankZeroOnly, "rank0-only",
+     "times of rank 0 alone; a step lasts as long as on its slowest rank",
+     [](const Evidence& evidence) {
+       const bench::Record& record = evidence.measurement.record;
        return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
      }},
-    {Flag::kBelowTheory, "below-theory",
+    {Warning::kBelowTheory, "below-theory",
      "all its memory is this part of what weights, gradients and state alone should take",
-     [](const Judged& judged) {
-       const double part =
-           judged.facts().DoubleOr("peak_bytes_in_use", kNaN) / judged.facts().DoubleOr("theory_bytes", kNaN);
+     [](const Evidence& evidence) {
+       const double part = evidence.facts().DoubleOr("peak_bytes_in_use", kNaN) /
+                           evidence.facts().DoubleOr("theory_bytes", kNaN);
        return If(part < kPartOfTheory, Join(std::llround(100 * part), "%"));
      }},
-    {Flag::kOneLaunch, "one-launch", "one launch: launch-to-launch variation is unknown (`--repeats`)",
-     [](const Judged& judged) {
-       return If(judged.measurement.launches.size() < 2 && !judged.measurement.is_published());
+    {Warning::kOneLaunch, "one-launch", "one launch: launch-to-launch variation is unknown (`--repeats`)",
+     [](const Evidence& evidence) {
+       return If(evidence.measurement.launches.size() < 2 && !evidence.measurement.is_published());
      }},
-    {Flag::kOutliers, "outliers",
+    {Warning::kOutliers, "outliers",
      "so many steps lie beyond 10 scaled median absolute deviations; plain means (*) hold them",
-     [](const Judged& judged) {
-       const size_t outliers = CountOutliers(judged.times.max, kOutlierMads, kOutlierRelative);
+     [](const Evidence& evidence) {
+       const size_t outliers = CountOutliers(evidence.times.max, kOutlierMads, kOutlierRelative);
        return If(outliers > 0, Join(outliers));
      }},
-    {Flag::kTooFewForInterval, "n<10", "fewer than 10 steps: the interval of the difference is too narrow",
-     [](const Judged& judged) {
-       return If(!judged.times.published && judged.times.num_steps() < kFewestForInterval);
+    {Warning::kTooFewForInterval, "n<10", "fewer than 10 steps: the interval of the difference is too narrow",
+     [](const Evidence& evidence) {
+       return If(!evidence.times.published && evidence.times.num_steps() < kFewestForInterval);
      }},
-    {Flag::kTooFewForP95, "n<20", "fewer than 20 steps: p95 (*) is an interpolation close to the maximum",
-     [](const Judged& judged) { return TooFewFor(0.95, kFewestForP95, judged); }},
-    {Flag::kTooFewForP99, "n<100", "fewer than 100 steps: p99 (*) is an interpolation close to the maximum",
-     [](const Judged& judged) { return TooFewFor(0.99, kFewestForP99, judged); }},
-    {Flag::kPublished, "published", "figures as published; without samples there is no interval",
-     [](const Judged& judged) { return If(judged.measurement.is_published()); }},
-    {Flag::kEndedEarly, "ended-early",
+    {Warning::kTooFewForP95, "n<20", "fewer than 20 steps: p95 (*) is an interpolation close to the maximum",
+     [](const Evidence& evidence) { return TooFewFor(0.95, kFewestForP95, evidence); }},
+    {Warning::kTooFewForP99, "n<100",
+     "fewer than 100 steps: p99 (*) is an interpolation close to the maximum",
+     [](const Evidence& evidence) { return TooFewFor(0.99, kFewestForP99, evidence); }},
+    {Warning::kPublished, "published", "figures as published; without samples there is no interval",
+     [](const Evidence& evidence) { return If(evidence.measurement.is_published()); }},
+    {Warning::kEndedEarly, "ended-early",
      "launches ended once differences were known to `--precision`; intervals are wide enough for that",
-     [](const Judged& judged) {
-       const auto launches = static_cast<int64_t>(judged.measurement.launches.size());
-       return If(judged.config().DoubleOr("precision", 0) > 0 &&
-                 launches < judged.facts().IntOr("launches", 0));
+     [](const Evidence& evidence) {
+       const auto launches = static_cast<int64_t>(evidence.measurement.launches.size());
+       return If(evidence.config().DoubleOr("precision", 0) > 0 &&
+                 launches < evidence.facts().IntOr("launches", 0));
      }},
-    {Flag::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
-     [](const Judged& judged) { return If(judged.config().BoolOr("traced", false)); }},
-    {Flag::kDirty, "dirty", "built from files that differ from the commit",
-     [](const Judged& judged) { return If(judged.measurement.record.provenance.dirty); }},
+    {Warning::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
+     [](const Evidence& evidence) { return If(evidence.config().BoolOr("traced", false)); }},
+    {Warning::kDirty, "dirty", "built from files that differ from the commit",
+     [](const Evidence& evidence) { return If(evidence.measurement.record.provenance.dirty); }},
 };
 
 constexpr bool AreInOrder() {
   for (size_t i = 0; i < std::size(kChecks); ++i) {
-    if (kChecks[i].flag != static_cast<Flag>(i)) return false;
+    if (kChecks[i].kind != static_cast<Warning>(i)) return false;
   }
   return true;
 }
@@ -234,18 +237,20 @@ static_assert(AreInOrder());
 
 }  // namespace
 
-bool Has(const Flags& flags, Flag flag) {
-  return std::ranges::any_of(flags, [flag](const FlagOfRow& own) { return own.flag == flag; });
+bool Has(const Warnings& warnings, Warning warning) {
+  return std::ranges::any_of(warnings, [warning](const RowWarning& own) { return own.kind == warning; });
 }
 
-std::string_view WordOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].word; }
+std::string_view WordOf(Warning warning) { return kChecks[static_cast<size_t>(warning)].word; }
 
-std::string ExplanationOf(Flag flag) { return Join(kChecks[static_cast<size_t>(flag)].explanation, "."); }
+std::string ExplanationOf(Warning warning) {
+  return Join(kChecks[static_cast<size_t>(warning)].explanation, ".");
+}
 
-std::string TextOf(const Flags& flags) {
+std::string TextOf(const Warnings& warnings) {
   std::string text;
-  for (const auto& [flag, detail] : flags) {
-    text += Join(text.empty() ? "" : " ", WordOf(flag), detail.empty() ? "" : ":", detail);
+  for (const auto& [warning, detail] : warnings) {
+    text += Join(text.empty() ? "" : " ", WordOf(warning), detail.empty() ? "" : ":", detail);
   }
   return text;
 }
@@ -258,12 +263,12 @@ double OthersShare(const Measurement& measurement, const Series& times) {
   return others->mean() / (cpus * steps * times.mean());
 }
 
-Flags FlagsOf(const Judged& judged) {
-  Flags flags;
+Warnings FindWarnings(const Evidence& evidence) {
+  Warnings warnings;
   for (const Check& check : kChecks) {
-    if (Detail detail = check.judge(judged)) flags.push_back({check.flag, *std::move(detail)});
+    if (Detail detail = check.judge(evidence)) warnings.push_back({check.kind, *std::move(detail)});
   }
-  return flags;
+  return warnings;
 }
 
 double BusBandwidth(double bytes, double seconds, int64_t world_size, std::string_view collective) {

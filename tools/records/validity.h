@@ -12,7 +12,7 @@
 namespace gradsync::tools {
 
 // In the order in which a row shows them: first what makes it worthless.
-enum class Flag {
+enum class Warning {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
   kSharedCpu,          // "shared-cpu:2"
@@ -46,24 +46,24 @@ enum class Flag {
   kDirty,              // "dirty"
 };
 
-struct FlagOfRow {
-  Flag flag = Flag::kWorldOfOne;
+struct RowWarning {
+  Warning kind = Warning::kWorldOfOne;
   std::string detail{};  // how much of it: "2"; may be empty
 
-  auto operator<=>(const FlagOfRow&) const = default;
+  auto operator<=>(const RowWarning&) const = default;
 };
-using Flags = std::vector<FlagOfRow>;
+using Warnings = std::vector<RowWarning>;
 
-bool Has(const Flags& flags, Flag flag);
+bool Has(const Warnings& warnings, Warning warning);
 // What it is called: "n<100".
-std::string_view WordOf(Flag flag);
+std::string_view WordOf(Warning warning);
 // What it means, as a sentence without a capital.
-std::string ExplanationOf(Flag flag);
+std::string ExplanationOf(Warning warning);
 // What a cell says: "shared-gpu:2 n<100".
-std::string TextOf(const Flags& flags);
+std::string TextOf(const Warnings& warnings);
 
 // A measurement, and what the row shows of it.
-struct Judged {
+struct Evidence {
   const Measurement& measurement;
   const Series& times;                    // the row's main times
   double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
@@ -77,7 +77,7 @@ struct Judged {
 double OthersShare(const Measurement& measurement, const Series& times);
 
 // All that there is against it.
-Flags FlagsOf(const Judged& judged);
+Warnings FindWarnings(const Evidence& evidence);
 
 // Bytes per second that each rank's link has to carry for a collective on `bytes` in `seconds` (nccl-tests,
 // doc/PERFORMANCE.md): all_reduce 2 (n - 1) / n times bytes / seconds, reduce_scatter and all_gather, of

@@ -38,18 +38,18 @@ Measurement Measure(const std::function<void(Record&)>& change = {}) {
   return Launched(std::move(ranks));
 }
 
-Judged Judge(const Measurement& measurement, double bus_bytes_per_second = 1e9) {
+Evidence EvidenceOf(const Measurement& measurement, double bus_bytes_per_second = 1e9) {
   return {measurement, *measurement.Find("step_ns"), bus_bytes_per_second};
 }
 
-std::string AllFlags(const std::function<void(Record&)>& change) {
+std::string AllWarnings(const std::function<void(Record&)>& change) {
   const Measurement measurement = Measure(change);
-  return TextOf(FlagsOf(Judge(measurement)));
+  return TextOf(FindWarnings(EvidenceOf(measurement)));
 }
 
 TEST(ValidityTest, EndedEarly) {
   const auto with = [](double precision, int64_t launches) {
-    return AllFlags([&](Record& rank) {
+    return AllWarnings([&](Record& rank) {
       if (precision > 0) rank.config.Set("precision", bench::Value(precision));
       rank.facts.Set("launches", launches);
     });
@@ -59,7 +59,7 @@ TEST(ValidityTest, EndedEarly) {
   EXPECT_EQ(with(0, 4), "");
 }
 
-TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllFlags({}), ""); }
+TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllWarnings({}), ""); }
 
 TEST(ValidityTest, WorldOfOne) {
   const Measurement measurement = Launched({[] {
@@ -67,7 +67,7 @@ TEST(ValidityTest, WorldOfOne) {
     record.world_size = 1;
     return record;
   }()});
-  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "world=1");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(measurement))), "world=1");
 }
 
 // As NCCL on one GPU was published: nothing was communicated, however fast it looks.
@@ -77,37 +77,37 @@ TEST(ValidityTest, NcclInAWorldOfOne) {
   record.config.Set("device", "cuda");
   record.link.Set("limit_bytes_per_second", bench::Value(500e9));
   record.facts.Set("ranks_per_gpu", 1);
-  EXPECT_EQ(TextOf(FlagsOf(Judge(Launched({record}), 779e9))), "world=1 too-fast:779GB/s");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(Launched({record}), 779e9))), "world=1 too-fast:779GB/s");
 }
 
 TEST(ValidityTest, SharedGpu) {
   const auto on_gpu = [](const std::function<std::string(int64_t rank)>& uuid) {
-    return AllFlags([&](Record& rank) { rank.facts.Set("gpu_uuid", uuid(rank.rank)); });
+    return AllWarnings([&](Record& rank) { rank.facts.Set("gpu_uuid", uuid(rank.rank)); });
   };
   EXPECT_EQ(on_gpu([](int64_t) { return "GPU-1"; }), "shared-gpu:2");
   EXPECT_EQ(on_gpu([](int64_t rank) { return "GPU-" + std::to_string(rank); }), "");
   // As a rank counted it, with the records of the others lost.
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_per_gpu", 4); }), "shared-gpu:4");
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_per_gpu", 1); }), "");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("ranks_per_gpu", 4); }), "shared-gpu:4");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("ranks_per_gpu", 1); }), "");
 }
 
 TEST(ValidityTest, RanksMissing) {
   Record rank = DdpRecord("naive", 3, Repeat(kMs, 100));
   rank.world_size = 4;
   const Measurement measurement = Launched({rank});
-  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "ranks-missing:3/4");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(measurement))), "ranks-missing:3/4");
 }
 
 TEST(ValidityTest, StepsDiffer) {
   const Measurement measurement =
       Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(kMs, 120))});
-  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "steps-differ");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(measurement))), "steps-differ");
   EXPECT_EQ(measurement.num_steps, 100u);
 }
 
 TEST(ValidityTest, TooFewSteps) {
   const auto with_steps = [](size_t count) {
-    return AllFlags(
+    return AllWarnings(
         [count](Record& rank) { rank.samples = DdpRecord("naive", 0, Repeat(kMs, count)).samples; });
   };
   EXPECT_EQ(with_steps(9), "n<10 n<20 n<100");
@@ -120,7 +120,7 @@ TEST(ValidityTest, TooFewSteps) {
 
 TEST(ValidityTest, Throttled) {
   const auto periods = [](int64_t all, int64_t throttled) {
-    return AllFlags([=](Record& rank) {
+    return AllWarnings([=](Record& rank) {
       rank.facts.Set("cpu_periods", all);
       rank.facts.Set("throttled_periods", rank.rank == 1 ? throttled : 0);
     });
@@ -133,19 +133,19 @@ TEST(ValidityTest, Throttled) {
   rank.facts.Set("throttled_periods", 2);
   Measurement both = Measure();
   AddLaunch(CombineRanks({rank, DdpRecord("naive", 1, Repeat(kMs, 100))}), &both);
-  EXPECT_EQ(TextOf(FlagsOf(Judge(both))), "throttled:2/40");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(both))), "throttled:2/40");
 }
 
 // A host of eight CPUs, here with two ranks, has 8 ms of processor time in a step of 1 ms.
 TEST(ValidityTest, Disturbed) {
   const auto others = [](int64_t ns) {
-    return AllFlags([ns](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(ns, 100); });
+    return AllWarnings([ns](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(ns, 100); });
   };
   EXPECT_EQ(others(kMs), "disturbed:13%");
   EXPECT_EQ(others(kMs / 5), "");
   // During several steps, whose mean is the sample, and one before them.
   const auto in_turns = [](int64_t period, int64_t turn_steps) {
-    return AllFlags([=](Record& rank) {
+    return AllWarnings([=](Record& rank) {
       rank.samples["others_cpu_ns"] = Repeat(kMs, 100);
       rank.facts.Set("period", period);
       if (turn_steps > 0) rank.facts.Set("turn_steps", turn_steps);
@@ -157,8 +157,8 @@ TEST(ValidityTest, Disturbed) {
 }
 
 TEST(ValidityTest, WhatDriftsSaysSo) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("agreement", "drifts"); }), "drifts");
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("agreement", "lossy"); }), "");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("agreement", "drifts"); }), "drifts");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("agreement", "lossy"); }), "");
 }
 
 // Steps with a deviation of 1 %: one at five deviations is none, one at fifteen is.
@@ -167,7 +167,7 @@ TEST(ValidityTest, OutliersLieBeyondTenDeviations) {
     std::vector<int64_t> steps;
     for (int64_t i = 0; i < 99; ++i) steps.push_back(100 * kMs + (i % 3 - 1) * 2 * kMs);
     steps.push_back(last_ns);
-    return AllFlags([&](Record& rank) { rank.samples = DdpRecord("naive", 0, steps).samples; });
+    return AllWarnings([&](Record& rank) { rank.samples = DdpRecord("naive", 0, steps).samples; });
   };
   EXPECT_EQ(with(115 * kMs), "");
   EXPECT_EQ(with(145 * kMs), "outliers:1");
@@ -179,28 +179,28 @@ TEST(ValidityTest, TooFast) {
   EXPECT_NEAR(bandwidth, 779e9, 1e9);
   const Measurement on_h200 =
       Measure([](Record& rank) { rank.link.Set("limit_bytes_per_second", bench::Value(500e9)); });
-  EXPECT_EQ(TextOf(FlagsOf(Judge(on_h200, bandwidth))), "too-fast:779GB/s");
-  EXPECT_EQ(TextOf(FlagsOf(Judge(on_h200, 450e9))), "");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(on_h200, bandwidth))), "too-fast:779GB/s");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(on_h200, 450e9))), "");
   const Measurement sockets = Measure();
-  EXPECT_EQ(TextOf(FlagsOf(Judge(sockets, 60e9))), "too-fast:60GB/s");
-  EXPECT_EQ(TextOf(FlagsOf(Judge(sockets, std::numeric_limits<double>::quiet_NaN()))), "");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(sockets, 60e9))), "too-fast:60GB/s");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(sockets, std::numeric_limits<double>::quiet_NaN()))), "");
   const Measurement unknown = Measure([](Record& rank) { rank.link = {}; });
-  EXPECT_EQ(TextOf(FlagsOf(Judge(unknown, bandwidth))), "");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(unknown, bandwidth))), "");
 }
 
 TEST(ValidityTest, Outliers) {
-  EXPECT_EQ(AllFlags([](Record& rank) {
+  EXPECT_EQ(AllWarnings([](Record& rank) {
               for (const size_t i : {size_t{7}, size_t{9}}) SetStep(rank, i, 3 * kMs);
             }),
             "outliers:2");
-  EXPECT_EQ(AllFlags([](Record& rank) { SetStep(rank, 7, kMs + kMs / 25); }), "");
+  EXPECT_EQ(AllWarnings([](Record& rank) { SetStep(rank, 7, kMs + kMs / 25); }), "");
 }
 
 TEST(ValidityTest, RanksDisagree) {
   const auto with_second = [](int64_t step_ns) {
     const Measurement measurement =
         Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(step_ns, 100))});
-    return TextOf(FlagsOf(Judge(measurement)));
+    return TextOf(FindWarnings(EvidenceOf(measurement)));
   };
   EXPECT_EQ(with_second(kMs + kMs / 5), "ranks-disagree");
   EXPECT_EQ(with_second(kMs + kMs / 20), "");
@@ -211,7 +211,7 @@ TEST(ValidityTest, RanksThatComputeDifferentlyDisagree) {
   Record late = DdpRecord("naive", 1, Repeat(kMs, 100));
   late.samples["forward_ns"] = Repeat(kMs / 2, 100);
   late.samples["sync_wait_ns"] = Repeat(0, 100);
-  EXPECT_EQ(TextOf(FlagsOf(Judge(Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), late})))),
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), late})))),
             "ranks-disagree");
 }
 
@@ -224,32 +224,33 @@ TEST(ValidityTest, RanksWhoseOptimizersDifferDisagree) {
     second.facts.Set("numa_node", second_node);
     Measurement both = Measure();
     AddLaunch(CombineRanks({first, second}), &both);
-    return TextOf(FlagsOf(Judge(both)));
+    return TextOf(FindWarnings(EvidenceOf(both)));
   };
   EXPECT_EQ(with(kMs / 10, "0", "1"), "");
   EXPECT_EQ(with(kMs / 10 * 13 / 10, "0", "0"), "ranks-disagree");
   EXPECT_EQ(with(kMs / 10 * 13 / 10, "0", "1"), "ranks-disagree:nodes-0,1");
   // What a step does not show.
-  EXPECT_EQ(
-      AllFlags([](Record& rank) { rank.samples["optimizer_ns"] = Repeat(kMs / 200 * (1 + rank.rank), 100); }),
-      "");
+  EXPECT_EQ(AllWarnings([](Record& rank) {
+              rank.samples["optimizer_ns"] = Repeat(kMs / 200 * (1 + rank.rank), 100);
+            }),
+            "");
 }
 
 TEST(ValidityTest, OneLaunch) {
   Measurement measurement = Measure();
   measurement.launches.pop_back();
-  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "one-launch");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(measurement))), "one-launch");
 }
 
 TEST(ValidityTest, InBlocks) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("order", "blocks"); }), "in-blocks");
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("order", "interleaved"); }), "");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.config.Set("order", "blocks"); }), "in-blocks");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.config.Set("order", "interleaved"); }), "");
 }
 
 TEST(ValidityTest, Oversubscribed) {
   // Two ranks of 1 + 2 threads, and one of gloo's own, need eight CPUs, if they share a host.
   const auto with_cpus = [](int64_t cpus) {
-    return AllFlags([cpus](Record& rank) { rank.provenance.cpu_count = cpus; });
+    return AllWarnings([cpus](Record& rank) { rank.provenance.cpu_count = cpus; });
   };
   EXPECT_EQ(with_cpus(7), "oversubscribed");
   EXPECT_EQ(with_cpus(8), "");
@@ -257,18 +258,18 @@ TEST(ValidityTest, Oversubscribed) {
   // Two that compute have no CPU each.
   EXPECT_EQ(with_cpus(2), "oversubscribed");
   EXPECT_EQ(with_cpus(1), "shared-cpu:2 oversubscribed");
-  EXPECT_EQ(AllFlags([](Record& rank) {
+  EXPECT_EQ(AllWarnings([](Record& rank) {
               rank.provenance.cpu_count = 4;
               rank.provenance.host += std::to_string(rank.rank);
             }),
             "");
-  EXPECT_EQ(AllFlags([](Record& rank) {
+  EXPECT_EQ(AllWarnings([](Record& rank) {
               rank.provenance.cpu_count = 1;
               rank.provenance.host += std::to_string(rank.rank);
               rank.facts.Set("boot", "one machine");
             }),
             "shared-cpu:2 oversubscribed");
-  EXPECT_EQ(AllFlags([](Record& rank) {
+  EXPECT_EQ(AllWarnings([](Record& rank) {
               rank.provenance.cpu_count = 1;
               rank.config.Set("device", "cuda");
             }),
@@ -278,7 +279,7 @@ TEST(ValidityTest, Oversubscribed) {
 TEST(ValidityTest, OversubscribedByAReceiver) {
   for (const int64_t receivers : {0, 1}) {
     for (const bool communicates : {true, false}) {
-      EXPECT_EQ(AllFlags([&](Record& rank) {
+      EXPECT_EQ(AllWarnings([&](Record& rank) {
                   rank.provenance.cpu_count = 7;
                   rank.facts.Set("receivers", receivers);
                   if (!communicates) rank.variant.backend = bench::kNoBackend;
@@ -291,8 +292,8 @@ TEST(ValidityTest, OversubscribedByAReceiver) {
 // Each rank may be bound to CPUs of its own, or all to the same ones. The record of one does not tell.
 TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
   const std::string path = FreshTestDir("bound") + "/a.jsonl";
-  const auto flags = [&](const std::string& first, const std::string& second,
-                         const std::string& machine = "") {
+  const auto warnings = [&](const std::string& first, const std::string& second,
+                            const std::string& machine = "") {
     std::vector<Record> ranks = {DdpRecord("naive", 0, Repeat(kMs, 100)),
                                  DdpRecord("naive", 1, Repeat(kMs, 100))};
     ranks[0].facts.Set("allowed_cpus", first);
@@ -305,28 +306,28 @@ TEST(ValidityTest, RanksOfAHostHaveTheirCpusTogether) {
         {path}, [](const Record&) { return ""; }, &problems);
     EXPECT_EQ(problems.count(), 0);
     read.groups[0][0].launches.push_back({"another", 0});
-    return TextOf(FlagsOf(Judge(read.groups[0][0])));
+    return TextOf(FindWarnings(EvidenceOf(read.groups[0][0])));
   };
-  EXPECT_EQ(flags("0", "1"), "oversubscribed");
-  EXPECT_EQ(flags("1", "1"), "shared-cpu:2 oversubscribed");
-  EXPECT_EQ(flags("0,1", "2,3", "another"), "oversubscribed");  // each with four threads
-  EXPECT_EQ(flags("0,1,2,3", "4,5,6,7"), "");
-  EXPECT_EQ(flags("0,1,2,3", "0,1,2,3"), "oversubscribed");
+  EXPECT_EQ(warnings("0", "1"), "oversubscribed");
+  EXPECT_EQ(warnings("1", "1"), "shared-cpu:2 oversubscribed");
+  EXPECT_EQ(warnings("0,1", "2,3", "another"), "oversubscribed");  // each with four threads
+  EXPECT_EQ(warnings("0,1,2,3", "4,5,6,7"), "");
+  EXPECT_EQ(warnings("0,1,2,3", "0,1,2,3"), "oversubscribed");
 }
 
 TEST(ValidityTest, WrongElements) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("wrong_elements", 3); }), "wrong:6");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.checks.Set("wrong_elements", 3); }), "wrong:6");
 }
 
 TEST(ValidityTest, UnequalGradients) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("grads_equal", rank.rank == 0); }), "unequal");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.checks.Set("grads_equal", rank.rank == 0); }), "unequal");
 }
 
 TEST(ValidityTest, UnequalParametersOrReplicas) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("params_equal", false); }), "unequal");
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("replicas_equal", false); }), "unequal");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.checks.Set("params_equal", false); }), "unequal");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.checks.Set("replicas_equal", false); }), "unequal");
   const auto named = [](bench::CheckName wrong) {
-    return AllFlags([wrong](Record& rank) {
+    return AllWarnings([wrong](Record& rank) {
       rank.checks.Set(wrong, false);
       rank.checks.Set("worst_grad", "a");
       rank.checks.Set("worst_param", "b");
@@ -337,12 +338,12 @@ TEST(ValidityTest, UnequalParametersOrReplicas) {
 }
 
 TEST(ValidityTest, Traced) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("traced", true); }), "traced");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.config.Set("traced", true); }), "traced");
 }
 
 TEST(ValidityTest, NoneDrifts) {
   for (const char* const floor : {"none", "pytorch_none"}) {
-    EXPECT_EQ(AllFlags([&](Record& rank) {
+    EXPECT_EQ(AllWarnings([&](Record& rank) {
                 rank.variant = bench::Variant::Parse(floor);
                 rank.facts.Set("floor", floor);
                 rank.checks.Set("grads_equal", false);
@@ -352,7 +353,7 @@ TEST(ValidityTest, NoneDrifts) {
 }
 
 TEST(ValidityTest, Dirty) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.provenance.dirty = true; }), "dirty");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.provenance.dirty = true; }), "dirty");
 }
 
 // Figures that were published, without their samples.
@@ -367,51 +368,51 @@ Measurement PublishedFigures(double p99_ns, int64_t n, const std::function<void(
 }
 
 TEST(ValidityTest, Published) {
-  EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(0, 5)))), "published");
-  EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(6e8, 20)))), "n<100 published");
-  EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(6e8, 100)))), "published");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(0, 5)))), "published");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(6e8, 20)))), "n<100 published");
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(6e8, 100)))), "published");
 }
 
 TEST(ValidityTest, BelowTheory) {
-  const auto flags = [](double theory_bytes) {
-    return AllFlags([=](Record& rank) {
+  const auto warnings = [](double theory_bytes) {
+    return AllWarnings([=](Record& rank) {
       rank.facts.Set("peak_bytes_in_use", 1000);
       rank.facts.Set("theory_bytes", bench::Value(theory_bytes));
     });
   };
-  EXPECT_EQ(flags(1005), "");
-  EXPECT_EQ(flags(1600), "below-theory:63%");
+  EXPECT_EQ(warnings(1005), "");
+  EXPECT_EQ(warnings(1600), "below-theory:63%");
 }
 
 TEST(ValidityTest, RankZeroOnly) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_behind_times", "rank 0"); }), "rank0-only");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("ranks_behind_times", "rank 0"); }), "rank0-only");
 }
 
 TEST(ValidityTest, UnsyncedTimer) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("phases_synchronised", bench::Value(false)); }),
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("phases_synchronised", bench::Value(false)); }),
             "unsynced-timer");
 }
 
 TEST(ValidityTest, UntimedCopies) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("copies_timed", bench::Value(false)); }),
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("copies_timed", bench::Value(false)); }),
             "untimed-copies");
 }
 
 TEST(ValidityTest, RowsSaveNothing) {
   const auto saving = [](double bytes) {
-    return AllFlags([=](Record& rank) { rank.facts.Set("rows_save_bytes", bench::Value(bytes)); });
+    return AllWarnings([=](Record& rank) { rank.facts.Set("rows_save_bytes", bench::Value(bytes)); });
   };
   EXPECT_EQ(saving(0), "rows-save-nothing");
   EXPECT_EQ(saving(64), "");
 }
 
 TEST(ValidityTest, NoBroadcast) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("replicas_start_equal", bench::Value(false)); }),
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("replicas_start_equal", bench::Value(false)); }),
             "no-broadcast");
 }
 
 TEST(ValidityTest, NoOptimizer) {
-  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("optimizer", "none"); }), "no-optimizer");
+  EXPECT_EQ(AllWarnings([](Record& rank) { rank.config.Set("optimizer", "none"); }), "no-optimizer");
 }
 
 TEST(ValidityTest, UnitsDiffer) {
@@ -421,14 +422,14 @@ TEST(ValidityTest, UnitsDiffer) {
       if (size > 0) rank.variant.options["published_size"] = std::to_string(size);
     });
   };
-  const auto flags = [](const Measurement& measurement, const Measurement& baseline) {
-    Judged judged = Judge(measurement);
-    judged.baseline = &baseline;
-    return TextOf(FlagsOf(judged));
+  const auto warnings = [](const Measurement& measurement, const Measurement& baseline) {
+    Evidence evidence = EvidenceOf(measurement);
+    evidence.baseline = &baseline;
+    return TextOf(FindWarnings(evidence));
   };
-  EXPECT_EQ(flags(with_bytes(12 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "units-differ:4x");
-  EXPECT_EQ(flags(with_bytes(3 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "");
-  EXPECT_EQ(flags(with_bytes(12 << 20, 0), with_bytes(3 << 20, 0)), "");
+  EXPECT_EQ(warnings(with_bytes(12 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "units-differ:4x");
+  EXPECT_EQ(warnings(with_bytes(3 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "");
+  EXPECT_EQ(warnings(with_bytes(12 << 20, 0), with_bytes(3 << 20, 0)), "");
 }
 
 TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
@@ -441,23 +442,23 @@ TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
   EXPECT_TRUE(std::isnan(BusBandwidth(1e9, 0, 2)));
 }
 
-TEST(FlagsTest, AreFoundByWhatTheyAre) {
-  const Flags flags = {{Flag::kWrong, "3"}, {Flag::kTooFewForP99}};
-  EXPECT_TRUE(Has(flags, Flag::kWrong));
-  EXPECT_FALSE(Has(flags, Flag::kTooFewForInterval));
-  EXPECT_EQ(TextOf(flags), "wrong:3 n<100");
+TEST(WarningsTest, AreFoundByWhatTheyAre) {
+  const Warnings warnings = {{Warning::kWrong, "3"}, {Warning::kTooFewForP99}};
+  EXPECT_TRUE(Has(warnings, Warning::kWrong));
+  EXPECT_FALSE(Has(warnings, Warning::kTooFewForInterval));
+  EXPECT_EQ(TextOf(warnings), "wrong:3 n<100");
   EXPECT_EQ(TextOf({}), "");
 }
 
-TEST(FlagsTest, AreExplainedInTheManual) {
+TEST(WarningsTest, AreExplainedInTheManual) {
   std::ifstream file("docs/reading.md");
   const std::string manual(std::istreambuf_iterator<char>(file), {});
-  for (int i = 0; i <= static_cast<int>(Flag::kDirty); ++i) {
-    const Flag flag = static_cast<Flag>(i);
-    std::string explanation = ExplanationOf(flag);
+  for (int i = 0; i <= static_cast<int>(Warning::kDirty); ++i) {
+    const Warning warning = static_cast<Warning>(i);
+    std::string explanation = ExplanationOf(warning);
     explanation.pop_back();  // the full stop
     EXPECT_THAT(manual,
-                ::testing::HasSubstr("| `" + std::string(WordOf(flag)) + "` | " + explanation + " |"));
+                ::testing::HasSubstr("| `" + std::string(WordOf(warning)) + "` | " + explanation + " |"));
   }
 }
 

@@ -22,53 +22,49 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kMostLabel = 34;   // characters of a row's name
 constexpr size_t kFewestLines = 3;  // headers, a row and what is not shown
 
-const Row* FloorOf(const Choice& choice) {
-  return choice.base->floor == Row::kNone ? nullptr : &choice.cell->rows[choice.base->floor];
-}
-
 // Its difference, or the baseline's step; an asterisk behind what may be fastest.
 std::string TextIn(const Choice& choice, const std::string& label, int decimals = 1) {
-  const Row* const row = RowOf(choice, label);
-  if (row == nullptr) return "";
+  const Comparison* const own = choice.Find(label);
+  if (own == nullptr) return "";
   const std::string text =
-      row == choice.base ? TimeText(row->step_s) : DifferenceText(row->against_baseline, decimals);
-  const bool may_win = row == choice.best || std::ranges::count(choice.rivals, row) > 0;
+      own == choice.base ? TimeText(own->row->step_s) : DifferenceText(own->estimate, decimals);
+  const bool may_win = own == choice.best || std::ranges::count(choice.rivals, own) > 0;
   return text + (may_win ? " *" : "");
 }
 
-std::string CostIn(const Row* row) {
-  return row == nullptr || !row->cost.total.interval.is_known() ? "" : TimeRange(row->cost.total.interval);
+std::string CostText(const Choice& choice, const Comparison* own) {
+  const Interval cost = own == nullptr ? Interval() : choice.setting().CostOf(*own->row).total.interval;
+  return cost.is_known() ? TimeRange(cost) : "";
 }
 
-// What heads a column of one setting: "gloo", or "gloo, 1Mi" beside another baseline of the cell over gloo,
-// which has buckets of another size. The baseline where it is that of rows over all backends.
+// What heads a column of one setting: "gloo", or "gloo, 1Mi" beside another baseline of the setting over
+// gloo, which has buckets of another size. The baseline where it is that of rows over all backends.
 std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
-  if (choice.base->spans_backends) return choice.base->label();
-  const std::string& backend = choice.base->backend();
+  const Row& base = *choice.base->row;
+  if (choice.base->spans_backends) return base.label;
+  const std::string& backend = base.backend();
   const auto is_alike = [&](const Choice& other) {
-    return other.cell == choice.cell && other.base->backend() == backend;
+    return other.at.setting == choice.at.setting && other.base->row->backend() == backend;
   };
   if (std::ranges::count_if(choices, is_alike) == 1) return backend;
-  const auto elements = static_cast<int64_t>(LabelOf(*choice.base->measured));
+  const auto elements = static_cast<int64_t>(LabelledSize(*base.measured));
   return Join(backend, ", ",
-              elements > 0 ? FormatCount(elements) : SizeText(choice.base->facts().IntOr("bucket_bytes", 0)));
+              elements > 0 ? FormatCount(elements) : SizeText(base.facts().IntOr("bucket_bytes", 0)));
 }
 
 // The rows of all choices: first the baseline, then by their mean difference.
 std::vector<std::string> LabelsOf(const std::vector<Choice>& choices) {
   std::vector<std::pair<double, std::string>> labels;
   for (const Choice& choice : choices) {
-    for (const Row& row : choice.cell->rows) {
-      const std::string label = row.label();
-      if (RowOf(choice, label) != &row ||
-          std::ranges::count(labels, label, &std::pair<double, std::string>::second) > 0)
-        continue;
+    for (const Comparison* const own : choice.comparisons()) {
+      const std::string& label = own->row->label;
+      if (std::ranges::count(labels, label, &std::pair<double, std::string>::second) > 0) continue;
       std::vector<double> deltas;
       for (const Choice& other : choices) {
-        if (const Row* const same = RowOf(other, label))
-          deltas.push_back(same == other.base ? 0 : same->against_baseline.value);
+        if (const Comparison* const same = other.Find(label))
+          deltas.push_back(same == other.base ? 0 : same->estimate.value);
       }
-      labels.emplace_back(&row == choice.base ? -kInfinity : Mean(deltas), label);
+      labels.emplace_back(own == choice.base ? -kInfinity : Mean(deltas), label);
     }
   }
   std::ranges::stable_sort(labels, {}, &std::pair<double, std::string>::first);
@@ -177,22 +173,14 @@ std::string DifferenceText(const Estimate& estimate, int decimals) {
               estimate.interval.is_known() ? Join(" [", fixed(low), ", ", fixed(high), "]") : "");
 }
 
-const Row* RowOf(const Choice& choice, const std::string& label) {
-  const auto index = static_cast<size_t>(choice.base - choice.cell->rows.data());
-  for (const Row& row : choice.cell->rows) {
-    if (row.baseline == index && row.label() == label) return &row;
-  }
-  return nullptr;
-}
-
 std::string SentIn(const Row* row) {
   const double bytes = row == nullptr ? kNaN : row->facts().DoubleOr("sent_bytes_per_step", kNaN);
   return std::isnan(bytes) ? "" : Significant(1e-6 * bytes, 3);
 }
 
-std::string NameOf(const Cell& cell) {
-  if (!cell.name.empty()) return cell.name;
-  const bench::ConfigFields& config = cell.any().config();
+std::string NameOf(const NamedSetting& at) {
+  if (!at.name.empty()) return at.name;
+  const bench::ConfigFields& config = at.setting->any().config();
   if (const int64_t bytes = config.IntOr("size_bytes", 0); bytes > 0) return SizeText(bytes);
   std::string name = config.StringOr("model", "");
   const auto add = [&](const char* word, bench::ConfigName field) {
@@ -205,8 +193,8 @@ std::string NameOf(const Cell& cell) {
 }
 
 std::string NameOf(const Choice& choice) {
-  const std::string place = Brief(NameOf(*choice.cell));
-  return choice.base->spans_backends ? place : Join(place, " over ", choice.base->backend());
+  const std::string place = Brief(NameOf(choice.at));
+  return choice.base->spans_backends ? place : Join(place, " over ", choice.base->row->backend());
 }
 
 Grid GridOf(const std::vector<Choice>& choices, int decimals) {
@@ -217,13 +205,13 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
     grid.over = {NameOf(choice), "", "", "", ""};
     grid.rows = {{"", "step", "difference (%)", "cost", "sent (MB)"}};
     for (const std::string& label : labels) {
-      const Row* const row = RowOf(choice, label);
-      const bool is_base = row == choice.base;
-      grid.rows.push_back({label, TimeText(row->step_s), is_base ? "baseline" : TextIn(choice, label),
-                           CostIn(row), SentIn(row)});
+      const Comparison* const own = choice.Find(label);
+      grid.rows.push_back({label, TimeText(own->row->step_s),
+                           own == choice.base ? "baseline" : TextIn(choice, label), CostText(choice, own),
+                           SentIn(own->row)});
     }
-    if (const Row* const floor = FloorOf(choice)) {
-      grid.rows.push_back({floor->label(), TimeText(floor->step_s), "", "floor", SentIn(floor)});
+    if (const Row* const floor = choice.setting().CostOf(*choice.base->row).floor) {
+      grid.rows.push_back({floor->label, TimeText(floor->step_s), "", "floor", SentIn(floor)});
       grid.num_last = 1;
     }
     return grid;
@@ -232,19 +220,19 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
   std::vector<std::vector<std::string>> columns = {{""}};
   Append(labels, &columns[0]);
   Append({"floor (no sync)", "baseline's cost", "best row's step", "best row's cost"}, &columns[0]);
-  const Cell* last = nullptr;
+  const Setting* last = nullptr;
   for (const Choice& choice : choices) {
     std::vector<std::string>& column = columns.emplace_back();
     grid.over.resize(columns.size());
-    if (choice.cell != last) grid.over.back() = NameOf(*choice.cell);
-    last = choice.cell;
+    if (choice.at.setting != last) grid.over.back() = NameOf(choice.at);
+    last = choice.at.setting;
     column.push_back(in_lines ? NameOf(choice) : HeadOf(choice, choices));
     for (const std::string& label : labels) column.push_back(TextIn(choice, label, decimals));
-    const Row* const floor = FloorOf(choice);
+    const Row* const floor = choice.setting().CostOf(*choice.base->row).floor;
     column.push_back(floor == nullptr ? "" : TimeText(floor->step_s));
-    column.push_back(CostIn(choice.base));
-    column.push_back(choice.best == nullptr ? "" : TimeText(choice.best->step_s));
-    column.push_back(CostIn(choice.best));
+    column.push_back(CostText(choice, choice.base));
+    column.push_back(choice.best == nullptr ? "" : TimeText(choice.best->row->step_s));
+    column.push_back(CostText(choice, choice.best));
   }
   if (in_lines) {
     grid.over.clear();

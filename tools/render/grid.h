@@ -38,10 +38,8 @@ struct Grid {
 // One setting has a column for each number of a row; several have a column each; many a line each.
 Grid GridOf(const std::vector<Choice>& choices, int decimals);
 
-// The row of a choice's cell and baseline; null if there is none.
-const Row* RowOf(const Choice& choice, const std::string& label);
 // What a setting is called, also where there is but one: "tiny, batch 2, sequence 64".
-std::string NameOf(const Cell& cell);
+std::string NameOf(const NamedSetting& at);
 // "tiny b2 s64 over gloo", without the backend where rows over all are compared.
 std::string NameOf(const Choice& choice);
 // "+29.2 [15.4, 42.9]".

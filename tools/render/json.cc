@@ -88,10 +88,10 @@ void RenderJson(const Report& report, std::ostream& out) {
   }
   out << "]";
   WriteList("shown", shown, ShownOf, out);
-  const auto explained = [](Flag flag) -> Json {
-    return {{"name", WordOf(flag)}, {"meaning", ExplanationOf(flag)}};
+  const auto explained = [](Warning warning) -> Json {
+    return {{"name", WordOf(warning)}, {"meaning", ExplanationOf(warning)}};
   };
-  WriteList("flags", FlagsIn(report.tables), explained, out);
+  WriteList("warnings", WarningsIn(report.tables), explained, out);
   WriteList("runs", report.runs, RunOf, out);
   out << "}\n";
 }

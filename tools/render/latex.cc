@@ -69,9 +69,9 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details) {
     for (const std::string& note : table.notes()) out << "\n\\smallskip\n" << Escaped(note) << "\n";
     out << "\\end{table}\n";
   }
-  for (const Flag flag : FlagsIn(report.tables)) {
+  for (const Warning warning : WarningsIn(report.tables)) {
     out << "\n\\smallskip\\noindent\n"
-        << Escaped(Join("`", WordOf(flag), "`: ", ExplanationOf(flag))) << "\n";
+        << Escaped(Join("`", WordOf(warning), "`: ", ExplanationOf(warning))) << "\n";
   }
 }
 

@@ -66,11 +66,12 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
     if (!table.notes().empty()) out << "\n";
     for (const std::string& note : table.notes()) out << "- " << note << "\n";
   }
-  const std::set<Flag> flags = FlagsIn(report.tables, with_details);
+  const std::set<Warning> warnings = WarningsIn(report.tables, with_details);
   if (!with_details)
     out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
-  if (!flags.empty()) out << "\n## Flags\n\n";
-  for (const Flag flag : flags) out << "- `" << WordOf(flag) << "`: " << ExplanationOf(flag) << "\n";
+  if (!warnings.empty()) out << "\n## Warnings\n\n";
+  for (const Warning warning : warnings)
+    out << "- `" << WordOf(warning) << "`: " << ExplanationOf(warning) << "\n";
   if (!report.runs.empty()) out << "\n## Runs\n\n";
   for (const std::string& line : RunLines(report.runs)) out << line << "\n";
 }

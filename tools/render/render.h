@@ -18,7 +18,7 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details = tr
 // Tables with findings have "findings":[...] too. Behind them is what people read:
 //  "shown":[{"name","title","constants","is_detail","findings":[...],"notes":[...],
 //            "sections":[{"title","columns":[...],"rows":[[...],...]},...]},...]: cells as in Markdown;
-//  "flags":[{"name","meaning"},...]: those that occur;
+//  "warnings":[{"name","meaning"},...]: those that occur;
 //  "runs":[{"experiment","run","time","ranks","command","machine","software"},...]}
 void RenderJson(const Report& report, std::ostream& out);
 

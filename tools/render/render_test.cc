@@ -200,11 +200,12 @@ TEST(RenderTest, JsonHasWhatPeopleReadToo) {
   Report report = Sample();
   report.tables[0].AddFinding("A finding.");
   report.tables[0].SetDetail();
-  Table flags("bold", "", {{.name = "flags", .kind = Kind::kText}, {.name = "who", .kind = Kind::kText}},
-              Audience::kPeople);
-  flags.AddRow({Flags{{Flag::kOutliers, "3"}}, "a"});
-  flags.MarkLast("who");
-  report.tables.push_back(std::move(flags));
+  Table warnings("bold", "",
+                 {{.name = "warnings", .kind = Kind::kText}, {.name = "who", .kind = Kind::kText}},
+                 Audience::kPeople);
+  warnings.AddRow({Warnings{{Warning::kOutliers, "3"}}, "a"});
+  warnings.MarkLast("who");
+  report.tables.push_back(std::move(warnings));
   report.runs = {{"ddp", "run1", "now", "2 ranks", "do \"it\"", "host", "gradsync"}};
   const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
   EXPECT_EQ(json.at("tables").size(), 2);
@@ -217,9 +218,9 @@ TEST(RenderTest, JsonHasWhatPeopleReadToo) {
         {"title": "second", "columns": ["who", "size", "share", "error"],
          "rows": [["a|b_\"c\",", "0.25", "0.500", "1.3e-07"], ["é", "1024", "", "0"]]}]})"));
   EXPECT_EQ(json["shown"][1]["sections"][0]["rows"][0], nlohmann::json({"outliers:3", "**a**"}));
-  ASSERT_EQ(json.at("flags").size(), 1);
-  EXPECT_EQ(json["flags"][0]["name"], "outliers");
-  EXPECT_EQ(json["flags"][0]["meaning"], ExplanationOf(Flag::kOutliers));
+  ASSERT_EQ(json.at("warnings").size(), 1);
+  EXPECT_EQ(json["warnings"][0]["name"], "outliers");
+  EXPECT_EQ(json["warnings"][0]["meaning"], ExplanationOf(Warning::kOutliers));
   EXPECT_EQ(json.at("runs"), nlohmann::json::parse(R"([{"experiment": "ddp", "run": "run1", "time": "now",
       "ranks": "2 ranks", "command": "do \"it\"", "machine": "host", "software": "gradsync"}])"));
 }
@@ -238,45 +239,46 @@ TEST(RenderTest, DescribesFewRunsAndCountsMany) {
 
 TEST(RenderTest, NothingIsValidToo) {
   EXPECT_EQ(nlohmann::json::parse(Text(RenderJson, {})),
-            nlohmann::json::parse(R"({"tables":[],"shown":[],"flags":[],"runs":[]})"));
+            nlohmann::json::parse(R"({"tables":[],"shown":[],"warnings":[],"runs":[]})"));
   EXPECT_EQ(Text(RenderCsv, {}), "");
   EXPECT_EQ(Text(Markdown, {}), "");
 }
 
-TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
+TEST(RenderTest, ExplainsOnceTheWarningsThatOccur) {
   Report report;
   for (const char* const name : {"a", "b"}) {
-    Table table(name, name, {{.name = "flags", .kind = Kind::kText}});
-    table.AddRow({Flags{{Flag::kTooFewForP99}, {Flag::kOutliers, "3"}}});
-    table.AddRow({Flags{}});
+    Table table(name, name, {{.name = "warnings", .kind = Kind::kText}});
+    table.AddRow({Warnings{{Warning::kTooFewForP99}, {Warning::kOutliers, "3"}}});
+    table.AddRow({Warnings{}});
     report.tables.push_back(std::move(table));
   }
   const std::string outliers =
       "`outliers`: so many steps lie beyond 10 scaled median absolute deviations; plain means (*) "
       "hold them.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
-  EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
+  EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Warnings\n\n- " + outliers + "\n- " + few + "\n"));
   const std::string latex = Text(Latex, report);
   EXPECT_EQ(latex.find(outliers), latex.rfind(outliers));
   EXPECT_NE(latex.find(outliers), std::string::npos);
 }
 
 // Those of all rows once above the table, those of a number as its asterisk.
-TEST(RenderTest, AFlagIsSaidWhereItTellsMost) {
+TEST(RenderTest, AWarningIsSaidWhereItTellsMost) {
   Table table("t", "T",
-              {{.name = "p99", .section = 1, .marked_with = Flag::kTooFewForP99},
-               {.name = "flags", .kind = Kind::kText, .section = 1}});
-  table.AddRow({1.0, Flags{{Flag::kOversubscribed}, {Flag::kTooFewForP99}}});
-  table.AddRow({2.0, Flags{{Flag::kOversubscribed}, {Flag::kOutliers, "3"}}});
+              {{.name = "p99", .section = 1, .marked_with = Warning::kTooFewForP99},
+               {.name = "warnings", .kind = Kind::kText, .section = 1}});
+  table.AddRow({1.0, Warnings{{Warning::kOversubscribed}, {Warning::kTooFewForP99}}});
+  table.AddRow({2.0, Warnings{{Warning::kOversubscribed}, {Warning::kOutliers, "3"}}});
   Report report;
   report.tables.push_back(table);
-  EXPECT_THAT(Text(Markdown, report), ::testing::StartsWith("\n## T\n\nAll rows: flags oversubscribed.\n\n"
-                                                            "|    p99 | flags      |\n"
+  EXPECT_THAT(Text(Markdown, report), ::testing::StartsWith("\n## T\n\nAll rows: warnings oversubscribed.\n\n"
+                                                            "|    p99 | warnings   |\n"
                                                             "|-------:|:-----------|\n"
                                                             "| 1.000* |            |\n"
                                                             "|  2.000 | outliers:3 |\n"));
   EXPECT_THAT(Text(RenderCsv, report), ::testing::HasSubstr("oversubscribed n<100"));
-  EXPECT_EQ(FlagsIn(report.tables, false), (std::set<Flag>{Flag::kOversubscribed, Flag::kOutliers}));
+  EXPECT_EQ(WarningsIn(report.tables, false),
+            (std::set<Warning>{Warning::kOversubscribed, Warning::kOutliers}));
 }
 
 std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {

@@ -11,6 +11,7 @@
 #include "tools/render/grid.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/convergence.h"
+#include "tools/tables/pairs.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/views.h"
 #include "tools/tables/words.h"
@@ -18,9 +19,9 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kMostChoices = 6;  // more are counted
-constexpr size_t kLeastCell = 3;    // lines: headers, a row and what is not shown
-constexpr size_t kLeastGrid = 6;    // lines for which findings give way
+constexpr size_t kMostChoices = 6;    // more are counted
+constexpr size_t kLeastLearning = 3;  // lines: headers, a row and what is not shown
+constexpr size_t kLeastGrid = 6;      // lines for which findings give way
 
 // The command that would tell best rows from their rivals where that is soonest; empty if all are told apart.
 void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
@@ -29,18 +30,20 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
   std::string what, command;
   for (const Choice& choice : choices) {
     num_undecided += !choice.rivals.empty();
-    const Measurement& any = *choice.base->measured;
-    for (const Row* const rival : choice.rivals) {
-      const Estimate estimate = CompareSteps(*choice.cell, {{rival, choice.best}})[0];
+    const Setting& setting = choice.setting();
+    const Measurement& any = *choice.base->row->measured;
+    for (const Comparison* const open : choice.rivals) {
+      const Row *const rival = open->row, *const best = choice.best->row;
+      const Estimate estimate = CompareSteps(setting, {{rival, best}})[0];
       double turns_s = 0;
-      for (const Row* const row : {rival, choice.best})
+      for (const Row* const row : {rival, best})
         turns_s += static_cast<double>(row->measured->turn_steps()) * row->step_s;
-      const double share = std::min(1.0, turns_s / choice.cell->round_s);
-      const double seconds = share * SecondsToDecide(*choice.cell, estimate);
+      const double share = std::min(1.0, turns_s / setting.round_s);
+      const double seconds = share * SecondsToDecide(setting, estimate);
       if (!(seconds > 0) || seconds >= least_s || any.record.config.Find("link_rate") != nullptr) continue;
       least_s = seconds;
-      what = Join(choice.best->label(), " from ", rival->label(), " (", NameOf(choice), ")");
-      const std::string options = OptionsToDecide(*choice.cell, estimate, share);
+      what = Join(best->label, " from ", rival->label, " (", NameOf(choice), ")");
+      const std::string options = OptionsToDecide(setting, estimate, share);
       command =
           CommandWithout(any.record.provenance.command_line,
                          {"variants", "strategies", "backend", "bucket_bytes", "buffer_elements", "units",
@@ -51,7 +54,7 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
         if (const int64_t value = any.record.config.IntOr(name, 0); value > 0)
           command += Join(" --", name.text(), "=", value);
       }
-      command += Join(" --variants=", choice.best->variant(), ",", rival->variant(), " ",
+      command += Join(" --variants=", best->variant(), ",", rival->variant(), " ",
                       options.substr(1, options.size() - 2), " --out=DIR");
     }
   }
@@ -71,14 +74,15 @@ std::string BestOf(const std::vector<Choice>& choices) {
   std::vector<Answer> answers;
   for (const Choice& choice : choices) {
     if (choice.best != nullptr)
-      ++counts[choice.best->spans_backends ? choice.best->label() : choice.best->strategy()];
-    for (const Row& row : choice.cell->rows) {
-      if (&row != choice.base && RowOf(choice, row.label()) == &row)
-        answers.push_back(AnswerOf(*choice.cell, row));
+      ++counts[choice.best->spans_backends ? choice.best->row->label : choice.best->row->strategy()];
+    for (const Comparison* const own : choice.comparisons()) {
+      if (own != choice.base) answers.push_back(AnswerOf("", choice.setting(), *own));
     }
-    const Interval cost = Scaled(choice.base->told_cost, 1 / choice.base->step_s).interval;
-    if (!cost.is_known()) continue;
-    costs[choice.base->backend()] = costs[choice.base->backend()].With(cost);
+    const Row& base = *choice.base->row;
+    const Cost cost = choice.setting().CostOf(base);
+    if (cost.row == nullptr || !cost.told().interval.is_known()) continue;
+    Interval& all = costs[base.backend()];
+    all = all.With(Scaled(cost.told(), 1 / base.step_s).interval);
   }
   std::vector<std::string> parts;
   for (const auto& [name, count] : counts) parts.push_back(Join(name, " in ", count));
@@ -87,22 +91,22 @@ std::string BestOf(const std::vector<Choice>& choices) {
   parts.clear();
   for (const auto& [backend, cost] : costs) parts.push_back(Join(PercentRange(cost), " (", backend, ")"));
   return parts.empty() ? text
-                       : Join(text, "; ", choices[0].base->strategy(), " costs ", absl::StrJoin(parts, ", "),
-                              " of a step");
+                       : Join(text, "; ", choices[0].base->row->strategy(), " costs ",
+                              absl::StrJoin(parts, ", "), " of a step");
 }
 
-std::string ChecksOf(const std::vector<Cell>& cells) {
+std::string ChecksOf(const Settings& settings) {
   size_t num_rows = 0, num_equal = 0, num_checked = 0, num_sums = 0;
   std::vector<std::string> wrong;
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) {
       const bool is_sum = row.measured->wrong_elements.has_value();
       num_sums += is_sum;
       num_rows += !is_sum && !row.is_floor();
       num_equal += !is_sum && !row.is_floor() && row.measured->equal().value_or(false);
       num_checked += !is_sum && !row.is_floor() && row.measured->equal().has_value();
-      if (Has(row.flags, Flag::kUnequal) || Has(row.flags, Flag::kWrong))
-        wrong.push_back(Join(is_sum ? row.backend() : row.variant(), " (", NameOf(cell), ")"));
+      if (!row.is_right())
+        wrong.push_back(Join(is_sum ? row.backend() : row.variant(), " (", NameOf(at), ")"));
     }
   }
   std::vector<std::string> parts;
@@ -116,20 +120,21 @@ std::string ChecksOf(const std::vector<Cell>& cells) {
 }
 
 // "oversubscribed 44 of 44 rows".
-std::string FlagsOf(const std::vector<Cell>& cells) {
-  constexpr Flag kHarmless[] = {Flag::kDrifts, Flag::kOutliers, Flag::kTooFewForP95, Flag::kTooFewForP99};
-  std::map<Flag, size_t> counts;
+std::string CountWarnings(const Settings& settings) {
+  constexpr Warning kHarmless[] = {Warning::kDrifts, Warning::kOutliers, Warning::kTooFewForP95,
+                                   Warning::kTooFewForP99};
+  std::map<Warning, size_t> counts;
   size_t num_rows = 0;
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) {
       ++num_rows;
-      for (const FlagOfRow& flag : row.flags)
-        counts[flag.flag] += std::ranges::count(kHarmless, flag.flag) == 0;
+      for (const RowWarning& warning : row.warnings)
+        counts[warning.kind] += std::ranges::count(kHarmless, warning.kind) == 0;
     }
   }
   std::vector<std::string> parts;
-  for (const auto& [flag, count] : counts) {
-    if (count > 0) parts.push_back(Join(WordOf(flag), " ", count));
+  for (const auto& [warning, count] : counts) {
+    if (count > 0) parts.push_back(Join(WordOf(warning), " ", count));
   }
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
@@ -152,15 +157,18 @@ std::string AmountsOf(const std::vector<Choice>& choices) {
   std::vector<std::string> amounts, differing;
   Groups<std::vector<std::string>> others;  // names by amount
   for (const Choice& choice : choices) {
-    const std::string base = SentIn(choice.base);
+    const std::string base = SentIn(choice.base->row);
     AddOnce(base, &amounts);
-    for (const Row& row : choice.cell->rows) {
+    for (const Comparison* const own : choice.comparisons()) {
+      const Row& row = *own->row;
       const std::string amount = SentIn(&row);
-      if (RowOf(choice, row.label()) != &row || amount == base) continue;
+      if (amount == base) continue;
       const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
-        return other.cell != choice.cell || SentIn(RowOf(other, row.label())) == amount;
+        const Comparison* const same = other.Find(row.label);
+        return other.at.setting != choice.at.setting ||
+               SentIn(same == nullptr ? nullptr : same->row) == amount;
       });
-      AddOnce(is_everywhere ? row.label() : row.variant(), &GroupOf(amount, &others));
+      AddOnce(is_everywhere ? row.label : row.variant(), &GroupOf(amount, &others));
     }
   }
   for (const auto& [amount, names] : others)
@@ -172,42 +180,42 @@ std::string AmountsOf(const std::vector<Choice>& choices) {
 std::string BytesOf(const std::vector<Choice>& choices) {
   Groups<std::vector<Choice>> models;
   for (const Choice& choice : choices)
-    GroupOf(choice.cell->any().config().StringOr("model", ""), &models).push_back(choice);
+    GroupOf(choice.setting().any().config().StringOr("model", ""), &models).push_back(choice);
   std::vector<std::string> parts;
   for (const auto& [model, own] : models) parts.push_back(Join(model, " ", AmountsOf(own)));
   return Join("MB a step: ", absl::StrJoin(parts, ", "));
 }
 
-// In at most so many lines; cells that would have fewer than kLeastCell are left out.
+// In at most so many lines; settings that would have fewer than kLeastLearning are left out.
 void AddLearning(const Summary& summary, size_t most, Lines* lines) {
   size_t num_left = summary.learning.size();
-  for (const LearningCell& cell : summary.learning) {
+  for (const LearningSetting& setting : summary.learning) {
     const size_t room = most - lines->size();
-    if (room < kLeastCell) return;
-    Grid grid{.rows = {{Join("held-out text, ", RankCount(cell.record().world_size)), "bits per byte",
+    if (room < kLeastLearning) return;
+    Grid grid{.rows = {{Join("held-out text, ", RankCount(setting.record().world_size)), "bits per byte",
                         "against naive (%)", "step", "sent (MB)"}}};
-    for (const LearningRow& row : cell.rows)
+    for (const LearningRow& row : setting.rows)
       grid.rows.push_back({row.variant(), Fixed(row.final_bits.value, 4),
                            DifferenceText(row.against_baseline), TimeText(row.step_s),
                            Significant(1e-6 * row.bytes_per_step, 3)});
-    grid.AddTo(std::max(room / num_left--, kLeastCell), lines);
+    grid.AddTo(std::max(room / num_left--, kLeastLearning), lines);
   }
 }
 
-void AddCollectives(const std::vector<Cell>& cells, size_t most, Lines* lines) {
+void AddCollectives(const Settings& settings, size_t most, Lines* lines) {
   std::vector<std::string> backends;
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) AddOnce(row.backend(), &backends);
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) AddOnce(row.backend(), &backends);
   }
   Grid grid{.rows = {{""}}};
   for (const std::string& backend : backends) grid.rows[0].push_back(Join(backend, ": time, GB/s"));
-  for (const Cell& cell : cells) {
-    const bench::ConfigFields& config = cell.any().config();
+  for (const NamedSetting& at : settings) {
+    const bench::ConfigFields& config = at.setting->any().config();
     std::vector<std::string>& line = grid.rows.emplace_back(std::vector<std::string>{
         Join(config.StringOr("collective", "all_reduce"), " of ", SizeText(config.IntOr("size_bytes", 0)))});
 
     line.resize(1 + backends.size());
-    for (const Row& row : cell.rows)
+    for (const Row& row : at.setting->rows)
       line[1 + static_cast<size_t>(std::ranges::find(backends, row.backend()) - backends.begin())] =
           Join(TimeText(row.step_s), ", ", Significant(row.bus_bytes_per_second / 1e9, 3));
   }
@@ -218,18 +226,18 @@ void AddCollectives(const std::vector<Cell>& cells, size_t most, Lines* lines) {
 
 std::string ScreenOf(const Summary& summary) {
   // Others follow from these.
-  const std::vector<Cell> training = TrainingOf(summary.cells);
-  std::vector<Cell> collectives;
-  std::ranges::copy_if(summary.cells, std::back_inserter(collectives),
-                       [](const Cell& cell) { return cell.any().strategy().empty(); });
+  const Settings training = TrainingOf(summary.settings);
+  Settings collectives;
+  std::ranges::copy_if(summary.settings, std::back_inserter(collectives),
+                       [](const NamedSetting& at) { return at.setting->any().strategy().empty(); });
   // The settings of the first run, and of others as long as there is room and they have the same baseline.
   std::vector<Choice> shown;
   Groups<std::vector<Choice>> others;
   for (const Choice& choice : ChoicesOf(training))
-    GroupOf(choice.base->measured->record.run_id, &others).push_back(choice);
+    GroupOf(choice.base->row->measured->record.run_id, &others).push_back(choice);
   std::erase_if(others, [&](const auto& run) {
     const bool fits = shown.empty() || (shown.size() + run.second.size() < kMostSettings &&
-                                        run.second[0].base->label() == shown[0].base->label());
+                                        run.second[0].base->row->label == shown[0].base->row->label);
     if (fits) Append(run.second, &shown);
     return fits;
   });
@@ -245,19 +253,19 @@ std::string ScreenOf(const Summary& summary) {
   }
   for (size_t i = 0; i < std::min(shown.size(), kMostChoices); ++i) {
     if (shown[i].best == nullptr) continue;
-    AddText("", Join("Use ", shown[i].best->label(), " for ", NameOf(shown[i]), ": ", SentenceOf(shown[i])),
-            2, &head);
+    AddText("",
+            Join("Use ", shown[i].best->row->label, " for ", NameOf(shown[i]), ": ", SentenceOf(shown[i])), 2,
+            &head);
   }
   if (shown.size() > kMostChoices) AddText("", BestOf(shown), 2, &head);
   std::string reason = NoVerdict(training);
   for (const Choice& choice : shown) {
-    const auto has_none = [&](const Row& row) {
-      return !row.no_verdict.empty() && RowOf(choice, row.label()) == &row;
-    };
-    const auto other = std::ranges::find_if(choice.cell->rows, has_none);
-    if (!reason.empty() || choice.best != nullptr || other == choice.cell->rows.end()) continue;
-    const Row& row = has_none(*choice.base) ? *choice.base : *other;
-    reason = Join("No verdict for ", NameOf(choice), ": ", row.label(), " ", row.no_verdict);
+    const std::vector<const Comparison*> all = choice.comparisons();
+    const auto other =
+        std::ranges::find_if(all, [](const Comparison* own) { return !own->no_verdict.empty(); });
+    if (!reason.empty() || choice.best != nullptr || other == all.end()) continue;
+    const Comparison& own = choice.base->no_verdict.empty() ? **other : *choice.base;
+    reason = Join("No verdict for ", NameOf(choice), ": ", own.row->label, " ", own.no_verdict);
   }
   if (!reason.empty()) AddText("", reason, 2, &head);
   AddUndecided(shown, &head);
@@ -274,11 +282,11 @@ std::string ScreenOf(const Summary& summary) {
         &tail);
   }
   for (const auto& [run, choices] : others) {
-    const std::string model = choices[0].base->config().StringOr("model", "");
+    const std::string model = choices[0].base->row->config().StringOr("model", "");
     add(model.substr(0, model.find(' ')), BestOf(choices), 1, &tail);
   }
-  add("checks", ChecksOf(summary.cells), 2, &last);
-  add("flags", FlagsOf(summary.cells), 1, &last);
+  add("checks", ChecksOf(summary.settings), 2, &last);
+  add("warnings", CountWarnings(summary.settings), 1, &last);
 
   Lines lines = std::move(head);
   lines.emplace_back();

@@ -12,7 +12,7 @@ inline constexpr size_t kScreenLines = 29, kScreenColumns = 110;
 
 // The answer on one screen, as plain text of at most so many lines and columns: which row to use in each
 // setting and how sure that is, what is undecided and the command that would decide it, the rows' differences
-// by setting, and in a line each bandwidths, other runs, checks and flags. The tables hold the rest.
+// by setting, and in a line each bandwidths, other runs, checks and warnings. The tables hold the rest.
 std::string ScreenOf(const Summary& summary);
 
 }  // namespace gradsync::tools

@@ -59,30 +59,31 @@ int DecimalsOf(const Table& table, size_t column) {
                     12);
 }
 
-// The flags that all of several rows have in a column of flags. They are said once.
-Flags CommonFlags(const Table& table, size_t column) {
-  const Flags* const first = table.num_rows() < 2 ? nullptr : std::get_if<Flags>(&table.cell(0, column));
-  Flags common;
-  for (const FlagOfRow& flag : first == nullptr ? Flags() : *first) {
-    bool is_common = !table.is_mark(flag.flag);
+// The warnings that all of several rows have in a column of warnings. They are said once.
+Warnings CommonWarnings(const Table& table, size_t column) {
+  const Warnings* const first =
+      table.num_rows() < 2 ? nullptr : std::get_if<Warnings>(&table.cell(0, column));
+  Warnings common;
+  for (const RowWarning& warning : first == nullptr ? Warnings() : *first) {
+    bool is_common = !table.is_mark(warning.kind);
     for (size_t row = 0; row < table.num_rows(); ++row)
-      is_common &= std::ranges::count(std::get<Flags>(table.cell(row, column)), flag) > 0;
-    if (is_common) common.push_back(flag);
+      is_common &= std::ranges::count(std::get<Warnings>(table.cell(row, column)), warning) > 0;
+    if (is_common) common.push_back(warning);
   }
   return common;
 }
 
-// The row's other flags, without those of a number that is marked.
-Flags OwnFlags(const Table& table, size_t row, size_t column, const Flags& common) {
-  Flags own = std::get<Flags>(table.cell(row, column));
-  std::erase_if(own, [&](const FlagOfRow& flag) {
-    return table.is_mark(flag.flag) || std::ranges::count(common, flag) > 0;
+// The row's other warnings, without those of a number that is marked.
+Warnings OwnWarnings(const Table& table, size_t row, size_t column, const Warnings& common) {
+  Warnings own = std::get<Warnings>(table.cell(row, column));
+  std::erase_if(own, [&](const RowWarning& warning) {
+    return table.is_mark(warning.kind) || std::ranges::count(common, warning) > 0;
   });
   return own;
 }
 
-bool HasFlags(const Table& table, size_t column) {
-  return table.num_rows() > 0 && std::holds_alternative<Flags>(table.cell(0, column));
+bool HasWarnings(const Table& table, size_t column) {
+  return table.num_rows() > 0 && std::holds_alternative<Warnings>(table.cell(0, column));
 }
 
 bool IsSaidOnce(const Table& table, size_t column) {
@@ -91,10 +92,10 @@ bool IsSaidOnce(const Table& table, size_t column) {
 
 bool IsColumnShown(const Table& table, size_t column) {
   if (table.columns()[column].audience == Audience::kMachines || IsSaidOnce(table, column)) return false;
-  if (HasFlags(table, column)) {
-    const Flags common = CommonFlags(table, column);
+  if (HasWarnings(table, column)) {
+    const Warnings common = CommonWarnings(table, column);
     for (size_t row = 0; row < table.num_rows(); ++row) {
-      if (!OwnFlags(table, row, column, common).empty()) return true;
+      if (!OwnWarnings(table, row, column, common).empty()) return true;
     }
     return false;
   }
@@ -111,7 +112,7 @@ void AddColumn(const Table& table, size_t i, Section* section) {
     return column.has_interval && !std::isnan(table.number(row, i + 1)) &&
            !std::isnan(table.number(row, i + 2));
   };
-  const Flags common = HasFlags(table, i) ? CommonFlags(table, i) : Flags();
+  const Warnings common = HasWarnings(table, i) ? CommonWarnings(table, i) : Warnings();
   bool is_interval = false;
   for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);
   section->headers.push_back(!column.header.empty() ? column.header
@@ -122,8 +123,8 @@ void AddColumn(const Table& table, size_t i, Section* section) {
     Shown& shown = section->rows[row].emplace_back();
     std::string& cell = shown.text;
     if (table.is_text(i)) {
-      if (HasFlags(table, i)) shown.flags = OwnFlags(table, row, i, common);
-      cell = HasFlags(table, i) ? TextOf(shown.flags) : table.text(row, i);
+      if (HasWarnings(table, i)) shown.warnings = OwnWarnings(table, row, i, common);
+      cell = HasWarnings(table, i) ? TextOf(shown.warnings) : table.text(row, i);
       shown.is_strong = table.marked(row, i);
       continue;
     }
@@ -166,15 +167,15 @@ std::vector<Section> SectionsOf(const Table& table, bool with_details) {
 
 std::string ConstantsOf(const Table& table) {
   std::vector<std::string> parts;
-  std::string flags;
+  std::string warnings;
   for (size_t i = 0; i < table.columns().size(); ++i) {
     const Column& column = table.columns()[i];
-    if (HasFlags(table, i)) flags = TextOf(CommonFlags(table, i));
+    if (HasWarnings(table, i)) warnings = TextOf(CommonWarnings(table, i));
     if (column.audience == Audience::kMachines || !IsSaidOnce(table, i)) continue;
     const std::string value = table.is_text(i) ? table.text(0, i) : Format(table.number(0, i), column, 0);
     if (!value.empty()) parts.push_back(Join(column.name, " ", value));
   }
-  if (!flags.empty()) parts.push_back("flags " + flags);
+  if (!warnings.empty()) parts.push_back("warnings " + warnings);
   return absl::StrJoin(parts, ", ");
 }
 

@@ -12,7 +12,7 @@ namespace gradsync::tools {
 struct Shown {
   std::string text{};      // empty without value
   bool is_strong = false;  // a text that is marked
-  Flags flags{};           // what the text says, of a cell of flags: those that not all rows have
+  Warnings warnings{};     // what the text says, of a cell of warnings: those that not all rows have
 };
 
 // A part of a table as people see it, for the formats that they read: some of its columns, of all of its
@@ -31,7 +31,7 @@ bool IsShown(const Table& table, bool with_details);
 // without a single value, and sections of nothing but such, are left out.
 std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
 
-// What is said once, above the table: "batch_size 2, flags one-launch". Empty if there is nothing.
+// What is said once, above the table: "batch_size 2, warnings one-launch". Empty if there is nothing.
 std::string ConstantsOf(const Table& table);
 
 // A cell in Markdown: text that is marked is bold.

@@ -89,7 +89,7 @@ double VarianceOfLaunches(const std::vector<double>& influence, const std::vecto
   return squares * num_launches / (num_launches - 1);
 }
 
-struct Judged {
+struct Located {
   double value = kNaN;
   std::vector<double> influence{};  // by round, of the value itself
   size_t num_values = 0;
@@ -97,36 +97,36 @@ struct Judged {
   double variance = kNaN;
 };
 
-Judged Judge(const RoundDifferences& differences, const std::vector<size_t>& launches, double trimmed) {
+Located Locate(const RoundDifferences& differences, const std::vector<size_t>& launches, double trimmed) {
   const Location own = LocationOf(
       differences.values, differences.order.empty() ? differences.values : differences.order, trimmed);
-  Judged judged{.value = own.value, .influence = own.influence, .num_values = own.num_values};
-  if (own.num_kept < 2) return judged;
+  Located located{.value = own.value, .influence = own.influence, .num_values = own.num_values};
+  if (own.num_kept < 2) return located;
   if (!differences.divisors.empty()) {
     std::vector<double> divisors = differences.divisors;
     for (size_t i = 0; i < divisors.size(); ++i) {
       if (std::isnan(differences.values[i])) divisors[i] = kNaN;
     }
     const Location divisor = LocationOf(divisors, divisors, trimmed);
-    judged.value = own.value / divisor.value;
-    for (size_t i = 0; i < judged.influence.size(); ++i) {
-      judged.influence[i] = (own.influence[i] - judged.value * divisor.influence[i]) / divisor.value;
+    located.value = own.value / divisor.value;
+    for (size_t i = 0; i < located.influence.size(); ++i) {
+      located.influence[i] = (own.influence[i] - located.value * divisor.influence[i]) / divisor.value;
     }
   }
-  judged.degrees = static_cast<double>(own.num_kept) - 1;
-  judged.variance = VarianceOf(judged.influence, launches, judged.num_values);
-  return judged;
+  located.degrees = static_cast<double>(own.num_kept) - 1;
+  located.variance = VarianceOf(located.influence, launches, located.num_values);
+  return located;
 }
 
 // What launches have of their own.
-struct Launches {
+struct LaunchEffect {
   double inflation = 1;  // how many times the variance that rounds explain theirs is
   double degrees = std::numeric_limits<double>::infinity();  // that it is known with
 };
 
 // Chi-square of so many degrees of freedom, for each of them, is larger in one case of ten (Wilson and
 // Hilferty, The distribution of chi-square, 1931).
-double ChanceOf(double degrees) {
+double ChiSquareLimit(double degrees) {
   const double part = 2 / (9 * degrees);
   return std::pow(1 - part + 1.2816 * std::sqrt(part), 3);
 }
@@ -134,17 +134,17 @@ double ChanceOf(double degrees) {
 // What launches have of their own, from the variants of each base and the base itself, in units of their own
 // standard deviations. It is nothing, unless launches differ by more than rounds explain; with `tested`, by
 // more than chance does in one case of ten.
-Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
-                    const std::vector<size_t>& launches, bool tested) {
+LaunchEffect EstimateLaunchEffect(const std::map<const void*, std::vector<const Located*>>& by_base,
+                                  const std::vector<size_t>& launches, bool tested) {
   double between = 0, within = 0, num_differences = 0;
   for (const auto& [base, members] : by_base) {
     const auto num_rounds = std::ssize(members[0]->influence);
     // The last row is the base's: 0.
     Eigen::ArrayXXd own = Eigen::ArrayXXd::Zero(std::ssize(members) + 1, num_rounds);
     for (Eigen::Index k = 0; k < std::ssize(members); ++k) {
-      const Judged& judged = *members[static_cast<size_t>(k)];
-      own.row(k) = Eigen::Map<const Eigen::ArrayXd>(judged.influence.data(), num_rounds);
-      own.row(k) /= std::sqrt(judged.variance);
+      const Located& located = *members[static_cast<size_t>(k)];
+      own.row(k) = Eigen::Map<const Eigen::ArrayXd>(located.influence.data(), num_rounds);
+      own.row(k) /= std::sqrt(located.variance);
     }
     own.rowwise() -= own.colwise().mean().eval();
     own.colwise() -= own.rowwise().mean().eval();
@@ -163,8 +163,8 @@ Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
   const auto num_rounds = static_cast<double>(std::accumulate(launches.begin(), launches.end(), size_t{0}));
   const double inflation = between / (num_launches - 1) / (within / (num_rounds - num_launches));
   const double degrees = num_differences * (num_launches - 1);
-  return inflation > std::max(tested ? ChanceOf(degrees) : 0, 1.0) ? Launches{inflation, degrees}
-                                                                   : Launches{};
+  return inflation > std::max(tested ? ChiSquareLimit(degrees) : 0, 1.0) ? LaunchEffect{inflation, degrees}
+                                                                         : LaunchEffect{};
 }
 
 struct LooseLocation {
@@ -198,14 +198,14 @@ LooseLocation LooseLocationOf(const LooseSample& sample) {
 
 // The same of samples, each of which counts once. Of many samples of few launches some look as if launches
 // did not differ: only together do they tell. Chance gets no benefit here, because a comparison may be alone.
-Launches LaunchesOf(const std::set<LooseLocation>& samples) {
+LaunchEffect EstimateLaunchEffect(const std::set<LooseLocation>& samples) {
   double ratios = 0, degrees = 0;
   for (const LooseLocation& sample : samples) {
     if (!(sample.within > 0) || sample.more_launches == 0) continue;
     ratios += sample.more_launches * sample.between / sample.within;
     degrees += sample.more_launches;
   }
-  return ratios > degrees ? Launches{ratios / degrees, degrees} : Launches{};
+  return ratios > degrees ? LaunchEffect{ratios / degrees, degrees} : LaunchEffect{};
 }
 
 // See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
@@ -216,31 +216,31 @@ std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
   // Where launches have one round each, rounds are all there is.
   const std::vector<size_t> launches =
       num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
-  std::vector<Judged> all;
-  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
-  std::map<size_t, std::vector<const Judged*>> by_base;
+  std::vector<Located> all;
+  for (const RoundDifferences& differences : family) all.push_back(Locate(differences, launches, trimmed));
+  std::map<const void*, std::vector<const Located*>> by_base;
   size_t num_intervals = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!(all[i].variance > 0)) continue;
     by_base[family[i].base].push_back(&all[i]);
     ++num_intervals;
   }
-  const Launches own = LaunchesOf(by_base, launches, /*tested=*/!one_sided);
+  const LaunchEffect own = EstimateLaunchEffect(by_base, launches, /*tested=*/!one_sided);
   const double chance = 0.05 / static_cast<double>(looks);
   const double critical =
       one_sided ? SidakCritical(1, 2 * chance / static_cast<double>(std::max<size_t>(1, num_intervals)))
                 : SidakCritical(num_intervals, chance);
   std::vector<Estimate> estimates;
-  for (const Judged& judged : all) {
-    Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
-    if (std::isnan(judged.variance)) continue;
+  for (const Located& located : all) {
+    Estimate& estimate = estimates.emplace_back(Estimate{located.value});
+    if (std::isnan(located.variance)) continue;
     double margin = 0;
-    if (judged.variance > 0) {
-      margin = std::sqrt(judged.variance * own.inflation) *
-               StudentT(critical, std::min(own.degrees, judged.degrees));
+    if (located.variance > 0) {
+      margin = std::sqrt(located.variance * own.inflation) *
+               StudentT(critical, std::min(own.degrees, located.degrees));
     }
     estimate.by_launches = own.inflation > 1;
-    estimate.interval = {judged.value - margin, judged.value + margin};
+    estimate.interval = {located.value - margin, located.value + margin};
   }
   return estimates;
 }
@@ -294,7 +294,7 @@ std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {
     samples.insert({first, second});
     ++count;
   }
-  const Launches launches = LaunchesOf(samples);
+  const LaunchEffect launches = EstimateLaunchEffect(samples);
   const double critical = SidakCritical(std::max<size_t>(count, 1));
   std::vector<Estimate> estimates;
   for (const auto& [own, base] : all) {

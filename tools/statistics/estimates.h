@@ -44,7 +44,8 @@ struct RoundDifferences {
   std::vector<double>
       divisors{};               // by round; empty: the difference itself is estimated, else its part of these
   std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
-  size_t base = 0;              // what it is a difference to: takes part in what launches have of their own
+  // What it is a difference to, which only tells bases apart: takes part in what launches have of their own.
+  const void* base = nullptr;
 };
 
 // The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer
@@ -90,8 +91,8 @@ struct LooseComparison {
 // programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family
 // (Sidak, 1967). NaN with fewer than two values on a side, or values that are not positive.
 //
-// Launches are the samples where their means vary more than values explain, over all samples together; each
-// counts once, however many are compared with it.
+// LaunchEffect are the samples where their means vary more than values explain, over all samples together;
+// each counts once, however many are compared with it.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // What the largest of `count` independent |z| stays below in all cases but this part.

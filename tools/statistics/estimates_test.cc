@@ -87,7 +87,7 @@ TEST(EstimatesTest, AFamilyHasSidaksMargin) {
   std::vector<RoundDifferences> family(10, {NormalValues(400, &draws)});
   const double one = HalfWidth(EstimateRounds(std::span(family).first(1), {400})[0]);
   EXPECT_NEAR(HalfWidth(EstimateRounds(family, {400})[0]) / one, SidakCritical(10) / SidakCritical(1), 0.01);
-  for (size_t i = 0; i < 5; ++i) family[i].base = 7;
+  for (size_t i = 0; i < 5; ++i) family[i].base = &family;
   for (const Estimate& estimate : EstimateRounds(family, {400})) {
     EXPECT_NEAR(HalfWidth(estimate) / one, SidakCritical(10) / SidakCritical(1), 0.01);
   }

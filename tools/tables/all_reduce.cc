@@ -9,7 +9,7 @@
 #include "tools/tables/answers.h"
 #include "tools/tables/views.h"
 
-// The table about collectives alone: rows are backends, cells are sizes.
+// The table about collectives alone: rows are backends, settings are sizes.
 namespace gradsync::tools {
 namespace {
 
@@ -67,9 +67,9 @@ std::vector<Field<View>> Fields() {
       {{.name = "busbw_high (GB/s)", .audience = Audience::kMachines},
        [](const View& view) { return BandwidthInterval(view).high / kGB; }},
       {{.name = "p50 (s)", .section = kDetails}, TimePercentile(kTime, 0.5)},
-      {{.name = "p95 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP95},
+      {{.name = "p95 (s)", .section = kDetails, .marked_with = Warning::kTooFewForP95},
        TimePercentile(kTime, 0.95)},
-      {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99},
+      {{.name = "p99 (s)", .section = kDetails, .marked_with = Warning::kTooFewForP99},
        TimePercentile(kTime, 0.99)},
       {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
        [](const View& view) {
@@ -82,20 +82,20 @@ std::vector<Field<View>> Fields() {
        [](const View& view) { return view.base() == nullptr ? "" : view.base()->backend(); }},
   };
   Append(RunFields(kDetails), &fields);
-  fields.push_back({{.name = "flags", .section = kHeadline}, &View::flags});
+  fields.push_back({{.name = "warnings", .section = kHeadline}, &View::warnings});
   return fields;
 }
 
 // "Bus bandwidth at 100MiB: gloo 1.43 GB/s and shm 14.1 GB/s.": at the size that most have, the largest of
 // several. Empty if there is none.
-std::string BandwidthsOf(const std::vector<Cell>& cells) {
+std::string BandwidthsOf(const Settings& settings) {
   std::map<double, std::vector<std::string>> all;  // by size
-  for (const Cell& cell : cells) {
-    if (!cell.void_reason.empty()) continue;
-    for (const Row& row : cell.rows) {
-      const double bytes = BytesOf({cell, row});
+  for (const NamedSetting& at : settings) {
+    if (!at.setting->void_reason.empty()) continue;
+    for (const Row& row : at.setting->rows) {
+      const double bytes = BytesOf({at, row});
       if (row.measured->wrong_elements.value_or(0) > 0 || !(bytes > 0)) continue;
-      all[bytes].push_back(Join(row.backend(), OperationOf({cell, row}), " ",
+      all[bytes].push_back(Join(row.backend(), OperationOf({at, row}), " ",
                                 Significant(row.bus_bytes_per_second / kGB, 3), " GB/s"));
     }
   }
@@ -105,28 +105,28 @@ std::string BandwidthsOf(const std::vector<Cell>& cells) {
   return Join("Bus bandwidth at ", SizeText(static_cast<int64_t>(bytes)), ": ", Listed(parts), ".");
 }
 
-std::vector<std::string> FindingsOf(const std::vector<Cell>& cells) {
+std::vector<std::string> FindingsOf(const Settings& settings) {
   std::vector<Answer> answers;
   size_t num_rows = 0, num_checked = 0, num_wrong = 0;
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) {
       ++num_rows;
       num_checked += row.measured->wrong_elements.has_value();
       num_wrong += row.measured->wrong_elements.value_or(0) > 0;
-      const View view{cell, row};
+      const View view{at, row};
+      const Comparison own = view.comparison();
       // Nobody can choose the limit of memory.
-      if (row.verdict == Verdict::kNone || view.base() == &row || row.backend() == bench::kMemoryLimit)
-        continue;
-      answers.push_back({SizeOf(view) + OperationOf(view), row.backend(), view.base()->backend(), row.verdict,
-                         row.against_baseline});
+      if (own.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
+      answers.push_back(
+          {SizeOf(view) + OperationOf(view), row.backend(), own.base->backend(), own.verdict, own.estimate});
     }
   }
   std::vector<std::string> findings;
   if (num_wrong > 0)
     findings.push_back(
         Join("Wrong elements in ", num_wrong, " of ", num_rows, " rows, which have no verdict."));
-  const std::string bandwidths = BandwidthsOf(cells);
-  findings.push_back(bandwidths.empty() ? NoVerdict(cells) : bandwidths);
+  const std::string bandwidths = BandwidthsOf(settings);
+  findings.push_back(bandwidths.empty() ? NoVerdict(settings) : bandwidths);
   Append(SentencesOf(answers), &findings);
   if (num_wrong == 0 && num_checked == num_rows) findings.emplace_back("No element of any result was wrong.");
   std::erase(findings, "");
@@ -135,16 +135,17 @@ std::vector<std::string> FindingsOf(const std::vector<Cell>& cells) {
 
 }  // namespace
 
-void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
-  std::vector<Cell> cells;
-  std::ranges::copy_if(all, std::back_inserter(cells),
-                       [](const Cell& cell) { return cell.any().measured->Find(kTime) != nullptr; });
-  if (cells.empty()) return;
+void AddAllReduceTables(const Settings& all, std::vector<Table>* tables) {
+  Settings settings;
+  std::ranges::copy_if(all, std::back_inserter(settings), [](const NamedSetting& at) {
+    return at.setting->any().measured->Find(kTime) != nullptr;
+  });
+  if (settings.empty()) return;
   TableOf<View> table("all_reduce", "All-reduce", Fields());
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) table.Add({cell, row});
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) table.Add({at, row});
   }
-  for (std::string& sentence : FindingsOf(cells)) table.AddFinding(std::move(sentence));
+  for (std::string& sentence : FindingsOf(settings)) table.AddFinding(std::move(sentence));
   table.AddNote(
       "1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
       "slowest rank; delta: the difference to the first backend in the same iteration, with a simultaneous "

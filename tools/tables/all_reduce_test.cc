@@ -77,9 +77,9 @@ TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
   EXPECT_EQ(Number(table, 0, "wrong elements"), 0);
   EXPECT_EQ(Number(table, 0, "steps"), 3);
   EXPECT_EQ(Text(table, 0, "run"), "20261121T101500-4f2a");
-  EXPECT_EQ(Text(table, 0, "flags"), "one-launch n<10 n<20 n<100");
-  EXPECT_EQ(FlagsIn({table}), (std::set<Flag>{Flag::kOneLaunch, Flag::kTooFewForInterval, Flag::kTooFewForP95,
-                                              Flag::kTooFewForP99}));
+  EXPECT_EQ(Text(table, 0, "warnings"), "one-launch n<10 n<20 n<100");
+  EXPECT_EQ(WarningsIn({table}), (std::set<Warning>{Warning::kOneLaunch, Warning::kTooFewForInterval,
+                                                    Warning::kTooFewForP95, Warning::kTooFewForP99}));
 }
 
 // Two of 24 iterations are disturbed: the mean of all is 9 times as long.
@@ -112,7 +112,7 @@ TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {
   const Tabled t({{CombineRanks(
       {AllReduceRecord(1 << 20, 0, Repeat(kMs, 100)), AllReduceRecord(1 << 20, 1, Repeat(kMs, 100))})}});
   EXPECT_FALSE(t.table("all_reduce").marked(0, ColumnOf(t.table("all_reduce"), "p99 (s)")));
-  EXPECT_EQ(Text(t.table("all_reduce"), 0, "flags"), "one-launch");
+  EXPECT_EQ(Text(t.table("all_reduce"), 0, "warnings"), "one-launch");
 }
 
 // `mean_us` with a wobble of 2 %, of each backend its own, in turn with those of others.

@@ -9,7 +9,7 @@
 namespace gradsync::tools {
 
 // One row per file of tables, in the order in which a report shows them. The file defines
-// Add...Tables(cells, tables).
+// Add...Tables(settings, tables).
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
   ROW(Training)              \
@@ -18,13 +18,12 @@ namespace gradsync::tools {
   ROW(Bucket)                \
   ROW(Peers)
 
-#define GRADSYNC_DECLARE(Name) \
-  void Add##Name##Tables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+#define GRADSYNC_DECLARE(Name) void Add##Name##Tables(const Settings& settings, std::vector<Table>* tables);
 GRADSYNC_TABLES(GRADSYNC_DECLARE)
 #undef GRADSYNC_DECLARE
 
 // All of them.
-void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddAllTables(const Settings& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools
 

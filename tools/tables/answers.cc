@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
+#include "tools/tables/pairs.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {
@@ -73,27 +74,27 @@ std::string SentenceOf(std::string head, const Members& members, bool by_row, co
 
 // The rows that others are compared with.
 struct Baselines {
-  std::vector<std::pair<const Cell*, const Row*>> rows;
+  std::vector<std::pair<NamedSetting, const Comparison*>> all;
   std::set<std::string> backends;
 };
 
-Baselines BaselinesOf(const std::vector<Cell>& cells, bool with_void = false) {
+Baselines BaselinesOf(const Settings& settings, bool with_void = false) {
   Baselines bases;
-  for (const Cell& cell : cells) {
-    for (size_t i = 0; i < cell.rows.size() && (with_void || cell.void_reason.empty()); ++i) {
-      const Row& row = cell.rows[i];
-      if (row.baseline != i || Has(row.flags, Flag::kUnequal)) continue;
-      bases.rows.emplace_back(&cell, &row);
-      bases.backends.insert(row.backend());
+  for (const NamedSetting& at : settings) {
+    if (!with_void && !at.setting->void_reason.empty()) continue;
+    for (const Comparison& own : at.setting->comparisons) {
+      if (!own.is_of_baseline() || Has(own.row->warnings, Warning::kUnequal)) continue;
+      bases.all.emplace_back(at, &own);
+      bases.backends.insert(own.row->backend());
     }
   }
   return bases;
 }
 
 // "batch 2 over gloo", without the backend where there is one, or where rows over all are compared.
-std::string PlaceOf(const Cell& cell, const Row& row, const Baselines& bases) {
-  if (bases.backends.size() < 2 || row.spans_backends) return cell.name;
-  return Join(cell.name, cell.name.empty() ? "" : " ", "over ", row.backend());
+std::string NamePlace(const NamedSetting& at, const Comparison& own, const Baselines& bases) {
+  if (bases.backends.size() < 2 || own.spans_backends) return at.name;
+  return Join(at.name, at.name.empty() ? "" : " ", "over ", own.row->backend());
 }
 
 // How many times the rounds it has it needs to be shown, or shown to be within kEqualWithin, if the estimate
@@ -110,14 +111,14 @@ bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers) {
 }
 
 // "core costs 19 to 26 ms of its 98.8 ms step"; empty if its cost is unknown.
-std::string CostText(const Row& row) {
-  const Interval& cost = row.told_cost.interval;
-  if (!cost.is_known()) return "";
-  return Join(row.label(), " costs ",
-              cost.low > 0    ? TimeRange(cost)
-              : cost.high > 0 ? "at most " + TimeText(cost.high)
-                              : "nothing",
-              " of its ", TimeText(row.step_s), " step");
+std::string CostText(const Cost& cost) {
+  const Interval interval = cost.row == nullptr ? Interval() : cost.told().interval;
+  if (!interval.is_known()) return "";
+  return Join(cost.row->label, " costs ",
+              interval.low > 0    ? TimeRange(interval)
+              : interval.high > 0 ? "at most " + TimeText(interval.high)
+                                  : "nothing",
+              " of its ", TimeText(cost.row->step_s), " step");
 }
 
 }  // namespace
@@ -151,65 +152,71 @@ std::string CountsOf(const std::vector<Answer>& answers) {
   return absl::StrJoin(parts, ", ");
 }
 
-Answer AnswerOf(const Cell& cell, const Row& row) {
-  return {cell.name,
-          row.label(),
-          cell.rows[row.baseline].label(),
-          row.verdict,
-          row.against_baseline,
-          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : row.no_verdict};
+Answer AnswerOf(const std::string& place, const Setting& setting, const Comparison& comparison) {
+  return {place,
+          comparison.row->label,
+          comparison.base->label,
+          comparison.verdict,
+          comparison.estimate,
+          comparison.verdict == Verdict::kOpen ? OptionsToDecide(setting, comparison.estimate)
+                                               : comparison.no_verdict};
 }
 
-std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
+std::vector<Answer> AnswersOf(const Settings& settings) {
   std::vector<Answer> answers;
-  const Baselines bases = BaselinesOf(cells);
-  for (const auto& [cell, base] : bases.rows) {
-    for (const Row& row : cell->rows) {
-      if (row.baseline == Row::kNone || &cell->rows[row.baseline] != base || row.is_floor() || &row == base)
-        continue;
-      answers.push_back(AnswerOf(*cell, row));
-      answers.back().place = PlaceOf(*cell, *base, bases);
+  const Baselines bases = BaselinesOf(settings);
+  std::map<const Setting*, RowPairs> sizes;
+  for (const auto& [at, base] : bases.all) {
+    for (const Comparison& own : at.setting->comparisons) {
+      if (own.base == base->row && !own.row->is_floor() && !own.is_of_baseline())
+        answers.push_back(AnswerOf(NamePlace(at, *base, bases), *at.setting, own));
     }
-  }
-  std::map<const Cell*, RowPairs> sizes;
-  for (const auto& [cell, base] : bases.rows) {
-    const auto first = std::ranges::find_if(bases.rows, [&, cell = cell, base = base](const auto& other) {
-      return other.first == cell && other.second->strategy() == base->strategy() &&
-             other.second->backend() == base->backend();
+    const auto first = std::ranges::find_if(bases.all, [&, at = at, base = base](const auto& other) {
+      return other.first.setting == at.setting && other.second->row->strategy() == base->row->strategy() &&
+             other.second->row->backend() == base->row->backend();
     });
-    if (first->second != base) sizes[cell].emplace_back(base, first->second);
+    if (first->second != base) sizes[at.setting].emplace_back(base->row, first->second->row);
   }
-  for (const auto& [cell, pairs] : sizes) {
-    const std::vector<Estimate> estimates = CompareSteps(*cell, pairs);
+  for (const NamedSetting& at : settings) {
+    const RowPairs& pairs = sizes[at.setting];
+    const std::vector<Estimate> estimates = CompareSteps(*at.setting, pairs);
     for (size_t i = 0; i < pairs.size(); ++i) {
-      Row row = *pairs[i].first;
-      row.baseline = static_cast<size_t>(pairs[i].second - cell->rows.data());
-      row.against_baseline = estimates[i];
-      SetVerdict(*pairs[i].second, &row);
-      answers.push_back(AnswerOf(*cell, row));
-      answers.back().place = PlaceOf(*cell, row, bases);
+      const Comparison own = Compared(*pairs[i].first, *pairs[i].second, estimates[i]);
+      answers.push_back(AnswerOf(NamePlace(at, own, bases), *at.setting, own));
     }
   }
   return answers;
 }
 
-std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells) {
+std::vector<const Comparison*> Choice::comparisons() const {
+  std::vector<const Comparison*> own;
+  for (const Comparison& comparison : setting().comparisons) {
+    if (comparison.base == base->row) own.push_back(&comparison);
+  }
+  return own;
+}
+
+const Comparison* Choice::Find(const std::string& label) const {
+  for (const Comparison* const own : comparisons()) {
+    if (own->row->label == label) return own;
+  }
+  return nullptr;
+}
+
+std::vector<Choice> ChoicesOf(const Settings& settings) {
   std::vector<Choice> choices;
-  const Baselines bases = BaselinesOf(cells, /*with_void=*/true);
-  for (const auto& [cell, base] : bases.rows) {
-    Choice& choice = choices.emplace_back(Choice{cell, base, PlaceOf(*cell, *base, bases)});
-    std::vector<const Row*> rows;
-    for (const Row& row : cell->rows) {
-      const bool is_exact = row.facts().StringOr("agreement", "exact") == "exact";
-      const bool is_here = &row == base || (row.baseline == static_cast<size_t>(base - cell->rows.data()) &&
-                                            row.verdict != Verdict::kNone);
-      if (is_exact && is_here && row.no_verdict.empty()) rows.push_back(&row);
+  const Baselines bases = BaselinesOf(settings, /*with_void=*/true);
+  for (const auto& [at, base] : bases.all) {
+    Choice& choice = choices.emplace_back(Choice{at, base, NamePlace(at, *base, bases)});
+    std::vector<const Comparison*> rows;
+    for (const Comparison* const own : choice.comparisons()) {
+      const bool is_exact = own->row->facts().StringOr("agreement", "exact") == "exact";
+      const bool is_comparable = own == base || own->verdict != Verdict::kNone;
+      if (is_exact && is_comparable && own->no_verdict.empty()) rows.push_back(own);
     }
-    if (rows.size() < 2 || !cell->void_reason.empty()) continue;
-    const std::vector<std::vector<double>> leads = LeadsOf(*cell, rows);
-    const auto difference = [&, base = base](size_t k) {
-      return rows[k] == base ? 0 : rows[k]->against_baseline.value;
-    };
+    if (rows.size() < 2 || !at.setting->void_reason.empty()) continue;
+    const std::vector<std::vector<double>> leads = FindLeads(*at.setting, rows);
+    const auto difference = [&](size_t k) { return rows[k] == choice.base ? 0 : rows[k]->estimate.value; };
     size_t best = rows.size();
     for (size_t k = 0; k < rows.size(); ++k) {
       if (MayBeFastest(leads[k]) && (best == rows.size() || difference(k) < difference(best))) best = k;
@@ -231,49 +238,49 @@ std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells) {
 std::string SentenceOf(const Choice& choice) {
   if (choice.best == nullptr) return "";
   std::vector<std::string> rivals;
-  for (const Row* row : choice.rivals) {
-    if (row != choice.base) rivals.push_back(row->label());
+  for (const Comparison* const rival : choice.rivals) {
+    if (rival != choice.base) rivals.push_back(rival->row->label);
   }
   const std::string perhaps = rivals.empty() ? "" : Join("; ", Listed(rivals), " may be as fast");
-  const Answer answer = AnswerOf(*choice.cell, *choice.best);
-  const Interval& interval = answer.difference.interval;
+  const Interval& interval = choice.best->estimate.interval;
+  const std::string& base = choice.base->row->label;
   if (choice.best == choice.base)
     return Join(choice.lead > 0 ? "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer"
                                 : "no exact row is shown to be faster",
                 perhaps);
-  return Join(answer.verdict == Verdict::kFaster
-                  ? Join(PercentRange({-interval.high, -interval.low}), " faster than ", answer.baseline)
-              : choice.lead > 0
-                  ? Join("at least ", PercentAtLeast(choice.lead), " faster than ", answer.baseline)
-                  : Join("not told apart from ", answer.baseline, " (", PercentRange(interval), ")"),
+  return Join(choice.best->verdict == Verdict::kFaster
+                  ? Join(PercentRange({-interval.high, -interval.low}), " faster than ", base)
+              : choice.lead > 0 ? Join("at least ", PercentAtLeast(choice.lead), " faster than ", base)
+                                : Join("not told apart from ", base, " (", PercentRange(interval), ")"),
               perhaps);
 }
 
-std::string CostSentence(const std::vector<Cell>& cells) {
+std::string CostSentence(const Settings& settings) {
   std::vector<std::string> parts;
-  const Baselines bases = BaselinesOf(cells);
-  for (const auto& [cell, base] : bases.rows) {
-    const std::string text = CostText(*base), place = PlaceOf(*cell, *base, bases);
+  const Baselines bases = BaselinesOf(settings);
+  for (const auto& [at, base] : bases.all) {
+    const std::string text = CostText(at.setting->CostOf(*base->row)), place = NamePlace(at, *base, bases);
     if (!text.empty())
       parts.push_back(Join(text, place.empty() ? "" : place.starts_with("over ") ? " " : " at ", place));
   }
   return parts.empty() || parts.size() > kMostPlaces ? "" : absl::StrJoin(parts, "; ") + ".";
 }
 
-std::string NoVerdict(const std::vector<Cell>& cells) {
+std::string NoVerdict(const Settings& settings) {
   const auto is_void =
-      std::ranges::find_if(cells, [](const Cell& cell) { return !cell.void_reason.empty(); });
-  return is_void == cells.end() ? "" : "No verdict. " + is_void->void_reason;
+      std::ranges::find_if(settings, [](const NamedSetting& at) { return !at.setting->void_reason.empty(); });
+  return is_void == settings.end() ? "" : "No verdict. " + is_void->setting->void_reason;
 }
 
-std::string NotCompared(const std::vector<Cell>& cells) {
+std::string NotCompared(const Settings& settings) {
   std::vector<std::string> rows;
   std::set<std::string> backends;
   const Row* base = nullptr;
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
-      if (row.baseline != Row::kNone && base == nullptr) base = &cell.rows[row.baseline];
-      if (row.baseline != Row::kNone || row.is_floor() || row.is_peer() || std::isnan(row.step_s)) continue;
+  for (const auto& [setting, name] : settings) {
+    for (const Row& row : setting->rows) {
+      const Row* const own = setting->ComparisonOf(row).base;
+      if (base == nullptr) base = own;
+      if (own != nullptr || row.is_floor() || row.is_peer() || std::isnan(row.step_s)) continue;
       rows.push_back(Join(row.variant(), " (", TimeText(row.step_s), ")"));
       backends.insert(row.backend());
     }
@@ -285,27 +292,29 @@ std::string NotCompared(const std::vector<Cell>& cells) {
               ". `summarize DIR --baseline_row=", base->variant(), "` compares all with one row.");
 }
 
-double SecondsToDecide(const Cell& cell, const Estimate& difference) {
-  const auto launches = static_cast<double>(cell.num_looks > 1 ? cell.num_looks + 1 : cell.num_launches);
-  const auto block = static_cast<double>(RoundsPerBlock(cell));
-  const double rounds = TimesToDecide(difference) * static_cast<double>(cell.num_rounds) / launches;
+double SecondsToDecide(const Setting& setting, const Estimate& difference) {
+  const auto launches =
+      static_cast<double>(setting.num_looks > 1 ? setting.num_looks + 1 : setting.num_launches);
+  const auto block = static_cast<double>(RoundsPerBlock(setting));
+  const double rounds = TimesToDecide(difference) * static_cast<double>(setting.num_rounds) / launches;
   // Half a block more: a run ends when it has no time for another one, and may be a little slower.
-  return block * (std::ceil(rounds / block) + 0.5) * cell.round_s * launches;
+  return block * (std::ceil(rounds / block) + 0.5) * setting.round_s * launches;
 }
 
-std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double share) {
+std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share) {
   if (difference.by_launches) {
-    const auto launches = static_cast<double>(cell.num_launches);
+    const auto launches = static_cast<double>(setting.num_launches);
     const double wanted = std::ceil(launches * TimesToDecide(difference));
     // As long as they were: launches share the time.
-    const double seconds = share * wanted * static_cast<double>(cell.num_rounds) / launches * cell.round_s;
-    const bool has_time = cell.takes_turns() && cell.any().config().Find("time") != nullptr;
+    const double seconds =
+        share * wanted * static_cast<double>(setting.num_rounds) / launches * setting.round_s;
+    const bool has_time = setting.takes_turns() && setting.any().config().Find("time") != nullptr;
     return Join("`", has_time ? Join("--time=", DurationFlag(seconds), " ") : "",
                 "--repeats=", Fixed(wanted, 0), "`");
   }
-  const bool has_more = cell.num_launches > 1 && cell.num_looks == 1;
-  return Join("`--time=", DurationFlag(share * SecondsToDecide(cell, difference)),
-              has_more ? Join(" --repeats=", cell.num_launches) : "", "`");
+  const bool has_more = setting.num_launches > 1 && setting.num_looks == 1;
+  return Join("`--time=", DurationFlag(share * SecondsToDecide(setting, difference)),
+              has_more ? Join(" --repeats=", setting.num_launches) : "", "`");
 }
 
 }  // namespace gradsync::tools

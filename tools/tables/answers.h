@@ -30,45 +30,51 @@ std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const A
 // "4 slower, 1 open": how many there are of each verdict. Empty without one.
 std::string CountsOf(const std::vector<Answer>& answers);
 
-// The answer for a row that has a baseline. The place is the cell.
-Answer AnswerOf(const Cell& cell, const Row& row);
-// The answers of cells about training. Each row is compared with its baseline. Baselines of one strategy and
-// backend that differ in the size of buckets are compared with the first of them. Wrong rows and floors have
-// no answers.
-std::vector<Answer> AnswersOf(const std::vector<Cell>& cells);
-// The row to use in a place, which is a cell over one backend. It has the shortest step of the exact rows
-// that may be the fastest of these (see LeadsOf). Rows that are lossy, wrong or without a verdict take no
+// The answer of a comparison in a place.
+Answer AnswerOf(const std::string& place, const Setting& setting, const Comparison& comparison);
+// The answers of settings about training. Each row is compared with its baseline. Baselines of one strategy
+// and backend that differ in the size of buckets are compared with the first of them. Wrong rows and floors
+// have no answers.
+std::vector<Answer> AnswersOf(const Settings& settings);
+// The row to use in a place, which is a setting over one backend. It has the shortest step of the exact rows
+// that may be the fastest of these (see FindLeads). Rows that are lossy, wrong or without a verdict take no
 // part.
 struct Choice {
-  const Cell* cell = nullptr;
-  const Row* base = nullptr;         // that all are compared with
-  std::string place{};               // as in answers
-  const Row* best = nullptr;         // maybe the baseline; null: no verdict
-  std::vector<const Row*> rivals{};  // that may be as fast
+  NamedSetting at{};
+  const Comparison* base = nullptr;         // of the row that all are compared with
+  std::string place{};                      // as in answers
+  const Comparison* best = nullptr;         // maybe of the baseline; null: no verdict
+  std::vector<const Comparison*> rivals{};  // of rows that may be as fast
   // If the best is the baseline, by which all rows but these are slower than it at least, as a part of its
   // step; else by which the baseline is slower than the best.
   double lead = kNaN;
+
+  const Setting& setting() const { return *at.setting; }
+  // Of the rows with this baseline, itself included.
+  std::vector<const Comparison*> comparisons() const;
+  // Null if no row with this baseline is called so.
+  const Comparison* Find(const std::string& label) const;
 };
 // One for each baseline.
-std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells);
+std::vector<Choice> ChoicesOf(const Settings& settings);
 // "7 to 12 % faster than core; zero2 may be as fast": how sure the best is.
 std::string SentenceOf(const Choice& choice);
 // "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
 // many.
-std::string CostSentence(const std::vector<Cell>& cells);
-// "No verdict. `traced`: ...": the first reason of a cell; empty if all have verdicts.
-std::string NoVerdict(const std::vector<Cell>& cells);
+std::string CostSentence(const Settings& settings);
+// "No verdict. `traced`: ...": the first reason of a setting; empty if all have verdicts.
+std::string NoVerdict(const Settings& settings);
 
 // "Not compared, because there is no core over shm: zero1@shm (123 ms). ...": the rows whose backend has no
 // baseline, and how to compare them all the same; empty without such rows.
-std::string NotCompared(const std::vector<Cell>& cells);
+std::string NotCompared(const Settings& settings);
 
 // How long to measure, as --time takes it, all launches together, until a difference that is open is shown,
 // or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds and half of one, if the
 // estimate stays where it is and its interval narrows with the root of the rounds.
-double SecondsToDecide(const Cell& cell, const Estimate& difference);
+double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // "`--time=5m`", or how many launches where launches are the samples. `share`: of a round, that is measured.
-std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double share = 1);
+std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools
 

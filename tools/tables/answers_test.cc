@@ -100,15 +100,16 @@ TEST(FindingsTest, RowsOverSeveralBackendsAreNamedWithThem) {
       t.findings("ddp"),
       ContainsRegex("Against core@hierarchical: slower by [0-9. to]+ %: core@hierarchical:outer=mpi"));
   EXPECT_THAT(t.findings("ddp"), ContainsRegex("Over gloo, against core: slower by [0-9. to]+ %: naive\\."));
-  EXPECT_EQ(t.row("none").label(), "none");
-  EXPECT_EQ(Tabled({{Of("none", 90, 0), Of("core", 110, 1)}}, "none").row("core@gloo").label(), "core");
+  EXPECT_EQ(t.row("none").label, "none");
+  EXPECT_EQ(Tabled({{Of("none", 90, 0), Of("core", 110, 1)}}, "none").row("core@gloo").label, "core");
 }
 
 std::string ChoiceOf(const Group& group) {
   const Tabled t({group});
-  const std::vector<Choice> choices = ChoicesOf(t.cells);
+  const std::vector<Choice> choices = ChoicesOf(t.settings);
   EXPECT_EQ(choices.size(), 1);
-  return choices[0].best == nullptr ? "none" : Join(choices[0].best->label(), ": ", SentenceOf(choices[0]));
+  return choices[0].best == nullptr ? "none"
+                                    : Join(choices[0].best->row->label, ": ", SentenceOf(choices[0]));
 }
 
 TEST(ChoiceTest, IsTheFastestExactRowAndSaysHowSureThatIs) {
@@ -139,10 +140,10 @@ TEST(ChoiceTest, ComparesTheBestWithItsRivalsDirectly) {
   EXPECT_THAT(choice(91.5), MatchesRegex("zero1: [0-9. to]+ % faster than core"));
   EXPECT_THAT(choice(90), MatchesRegex("zero1: [0-9. to]+ % faster than core; zero2 may be as fast"));
   const Tabled t({{core, Of("zero1", 90, 1), Of("zero2", 91.5, 1)}});
-  const auto interval = [&](const char* row) { return t.row(row).against_baseline.interval; };
+  const auto interval = [&](const char* row) { return t.comparison(row).estimate.interval; };
   EXPECT_GT(interval("zero1@gloo").high, interval("zero2@gloo").low);
-  EXPECT_TRUE(t.row("zero1@gloo").may_be_fastest);
-  EXPECT_FALSE(t.row("zero2@gloo").may_be_fastest || t.row("core@gloo").may_be_fastest);
+  EXPECT_TRUE(t.comparison("zero1@gloo").may_be_fastest);
+  EXPECT_FALSE(t.comparison("zero2@gloo").may_be_fastest || t.comparison("core@gloo").may_be_fastest);
 }
 
 // To one side, and of two rows: this tells more than intervals of all rows to both sides.
@@ -168,11 +169,11 @@ TEST(ChoiceTest, EachBackendHasItsOwn) {
   const Change shm = [](Record& rank) { rank.variant.backend = "shm"; };
   const Tabled t(
       {{Of("core", 100, 1), Of("zero1", 120, 2), Of("core", 100, 3, shm), Of("zero1", 80, 4, shm)}});
-  const std::vector<Choice> choices = ChoicesOf(t.cells);
+  const std::vector<Choice> choices = ChoicesOf(t.settings);
   ASSERT_EQ(choices.size(), 2);
   EXPECT_EQ(choices[0].place, "over gloo");
-  EXPECT_EQ(choices[0].best->variant(), "core@gloo");
-  EXPECT_EQ(choices[1].best->variant(), "zero1@shm");
+  EXPECT_EQ(choices[0].best->row->variant(), "core@gloo");
+  EXPECT_EQ(choices[1].best->row->variant(), "zero1@shm");
 }
 
 // 24 rounds, which take 250 ms on the watch, with what is not timed; the half-width has to become 2 % / 1.3,
@@ -183,18 +184,18 @@ TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {
     for (int64_t i = 0; i < 24; ++i) begins.push_back(250 * kMs * i);
   };
   const Tabled t({{Of("core", 100, 1, watch), Steady("overlap", WithWideNoise(101), watch)}});
-  const Row& row = t.row("overlap@gloo");
-  const double half = (row.against_baseline.interval.high - row.against_baseline.interval.low) / 2;
-  const double wanted =
-      std::max(std::abs(row.against_baseline.value), 0.03 - std::abs(row.against_baseline.value));
-  EXPECT_NEAR(t.cells[0].round_s, 0.25, 1e-9);
+  const Estimate estimate = t.comparison("overlap@gloo").estimate;
+  const double half = estimate.interval.half_width();
+  const double wanted = std::max(std::abs(estimate.value), 0.03 - std::abs(estimate.value));
+  EXPECT_NEAR(t.measured[0].round_s, 0.25, 1e-9);
   const double rounds = std::pow(1.3 * half / wanted, 2) * 24,
-               seconds = SecondsToDecide(t.cells[0], row.against_baseline);
+               seconds = SecondsToDecide(t.measured[0], estimate);
   EXPECT_NEAR(seconds, 2 * (std::ceil(rounds / 2) + 0.5) * 0.25, 1e-9);
   EXPECT_THAT(t.findings("ddp"), HasSubstr(Join("decided with `--time=", DurationFlag(seconds), "`).")));
-  EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2)}}).cells[0].round_s, 0.201, 0.003);
+  EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2)}}).measured[0].round_s, 0.201, 0.003);
   const Change in_turns = [](Record& rank) { rank.facts.Set("turn_steps", 4); };
-  EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2, in_turns)}}).cells[0].round_s, 0.504, 0.005);
+  EXPECT_NEAR(Tabled({{Of("core", 100, 1), Of("naive", 101, 2, in_turns)}}).measured[0].round_s, 0.504,
+              0.005);
   const Tabled decided({{Of("core", 100, 1), Of("naive", 125, 2)}});
   EXPECT_THAT(decided.findings("ddp"), Not(HasSubstr("decided")));
 }
@@ -221,8 +222,8 @@ Group InLaunches(const std::vector<double>& means_ms, bool is_wide, const Change
 // Launches share the time; those of a run that may end early are all that were planned.
 TEST(FindingsTest, TimeIsThatOfAllLaunches) {
   const auto blocks_of_launches = [](const Tabled& t, double num_launches) {
-    return SecondsToDecide(t.cells[0], t.row("overlap@gloo").against_baseline) /
-           (num_launches * 2 * t.cells[0].round_s);
+    return SecondsToDecide(t.measured[0], t.comparison("overlap@gloo").estimate) /
+           (num_launches * 2 * t.measured[0].round_s);
   };
   const Tabled all({InLaunches({101, 101.1}, true)});
   EXPECT_THAT(all.findings("ddp"), HasSubstr(" --repeats=2`)."));

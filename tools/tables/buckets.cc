@@ -28,7 +28,7 @@ auto InPhase(double p) {
 auto DeltaInPhase(double p) {
   return [p](const View& view) {
     if (view.base() == nullptr) return kNaN;
-    return 100 * (InPhase(p)(view) / InPhase(p)({view.cell, *view.base(), view.part}) - 1);
+    return 100 * (InPhase(p)(view) / InPhase(p)({view.at, *view.base(), view.part}) - 1);
   };
 }
 
@@ -46,7 +46,7 @@ struct Fair {
 
 // Rows of one label may compare buckets of different sizes; here they stand against the baseline's buckets of
 // as many bytes.
-void AddPublishedTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+void AddPublishedTable(const Settings& settings, std::vector<Table>* tables) {
   TableOf<Fair> table("published", "Published differences at equal bytes per bucket",
                       {{{.name = "variant"}, [](const Fair& fair) { return fair.own.row.variant(); }},
                        {{.name = "phase"}, [](const Fair& fair) { return kSweepPhases[fair.own.part].name; }},
@@ -57,17 +57,17 @@ void AddPublishedTable(const std::vector<Cell>& cells, std::vector<Table>* table
                        {{.name = "of equal bytes (%)", .kind = Kind::kPercent},
                         [](const Fair& fair) { return 100 * fair.Against(fair.equal); }},
                        {{.name = "baseline"}, [](const Fair& fair) { return fair.equal.variant(); }}});
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
-      if (!row.measured->is_published() || row.baseline == Row::kNone) continue;
-      const Row& base = cell.rows[row.baseline];
+  for (const NamedSetting& at : settings) {
+    for (const Comparison& comparison : at.setting->comparisons) {
+      const Row &row = *comparison.row, &base = *comparison.base;
+      if (!row.measured->is_published()) continue;
       const auto bytes = [](const Row& of) { return of.facts().DoubleOr("bucket_bytes", kNaN); };
-      const auto equal = std::ranges::find_if(cell.rows, [&](const Row& other) {
+      const auto equal = std::ranges::find_if(at.setting->rows, [&](const Row& other) {
         return other.strategy() == base.strategy() && bytes(other) == bytes(row);
       });
-      if (bytes(base) == bytes(row) || equal == cell.rows.end()) continue;
+      if (bytes(base) == bytes(row) || equal == at.setting->rows.end()) continue;
       for (size_t part = 0; part < std::size(kSweepPhases); ++part) {
-        const Fair fair{{cell, row, part}, base, *equal};
+        const Fair fair{{at, row, part}, base, *equal};
         if (std::isnan(fair.Against(base))) continue;
         table.Add(fair);
       }
@@ -80,10 +80,10 @@ void AddPublishedTable(const std::vector<Cell>& cells, std::vector<Table>* table
 
 }  // namespace
 
-void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+void AddBucketTables(const Settings& settings, std::vector<Table>* tables) {
   std::vector<Field<View>> fields = {
       {{.name = "buffer_elements (Mi)", .kind = Kind::kPlain},
-       [](const View& view) { return LabelOf(view.measured()) / kMebi; }},
+       [](const View& view) { return LabelledSize(view.measured()) / kMebi; }},
       {{.name = "strategy"}, &View::strategy},
       {{.name = "backend", .said_once = true}, &View::backend},
       {{.name = "bucket_bytes", .kind = Kind::kInteger}, Fact("bucket_bytes")},
@@ -94,9 +94,9 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
       {{.name = "delta median%", .kind = Kind::kPercent}, DeltaInPhase(0.5)},
       {{.name = "p90", .digits = 5}, InPhase(0.9)},
       {{.name = "delta p90%", .kind = Kind::kPercent}, DeltaInPhase(0.9)},
-      {{.name = "p95", .digits = 5, .marked_with = Flag::kTooFewForP95}, InPhase(0.95)},
+      {{.name = "p95", .digits = 5, .marked_with = Warning::kTooFewForP95}, InPhase(0.95)},
       {{.name = "delta p95%", .kind = Kind::kPercent}, DeltaInPhase(0.95)},
-      {{.name = "p99", .digits = 5, .marked_with = Flag::kTooFewForP99}, InPhase(0.99)},
+      {{.name = "p99", .digits = 5, .marked_with = Warning::kTooFewForP99}, InPhase(0.99)},
       {{.name = "delta p99%", .kind = Kind::kPercent}, DeltaInPhase(0.99)},
       {{.name = "buckets", .kind = Kind::kInteger}, &View::num_collectives},
       {{.name = "baseline"}, &View::base_variant},
@@ -107,14 +107,14 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
       ConfigField("seq_len"),
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant}};
   Append(RunFields(), &fields);
-  fields.push_back({{.name = "flags"}, &View::flags});
+  fields.push_back({{.name = "warnings"}, &View::warnings});
 
   TableOf<View> table("compare", "Strategies over bucket sizes, ms", std::move(fields));
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) {
       for (size_t part = 0; part < std::size(kSweepPhases); ++part) {
-        const View view{cell, row, part};
-        if (LabelOf(*row.measured) > 0 && !std::isnan(InPhase(0)(view))) table.Add(view);
+        const View view{at, row, part};
+        if (LabelledSize(*row.measured) > 0 && !std::isnan(InPhase(0)(view))) table.Add(view);
       }
     }
   }
@@ -125,7 +125,7 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
       "averaged: the backward pass of the published comparison. delta%: against the same statistic of the "
       "baseline at this size.");
   tables->push_back(std::move(table));
-  AddPublishedTable(cells, tables);
+  AddPublishedTable(settings, tables);
 }
 
 }  // namespace gradsync::tools

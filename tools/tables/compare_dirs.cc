@@ -1,3 +1,5 @@
+#include "tools/tables/compare_dirs.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,31 +10,30 @@
 #include "tools/records/reader.h"
 #include "tools/records/validity.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {
 
-// Flags that are about percentiles, which are not compared, or that the table says in its own way.
-constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99,
-                                 Flag::kOneLaunch};
+// Warnings that are about percentiles, which are not compared, or that the table says in its own way.
+constexpr Warning kSilentWarnings[] = {Warning::kTooFewForInterval, Warning::kTooFewForP95,
+                                       Warning::kTooFewForP99, Warning::kOneLaunch};
 
 // A gate should show a row that is slower by this part.
 constexpr double kShouldShow = 0.1;
 
-enum class GateVerdict { kNotShown, kSlower, kFaster, kTooFew, kTooWide, kOnlyHere, kOnlyThere };
-constexpr const char* kVerdictTexts[] = {"no difference shown",   "slower",    "faster",    "too few steps",
-                                         "too wide to show 10 %", "only here", "only there"};
+enum class GateResult { kNotShown, kSlower, kFaster, kTooFew, kTooWide, kOnlyHere, kOnlyThere };
+constexpr const char* kResultTexts[] = {"no difference shown",   "slower",    "faster",    "too few steps",
+                                        "too wide to show 10 %", "only here", "only there"};
 
 struct GateRow {
   std::string experiment;
   Configuration configuration;
   std::string name{};  // what tells it from others of its experiment: "strategy=core batch_size=2"
-  std::set<FlagOfRow> flags{};
+  std::set<RowWarning> warnings{};
   bool is_wrong_here = false;
   LooseComparison steps{};  // here, there
   Estimate difference{};    // as a part of there
-  GateVerdict verdict = GateVerdict::kNotShown;
+  GateResult result = GateResult::kNotShown;
 
   bool has_one_launch() const { return steps.own.launches.size() == 1 || steps.base.launches.size() == 1; }
 };
@@ -50,7 +51,7 @@ void NoteCircumstances(const bench::Record& record, Circumstances* all) {
 }
 
 // "host differs: here a, there b and c"
-std::vector<std::string> WarningsOf(const Circumstances& here, const Circumstances& there) {
+std::vector<std::string> DifferencesBetween(const Circumstances& here, const Circumstances& there) {
   std::vector<std::string> warnings;
   for (const auto& [name, values] : here) {
     const auto other = there.find(name);
@@ -71,9 +72,9 @@ void AddMeasurement(const Measurement& measurement, bool is_here, GateRow* row) 
   LooseSample& sample = is_here ? row->steps.own : row->steps.base;
   sample.values.insert(sample.values.end(), times.max.begin(), times.max.end());
   for (const Launch& launch : measurement.launches) sample.launches.push_back(launch.num_steps);
-  for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
-    row->is_wrong_here |= is_here && (flag.flag == Flag::kWrong || flag.flag == Flag::kUnequal);
-    if (std::ranges::count(kSilentFlags, flag.flag) == 0) row->flags.insert(flag);
+  for (const RowWarning& warning : FindWarnings({measurement, times})) {
+    row->is_wrong_here |= is_here && (warning.kind == Warning::kWrong || warning.kind == Warning::kUnequal);
+    if (std::ranges::count(kSilentWarnings, warning.kind) == 0) row->warnings.insert(warning);
   }
 }
 
@@ -99,7 +100,7 @@ std::vector<GateRow> ReadRows(const std::vector<std::string>& here, const std::s
       }
     }
   }
-  summary->remarks = WarningsOf(of_here, of_there);
+  summary->remarks = DifferencesBetween(of_here, of_there);
   return rows;
 }
 
@@ -134,23 +135,23 @@ std::vector<std::string> NameRows(std::vector<GateRow>* rows) {
   return lines;
 }
 
-GateVerdict VerdictOn(const GateRow& row) {
+GateResult Judge(const GateRow& row) {
   const size_t here = row.steps.own.values.size(), there = row.steps.base.values.size();
-  if (there == 0) return GateVerdict::kOnlyHere;
-  if (here == 0) return GateVerdict::kOnlyThere;
-  if (std::min(here, there) < kFewestForInterval) return GateVerdict::kTooFew;
-  if (row.difference.interval.low > 0) return GateVerdict::kSlower;
-  if (row.difference.interval.high < 0) return GateVerdict::kFaster;
-  return row.difference.value - row.difference.interval.low > kShouldShow ? GateVerdict::kTooWide
-                                                                          : GateVerdict::kNotShown;
+  if (there == 0) return GateResult::kOnlyHere;
+  if (here == 0) return GateResult::kOnlyThere;
+  if (std::min(here, there) < kFewestForInterval) return GateResult::kTooFew;
+  if (row.difference.interval.low > 0) return GateResult::kSlower;
+  if (row.difference.interval.high < 0) return GateResult::kFaster;
+  return row.difference.value - row.difference.interval.low > kShouldShow ? GateResult::kTooWide
+                                                                          : GateResult::kNotShown;
 }
 
-Flags FlagsOfGate(const GateRow& row) {
-  Flags flags(row.flags.begin(), row.flags.end());
-  if (row.has_one_launch()) flags.push_back({Flag::kOneLaunch});
-  if (row.verdict == GateVerdict::kTooFew)
-    flags.insert(flags.begin(), {Flag::kTooFewForInterval, "cannot-fail"});
-  return flags;
+Warnings WarningsAbout(const GateRow& row) {
+  Warnings warnings(row.warnings.begin(), row.warnings.end());
+  if (row.has_one_launch()) warnings.push_back({Warning::kOneLaunch});
+  if (row.result == GateResult::kTooFew)
+    warnings.insert(warnings.begin(), {Warning::kTooFewForInterval, "cannot-fail"});
+  return warnings;
 }
 
 std::vector<Field<GateRow>> Fields() {
@@ -163,33 +164,32 @@ std::vector<Field<GateRow>> Fields() {
        [](const GateRow& row) { return Scaled(row.difference, 100); }},
       {{.name = "steps here"}, [](const GateRow& row) { return row.steps.own.values.size(); }},
       {{.name = "steps there"}, [](const GateRow& row) { return row.steps.base.values.size(); }},
-      {{.name = "verdict"},
-       [](const GateRow& row) { return kVerdictTexts[static_cast<size_t>(row.verdict)]; }},
-      {{.name = "flags"}, FlagsOfGate},
+      {{.name = "verdict"}, [](const GateRow& row) { return kResultTexts[static_cast<size_t>(row.result)]; }},
+      {{.name = "warnings"}, WarningsAbout},
   };
 }
 
 // Counts, and adds what the table needs to be understood.
 void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& constants,
-              const std::string& there, Table* table, Comparison* comparison) {
-  std::map<GateVerdict, int64_t> count;
+              const std::string& there, Table* table, ComparedDirs* compared) {
+  std::map<GateResult, int64_t> count;
   int64_t num_one_launch = 0, num_wrong = 0;
   for (const GateRow& row : rows) {
-    ++count[row.verdict];
-    num_one_launch += row.verdict == GateVerdict::kSlower && row.has_one_launch();
+    ++count[row.result];
+    num_one_launch += row.result == GateResult::kSlower && row.has_one_launch();
     num_wrong += row.is_wrong_here;
   }
-  const int64_t num_slower = count[GateVerdict::kSlower], num_vanished = count[GateVerdict::kOnlyThere];
-  const int64_t num_wide = count[GateVerdict::kTooWide], num_too_few = count[GateVerdict::kTooFew];
-  comparison->num_matched = std::ssize(rows) - count[GateVerdict::kOnlyHere] - num_vanished;
-  comparison->num_compared = comparison->num_matched - num_too_few;
-  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ", num_slower, " are slower and ",
-                         count[GateVerdict::kFaster], " are faster. Of the others no difference is shown."));
+  const int64_t num_slower = count[GateResult::kSlower], num_vanished = count[GateResult::kOnlyThere];
+  const int64_t num_wide = count[GateResult::kTooWide], num_too_few = count[GateResult::kTooFew];
+  compared->num_matched = std::ssize(rows) - count[GateResult::kOnlyHere] - num_vanished;
+  compared->num_compared = compared->num_matched - num_too_few;
+  table->AddFinding(Join("Of ", compared->num_compared, " rows compared, ", num_slower, " are slower and ",
+                         count[GateResult::kFaster], " are faster. Of the others no difference is shown."));
   const auto add = [&](int64_t number, bool fails, std::string text) {
-    if (number > 0) comparison->verdicts.push_back({fails, std::move(text)});
+    if (number > 0) compared->complaints.push_back({fails, std::move(text)});
   };
   add(num_slower - num_one_launch, true,
-      Join("slower than ", there, ": ", num_slower - num_one_launch, " of ", comparison->num_compared,
+      Join("slower than ", there, ": ", num_slower - num_one_launch, " of ", compared->num_compared,
            " rows"));
   add(num_wide, false, Join("intervals too wide to show that a row is 10 % slower: ", num_wide, " rows"));
   add(num_one_launch, false,
@@ -206,7 +206,7 @@ void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& 
   if (num_one_launch > 0)
     table->AddFinding(Join("With one launch on a side ", num_one_launch,
                            " rows are slower. That may be the launch: measure with `--repeats`."));
-  for (const std::string& warning : comparison->summary.remarks) table->AddNote(warning + ".");
+  for (const std::string& warning : compared->summary.remarks) table->AddNote(warning + ".");
   for (const std::string& line : constants) table->AddNote(line);
   table->AddNote(
       "difference: of 20 % trimmed means, unpaired. In brackets: 95 % CI, which hold for all rows at once. "
@@ -217,9 +217,9 @@ void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& 
 
 }  // namespace
 
-Comparison CompareDirs(const std::vector<std::string>& here, const std::string& there) {
-  Comparison comparison;
-  Summary& summary = comparison.summary;
+ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there) {
+  ComparedDirs compared;
+  Summary& summary = compared.summary;
   std::vector<GateRow> rows = ReadRows(here, there, &summary);
   const std::vector<std::string> constants = NameRows(&rows);
   std::vector<LooseComparison> family;
@@ -228,13 +228,13 @@ Comparison CompareDirs(const std::vector<std::string>& here, const std::string& 
   TableOf<GateRow> table("regression", "Compared with " + there, Fields());
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].difference = differences[i];
-    rows[i].verdict = VerdictOn(rows[i]);
+    rows[i].result = Judge(rows[i]);
     table.Add(rows[i]);
   }
-  Annotate(rows, constants, there, &table, &comparison);
+  Annotate(rows, constants, there, &table, &compared);
   summary.report.header = {"# gradsync: comparison of results"};
   summary.report.tables.push_back(std::move(table));
-  return comparison;
+  return compared;
 }
 
 }  // namespace gradsync::tools

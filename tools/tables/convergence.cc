@@ -92,8 +92,8 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
 }
 
 // Every variant is one row; its measurements are of one seed each.
-LearningCell CellOf(const Group& group) {
-  LearningCell cell;
+LearningSetting MakeSetting(const Group& group) {
+  LearningSetting setting;
   std::set<double> steps;
   const auto is_tuning = [](const Measurement& measured) {
     return measured.record.facts.BoolOr("tuning", false);
@@ -101,25 +101,25 @@ LearningCell CellOf(const Group& group) {
   for (const Measurement& measured : group) {
     const std::map<double, double> judged = JudgedSteps(measured);
     if (is_tuning(measured)) {
-      auto tried = std::ranges::find(cell.tried, measured.variant(),
+      auto tried = std::ranges::find(setting.tried, measured.variant(),
                                      [](const TriedSetting& other) { return other.measured->variant(); });
-      if (tried == cell.tried.end()) tried = cell.tried.insert(tried, {&measured, {}});
+      if (tried == setting.tried.end()) tried = setting.tried.insert(tried, {&measured, {}});
       if (!judged.empty()) tried->bits.push_back(judged.rbegin()->second);
       continue;
     }
     for (const auto& [step, bits] : judged) steps.insert(step);
-    if (std::ranges::count(cell.rows, measured.variant(), &LearningRow::variant) == 0)
-      cell.rows.emplace_back().measured = &measured;
+    if (std::ranges::count(setting.rows, measured.variant(), &LearningRow::variant) == 0)
+      setting.rows.emplace_back().measured = &measured;
   }
-  cell.steps.assign(steps.begin(), steps.end());
-  for (LearningRow& row : cell.rows) {
+  setting.steps.assign(steps.begin(), steps.end());
+  for (LearningRow& row : setting.rows) {
     std::vector<double> all_steps, final_bits;
     for (const Measurement& measured : group) {
       if (is_tuning(measured) || measured.variant() != row.variant()) continue;
       AddPeriods(measured, &all_steps);
       const std::map<double, double> judged = JudgedSteps(measured);
       std::vector<double> bits;
-      for (const double step : cell.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
+      for (const double step : setting.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
       if (!bits.empty() && !std::isnan(bits.back())) final_bits.push_back(bits.back());
       row.trials.push_back({measured.record.config.IntOr("trial_seed", 0), std::move(bits)});
     }
@@ -127,16 +127,15 @@ LearningCell CellOf(const Group& group) {
     row.bytes_per_step = row.measured->record.facts.DoubleOr("sent_bytes_per_step", kNaN);
     row.final_bits = MeanOver(final_bits, 1);
   }
-  const auto baseline = std::ranges::find(cell.rows, kLossBaseline,
-                                          [](const LearningRow& row) { return row.measured->strategy(); });
-  if (baseline == cell.rows.end() || cell.steps.empty()) return cell;
-  cell.baseline = static_cast<size_t>(baseline - cell.rows.begin());
-  for (LearningRow& row : cell.rows) CompareWithBaseline(*baseline, cell.steps, cell.rows.size() - 1, &row);
-  return cell;
+  if (const LearningRow* const baseline = setting.baseline()) {
+    for (LearningRow& row : setting.rows)
+      CompareWithBaseline(*baseline, setting.steps, setting.rows.size() - 1, &row);
+  }
+  return setting;
 }
 
 struct LearningView {
-  const LearningCell& cell;
+  const LearningSetting& setting;
   const LearningRow& row;
 };
 
@@ -189,8 +188,8 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
   fields.push_back({{.name = "run", .section = kDetails, .said_once = true},
                     [](const View& view) { return view.row.measured->record.run_id; }});
   fields.push_back({{.name = "baseline", .audience = Audience::kMachines}, [](const View& view) {
-                      const size_t baseline = view.cell.baseline;
-                      return baseline == Row::kNone ? "" : view.cell.rows[baseline].variant();
+                      const LearningRow* const baseline = view.setting.baseline();
+                      return baseline == nullptr ? "" : baseline->variant();
                     }});
   fields.push_back(
       {{.name = "verdict", .audience = Audience::kMachines}, [](const View& view) -> std::string {
@@ -201,49 +200,55 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
 }
 
 // Every row is judged by every seed, or none is.
-std::string FindingOf(const std::vector<LearningCell>& cells) {
+std::string FindingOf(const std::vector<LearningSetting>& settings) {
   std::vector<Answer> answers;
-  for (const LearningCell& cell : cells) {
-    if (cell.baseline == Row::kNone)
+  for (const LearningSetting& setting : settings) {
+    const LearningRow* const base = setting.baseline();
+    if (base == nullptr)
       return Join("No verdict. ", kLossBaseline, " is missing, which losses are compared with.");
-    const LearningRow& base = cell.rows[cell.baseline];
-    if (base.trials.size() < kFewestSeeds) return Join("No verdict. Fewer than ", kFewestSeeds, " seeds.");
-    for (const LearningRow& row : cell.rows)
-      answers.push_back({cells.size() > 1 ? RankCount(cell.record().world_size) : "", row.variant(),
-                         base.variant(), row.verdict, row.against_baseline});
+    if (base->trials.size() < kFewestSeeds) return Join("No verdict. Fewer than ", kFewestSeeds, " seeds.");
+    for (const LearningRow& row : setting.rows)
+      answers.push_back({settings.size() > 1 ? RankCount(setting.record().world_size) : "", row.variant(),
+                         base->variant(), row.verdict, row.against_baseline});
   }
-  const size_t num_seeds = cells[0].rows[cells[0].baseline].trials.size();
+  const size_t num_seeds = settings[0].baseline()->trials.size();
   return absl::StrJoin(SentencesOf(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
                        " ");
 }
 
 }  // namespace
 
-std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
-  std::vector<LearningCell> cells;
+const LearningRow* LearningSetting::baseline() const {
+  const auto found =
+      std::ranges::find(rows, kLossBaseline, [](const LearningRow& row) { return row.measured->strategy(); });
+  return found == rows.end() || steps.empty() ? nullptr : &*found;
+}
+
+std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups) {
+  std::vector<LearningSetting> settings;
   for (const Group& group : groups) {
     if (!IsConvergence(group.front().record)) continue;
-    cells.push_back(CellOf(group));
-    if (cells.back().rows.empty()) {  // stopped before anything was judged
-      cells.pop_back();
+    settings.push_back(MakeSetting(group));
+    if (settings.back().rows.empty()) {  // stopped before anything was judged
+      settings.pop_back();
       continue;
     }
-    const auto told = [](const LearningCell& cell) {
-      return cell.record().config.StringOr("text_sha256", "");
+    const auto told = [](const LearningSetting& setting) {
+      return setting.record().config.StringOr("text_sha256", "");
     };
-    Require(told(cells.back()) == told(cells.front()),
-            "convergence: losses on different texts cannot be compared: ", cells.front().record().run_id,
-            " has ", told(cells.front()).substr(0, 12), ", ", cells.back().record().run_id, " has ",
-            told(cells.back()).substr(0, 12));
+    Require(told(settings.back()) == told(settings.front()),
+            "convergence: losses on different texts cannot be compared: ", settings.front().record().run_id,
+            " has ", told(settings.front()).substr(0, 12), ", ", settings.back().record().run_id, " has ",
+            told(settings.back()).substr(0, 12));
   }
-  return cells;
+  return settings;
 }
 
 namespace {
 
 // What was judged of a trial after a step.
 struct LossView {
-  const LearningCell& cell;
+  const LearningSetting& setting;
   const LearningRow& row;
   const LearningRow::Trial& trial;
   size_t step;
@@ -251,29 +256,29 @@ struct LossView {
   double bits() const { return trial.bits[step]; }
   // How much the loss is above the baseline's with the same seed, in per cent; NaN without that.
   double Delta() const {
-    if (cell.baseline == Row::kNone) return kNaN;
-    for (const LearningRow::Trial& base : cell.rows[cell.baseline].trials) {
+    if (setting.baseline() == nullptr) return kNaN;
+    for (const LearningRow::Trial& base : setting.baseline()->trials) {
       if (base.seed == trial.seed) return 100 * (bits() / base.bits[step] - 1);
     }
     return kNaN;
   }
 };
 
-void AddLossTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
+void AddLossTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables) {
   using View = LossView;
   TableOf<View> table(
       "losses", "Losses by step and seed",
       {{{.name = "variant"}, [](const View& view) { return view.row.variant(); }},
        {{.name = "world_size"}, [](const View& view) { return view.row.measured->world_size(); }},
        {{.name = "seed"}, [](const View& view) { return view.trial.seed; }},
-       {{.name = "step"}, [](const View& view) { return view.cell.steps[view.step]; }},
+       {{.name = "step"}, [](const View& view) { return view.setting.steps[view.step]; }},
        {{.name = "bits_per_byte"}, &View::bits},
        {{.name = "delta (%)"}, &View::Delta}},
       Audience::kMachines);
-  for (const LearningCell& cell : cells) {
-    for (const LearningRow& row : cell.rows) {
+  for (const LearningSetting& setting : settings) {
+    for (const LearningRow& row : setting.rows) {
       for (const LearningRow::Trial& trial : row.trials) {
-        for (size_t step = 0; step < cell.steps.size(); ++step) table.Add({cell, row, trial, step});
+        for (size_t step = 0; step < setting.steps.size(); ++step) table.Add({setting, row, trial, step});
       }
     }
   }
@@ -281,28 +286,29 @@ void AddLossTable(const std::vector<LearningCell>& cells, std::vector<Table>* ta
 }
 
 struct TriedView {
-  const LearningCell& cell;
+  const LearningSetting& setting;
   const TriedSetting& tried;
 };
 
-void AddTuningTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
+void AddTuningTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables) {
   using View = TriedView;
-  TableOf<View> table("tuning", "Settings that were tried before rows were judged",
-                      {{{.name = "variant"}, [](const View& view) { return view.tried.measured->variant(); }},
-                       {{.name = "bits_per_byte"}, [](const View& view) { return Mean(view.tried.bits); }},
-                       {{.name = "seeds"}, [](const View& view) { return view.tried.bits.size(); }},
-                       {{.name = "judged"},
-                        [](const View& view) -> std::string {
-                          const std::string name = view.tried.measured->variant();
-                          return std::ranges::count(view.cell.rows, name, &LearningRow::variant) > 0 ? "yes"
-                                                                                                     : "";
-                        }},
-                       {{.name = "world_size", .said_once = true},
-                        [](const View& view) { return view.tried.measured->world_size(); }}});
-  for (const LearningCell& cell : cells) {
-    for (const TriedSetting& tried : cell.tried) table.Add({cell, tried});
+  TableOf<View> table(
+      "tuning", "Settings that were tried before rows were judged",
+      {{{.name = "variant"}, [](const View& view) { return view.tried.measured->variant(); }},
+       {{.name = "bits_per_byte"}, [](const View& view) { return Mean(view.tried.bits); }},
+       {{.name = "seeds"}, [](const View& view) { return view.tried.bits.size(); }},
+       {{.name = "judged"},
+        [](const View& view) -> std::string {
+          const std::string name = view.tried.measured->variant();
+          return std::ranges::count(view.setting.rows, name, &LearningRow::variant) > 0 ? "yes" : "";
+        }},
+       {{.name = "world_size", .said_once = true},
+        [](const View& view) { return view.tried.measured->world_size(); }}});
+  for (const LearningSetting& setting : settings) {
+    for (const TriedSetting& tried : setting.tried) table.Add({setting, tried});
   }
-  if (std::ranges::all_of(cells, [](const LearningCell& cell) { return cell.tried.empty(); })) return;
+  if (std::ranges::all_of(settings, [](const LearningSetting& setting) { return setting.tried.empty(); }))
+    return;
   table.AddNote(
       "bits_per_byte: held-out loss after the last step, mean over the seeds that choose. judged: the "
       "setting with the lowest loss of its variant. The table of convergence shows it, on other seeds.");
@@ -311,22 +317,22 @@ void AddTuningTable(const std::vector<LearningCell>& cells, std::vector<Table>* 
 
 }  // namespace
 
-void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
-  if (cells.empty()) return;
+void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables) {
+  if (settings.empty()) return;
   // The baseline's time to its own loss is a detail if no other row reaches that loss.
-  const bool is_reached = std::ranges::any_of(cells, [](const LearningCell& cell) {
-    return cell.rows.size() == 1 || std::ranges::any_of(cell.rows, [&](const LearningRow& row) {
-             return !std::isnan(row.steps_to_reach) && &row != &cell.rows[cell.baseline];
+  const bool is_reached = std::ranges::any_of(settings, [](const LearningSetting& setting) {
+    return setting.rows.size() == 1 || std::ranges::any_of(setting.rows, [&](const LearningRow& row) {
+             return !std::isnan(row.steps_to_reach) && &row != setting.baseline();
            });
   });
   TableOf<LearningView> table("convergence", "Convergence", FieldsOfTable(is_reached));
-  for (const LearningCell& cell : cells) {
-    for (const LearningRow& row : cell.rows) {
-      table.Add({cell, row});
+  for (const LearningSetting& setting : settings) {
+    for (const LearningRow& row : setting.rows) {
+      table.Add({setting, row});
       if (row.verdict == Verdict::kSlower) table.MarkLast("delta (%)");
     }
   }
-  if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
+  if (std::string finding = FindingOf(settings); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(Join("bits/byte: of the held-out text after the last step, mean over seeds. delta: against ",
                      kLossBaseline,
                      ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
@@ -340,8 +346,8 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
                  " within 0.1 % with every seed, so only `--details` shows time and sent."));
   table.SetSectionTitle(kDetails, "steps: until every seed has reached that loss");
   tables->push_back(std::move(table));
-  AddLossTable(cells, tables);
-  AddTuningTable(cells, tables);
+  AddLossTable(settings, tables);
+  AddTuningTable(settings, tables);
 }
 
 }  // namespace gradsync::tools

@@ -27,7 +27,8 @@ inline bool IsConvergence(const bench::Record& record) { return record.experimen
 struct LearningRow {
   struct Trial {
     int64_t seed = 0;
-    std::vector<double> bits;  // per byte of the held-out text, like LearningCell::steps; NaN: stopped before
+    std::vector<double>
+        bits;  // per byte of the held-out text, like LearningSetting::steps; NaN: stopped before
   };
 
   const Measurement* measured = nullptr;  // of the first seed
@@ -50,22 +51,23 @@ struct TriedSetting {
   std::vector<double> bits;               // per byte, after the last step, by seed
 };
 
-struct LearningCell {
+struct LearningSetting {
   std::vector<double> steps;  // after which rows were judged
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
-  size_t baseline = Row::kNone;
 
+  // The row that losses are compared with; null without it, or if nothing was judged.
+  const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
-// The cells of the groups that are of this experiment; the groups must outlive them. Throws InvalidInput if
-// they were trained on different texts.
-std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups);
+// The settings of the groups that are of this experiment; the groups must outlive them. Throws InvalidInput
+// if they were trained on different texts.
+std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
-// Appends the tables "convergence" and "losses" (by step and seed), if there are cells, and "tuning", if
+// Appends the tables "convergence" and "losses" (by step and seed), if there are settings, and "tuning", if
 // settings were tried.
-void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables);
+void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools
 

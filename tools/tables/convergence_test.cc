@@ -39,11 +39,11 @@ void AddTrials(std::string_view strategy, const std::vector<double>& delta, int6
 }
 
 struct Learnt {
-  explicit Learnt(std::vector<Group> all) : groups(std::move(all)), cells(LearningCellsOf(groups)) {
-    AddConvergenceTable(cells, &tables);
+  explicit Learnt(std::vector<Group> all) : groups(std::move(all)), settings(MakeLearningSettings(groups)) {
+    AddConvergenceTable(settings, &tables);
   }
   std::vector<Group> groups;
-  std::vector<LearningCell> cells;
+  std::vector<LearningSetting> settings;
   std::vector<Table> tables;
 
   const Table& table() const { return tables.front(); }
@@ -148,14 +148,14 @@ TEST(ConvergenceTest, TwoSeedsAreTooFew) {
     AddTrials("naive", std::vector<double>(num_seeds, 0), 10, &group);
     AddTrials("topk", std::vector<double>(num_seeds, 0.5), 10, &group);
     const Learnt learnt({group});
-    EXPECT_EQ(learnt.cells[0].rows[1].verdict, num_seeds == 2 ? Verdict::kNone : Verdict::kSlower);
+    EXPECT_EQ(learnt.settings[0].rows[1].verdict, num_seeds == 2 ? Verdict::kNone : Verdict::kSlower);
     EXPECT_EQ(learnt.sentence() == "No verdict. Fewer than 3 seeds.", num_seeds == 2);
   }
   // Each row for itself.
   Group group;
   AddTrials("naive", {0, 0, 0}, 10, &group);
   AddTrials("topk", {0.5, 0.5}, 10, &group);
-  EXPECT_EQ(Learnt({group}).cells[0].rows[1].verdict, Verdict::kNone);
+  EXPECT_EQ(Learnt({group}).settings[0].rows[1].verdict, Verdict::kNone);
 }
 
 TEST(ConvergenceTest, CountsStepsSecondsAndBytesToTheBaselinesLoss) {
@@ -184,7 +184,7 @@ TEST(ConvergenceTest, IntervalsOfARunHoldAtOnce) {
     AddTrials("topk", {0.1, 0.11, 0.09, 0.1, 0.1}, 10, &group);
     for (size_t i = 0; i < num_others; ++i)
       AddTrials(i == 0 ? "bf16_wire" : "powersgd", {0.01, -0.01, 0.01, -0.01, 0}, 10, &group);
-    const Interval interval = Learnt({group}).cells[0].rows[1].against_baseline.interval;
+    const Interval interval = Learnt({group}).settings[0].rows[1].against_baseline.interval;
     return interval.high - interval.low;
   };
   const auto critical = [](size_t count) { return StudentT(SidakCritical(count), 4); };

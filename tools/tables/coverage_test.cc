@@ -23,7 +23,7 @@ constexpr double kEffect = 80;  // 8 % of a step; every other row has it
 constexpr const char* kStrategies[] = {"core",           "naive", "flat",  "overlap",  "bucketed_sync",
                                        "bucketed_async", "zero1", "zero2", "bf16_wire"};
 
-struct Setting {
+struct Design {
   std::span<const int> residuals = TinyResiduals();
   std::vector<size_t> launches{28};
   size_t num_strategies = 6;
@@ -34,13 +34,13 @@ struct Score {
 };
 
 // Rows as records make them, whose steps are then overwritten.
-Group Rows(const Setting& setting) {
-  const std::vector<size_t>& launches = setting.launches;
+Group Rows(const Design& design) {
+  const std::vector<size_t>& launches = design.launches;
   const size_t num_rounds = std::accumulate(launches.begin(), launches.end(), size_t{0});
   Group group = {Steady("none", Wobble(100, num_rounds, 0))};
   for (const char* const backend : {"gloo", "shm"}) {
     const Change change = [backend](bench::Record& rank) { rank.variant.backend = backend; };
-    for (size_t i = 0; i < setting.num_strategies; ++i)
+    for (size_t i = 0; i < design.num_strategies; ++i)
       group.push_back(Steady(kStrategies[i], Wobble(100, num_rounds, 0), change));
   }
   for (Measurement& row : group) {
@@ -54,36 +54,36 @@ bool Holds(const Estimate& estimate, double truth) {
   return estimate.interval.low <= truth && truth <= estimate.interval.high;
 }
 
-Score ScoreOf(const Setting& setting, int num_runs) {
+Score ScoreOf(const Design& design, int num_runs) {
   Draws draws(20261123);
   Score score;
-  const size_t first_shm = 1 + setting.num_strategies, num_rows = 2 * setting.num_strategies;
+  const size_t first_shm = 1 + design.num_strategies, num_rows = 2 * design.num_strategies;
   Values effects(1 + num_rows);
   for (size_t k = 1; k < effects.size(); k += 2) effects[k] = kEffect;
-  const Values residuals(setting.residuals.begin(), setting.residuals.end());
-  std::vector<Group> groups = {Rows(setting)};
+  const Values residuals(design.residuals.begin(), design.residuals.end());
+  std::vector<Group> groups = {Rows(design)};
   for (int r = 0; r < num_runs; ++r) {
-    Run run = Simulate(setting.residuals, setting.launches, effects, 0, &draws);
+    Run run = Simulate(design.residuals, design.launches, effects, 0, &draws);
     for (size_t k = 0; k < effects.size(); ++k) {
       for (double& step : run.steps[k]) step *= kUnit;
       groups[0][k].series["step_ns"].max = run.steps[k];
     }
-    const std::vector<Cell> cells = CellsOf(groups);
+    const std::vector<Setting> settings = MakeSettings(groups);
     bool deltas_hold = true, costs_hold = true;
     for (size_t k = 1; k < effects.size(); ++k) {
-      const Row& row = cells[0].rows[k];
-      costs_hold &= Holds(row.cost.total, kUnit * (effects[k] - effects[0]));
-      const Interval& cost = row.cost.total.interval;
-      score.cost_width +=
-          50 * (cost.high - cost.low) / (kUnit * kSimulatedStep) / (static_cast<double>(num_rows) * num_runs);
+      const Setting& setting = settings[0];
+      const Cost cost = setting.CostOf(setting.rows[k]);
+      costs_hold &= Holds(cost.total, kUnit * (effects[k] - effects[0]));
+      score.cost_width += 100 * cost.total.interval.half_width() / (kUnit * kSimulatedStep) /
+                          (static_cast<double>(num_rows) * num_runs);
       const size_t base = k < first_shm ? 1 : first_shm;
-      EXPECT_EQ(row.baseline, base);
+      const Comparison own = setting.ComparisonOf(setting.rows[k]);
+      EXPECT_EQ(own.base, &setting.rows[base]);
       if (k == base) continue;
       const double of_base = run.mean + effects[base] + TrimmedMean(residuals);
-      deltas_hold &= Holds(row.against_baseline, (effects[k] - effects[base]) / of_base);
-      const Interval& interval = row.against_baseline.interval;
+      deltas_hold &= Holds(own.estimate, (effects[k] - effects[base]) / of_base);
       score.delta_width +=
-          50 * (interval.high - interval.low) / (static_cast<double>(num_rows - 2) * num_runs);
+          100 * own.estimate.interval.half_width() / (static_cast<double>(num_rows - 2) * num_runs);
     }
     score.deltas += deltas_hold / static_cast<double>(num_runs);
     score.costs += costs_hold / static_cast<double>(num_runs);
@@ -118,25 +118,26 @@ struct BestScore {
 // The third of four rows is the fastest, by so many per cent of a step.
 BestScore BestScoreOf(const std::vector<size_t>& launches, double percent, double launch_std) {
   constexpr int kBestRuns = 2000;
-  const Setting setting{.launches = launches, .num_strategies = 4};
+  const Design design{.launches = launches, .num_strategies = 4};
   Draws draws(20261127);
   BestScore score;
-  std::vector<Group> groups = {Rows(setting)};
-  groups[0].resize(1 + setting.num_strategies);
+  std::vector<Group> groups = {Rows(design)};
+  groups[0].resize(1 + design.num_strategies);
   const std::string best = groups[0][3].strategy();
   Values effects(groups[0].size());
   effects[3] = -percent / 100 * kSimulatedStep;
   for (int r = 0; r < kBestRuns; ++r) {
-    Run run = Simulate(setting.residuals, launches, effects, launch_std, &draws);
+    Run run = Simulate(design.residuals, launches, effects, launch_std, &draws);
     for (size_t k = 0; k < effects.size(); ++k) {
       for (double& step : run.steps[k]) step *= kUnit;
       groups[0][k].series["step_ns"].max = run.steps[k];
     }
-    const std::vector<Cell> cells = CellsOf(groups);
-    const Choice choice = ChoicesOf(cells)[0];
-    const bool is_named =
-        choice.best->strategy() == best ||
-        std::ranges::any_of(choice.rivals, [&](const Row* row) { return row->strategy() == best; });
+    const std::vector<Setting> settings = MakeSettings(groups);
+    const Choice choice = ChoicesOf(NameSettings(settings))[0];
+    const bool is_named = choice.best->row->strategy() == best ||
+                          std::ranges::any_of(choice.rivals, [&](const Comparison* rival) {
+                            return rival->row->strategy() == best;
+                          });
     score.wrong += (percent > 0 && !is_named) / double{kBestRuns};
     score.decided += (is_named && choice.rivals.empty()) / double{kBestRuns};
   }

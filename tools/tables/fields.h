@@ -23,7 +23,7 @@ void Append(std::vector<T> more, std::vector<T>* all) {
 // A column, and its value of a Subject: whatever a line of the table is about.
 template <class Subject>
 struct Field {
-  using Value = std::variant<double, std::string, Flags, Estimate>;
+  using Value = std::variant<double, std::string, Warnings, Estimate>;
   template <class Function>
   using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
 
@@ -42,7 +42,7 @@ struct Field {
     column.has_interval = std::is_same_v<Result<Function>, Estimate>;
     if (std::is_integral_v<Result<Function>>) column.kind = Kind::kInteger;
     const bool is_text = std::is_convertible_v<Result<Function>, std::string>;
-    if (is_text || std::is_same_v<Result<Function>, Flags>) column.kind = Kind::kText;
+    if (is_text || std::is_same_v<Result<Function>, Warnings>) column.kind = Kind::kText;
   }
 
   Column column;

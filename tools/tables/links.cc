@@ -34,7 +34,7 @@ template <class Place>
 auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
   return [=](const OverLinks& row) {
     const auto found = (row.*views).find(place);
-    return found == (row.*views).end() ? Estimate{} : Scaled(found->second.row.against_baseline, 100);
+    return found == (row.*views).end() ? Estimate{} : Scaled(found->second.comparison().estimate, 100);
   };
 }
 
@@ -42,11 +42,7 @@ auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
 std::string KeyWithoutLink(const Row& row) {
   Configuration configuration = ConfigurationOf(row.measured->record);
   for (const char* const differs : {"link_rate", "variant"}) configuration.erase(differs);
-  return Join(row.measured->world_size(), "\n", row.label(), "\n", KeyOf(configuration));
-}
-
-bool IsCompared(const Cell& cell, size_t row) {
-  return cell.rows[row].baseline != Row::kNone && cell.rows[row].baseline != row;
+  return Join(row.measured->world_size(), "\n", row.label, "\n", KeyOf(configuration));
 }
 
 std::string RatesText(const std::vector<double>& rates) {
@@ -60,7 +56,8 @@ template <class Place>
 auto VerdictAt(Place place, std::map<Place, View> OverLinks::*views) {
   return [=](const OverLinks& row) {
     const auto found = (row.*views).find(place);
-    return std::string(WordOf(found == (row.*views).end() ? Verdict::kNone : found->second.row.verdict));
+    return std::string(
+        WordOf(found == (row.*views).end() ? Verdict::kNone : found->second.comparison().verdict));
   };
 }
 
@@ -70,11 +67,12 @@ std::string FasterWhere(const OverLinks& row) {
   std::vector<double> rates, faster, slower;
   bool is_run = true;  // faster at rates that follow each other
   for (const auto& [rate, view] : row.by_rate) {
-    if (view.row.verdict == Verdict::kFaster) {
+    const Verdict verdict = view.comparison().verdict;
+    if (verdict == Verdict::kFaster) {
       is_run &= faster.empty() || faster.back() == rates.back();
       faster.push_back(rate);
     }
-    if (view.row.verdict == Verdict::kSlower) slower.push_back(rate);
+    if (verdict == Verdict::kSlower) slower.push_back(rate);
     rates.push_back(rate);
   }
   if (faster.size() == rates.size()) return "at every rate measured";
@@ -99,7 +97,7 @@ std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
     return Column{.name = "verdict " + place, .audience = Audience::kMachines};
   };
   std::vector<Field<OverLinks>> fields = {
-      {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label(); }},
+      {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label; }},
       {{.name = "backend", .said_once = true}, [](const OverLinks& row) { return row.any.row.backend(); }},
       {{.name = "faster than baseline"}, FasterWhere}};
   for (const std::string& backend : links.backends) {
@@ -112,24 +110,21 @@ std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
   }
   fields.push_back(
       {{.name = "verified", .section = kDetails}, [](const OverLinks& row) { return row.any.equality(); }});
-  fields.push_back({{.name = "baseline", .said_once = true},
-                    [](const OverLinks& row) { return row.any.base()->label(); }});
+  fields.push_back(
+      {{.name = "baseline", .said_once = true}, [](const OverLinks& row) { return row.any.base()->label; }});
   return fields;
 }
 
-// Refers to the cells. Without rows if there are fewer than two rates.
-Links LinksOf(const std::vector<Cell>& cells) {
+// Refers to the settings. Without rows if there are fewer than two rates.
+Links LinksOf(const Settings& settings) {
   Links links;
   std::map<std::string, size_t> numbers;
-  const auto rate_of = [](const Cell& cell) {
-    return cell.any().strategy().empty() ? kNaN : ConfigNumber(*cell.any().measured, "link_rate");
-  };
-  for (const Cell& cell : cells) {
-    const double rate = rate_of(cell);
-    if (std::isnan(rate)) continue;
-    for (size_t i = 0; i < cell.rows.size(); ++i) {
-      const View view{cell, cell.rows[i]};
-      if (!IsCompared(cell, i)) continue;
+  const auto rate_of = [](const Comparison& own) { return ConfigNumber(*own.row->measured, "link_rate"); };
+  for (const NamedSetting& at : settings) {
+    for (const Comparison& own : at.setting->comparisons) {
+      const double rate = rate_of(own);
+      if (std::isnan(rate) || own.is_of_baseline() || own.row->strategy().empty()) continue;
+      const View view{at, *own.row};
       const auto [found, is_new] =
           numbers.emplace(Join(KeyWithoutLink(view.row), view.row.backend()), links.rows.size());
       if (is_new) links.rows.push_back({view});
@@ -138,10 +133,10 @@ Links LinksOf(const std::vector<Cell>& cells) {
     }
   }
   if (links.rates.size() < 2) return {};
-  for (const Cell& cell : cells) {
-    for (size_t i = 0; i < cell.rows.size(); ++i) {
-      const View view{cell, cell.rows[i]};
-      if (cell.any().strategy().empty() || !IsCompared(cell, i) || !std::isnan(rate_of(cell))) continue;
+  for (const NamedSetting& at : settings) {
+    for (const Comparison& own : at.setting->comparisons) {
+      if (own.is_of_baseline() || !std::isnan(rate_of(own))) continue;
+      const View view{at, *own.row};
       for (OverLinks& row : links.rows) {
         if (KeyWithoutLink(row.any.row) != KeyWithoutLink(view.row)) continue;
         row.by_backend.emplace(view.row.backend(), view);
@@ -154,8 +149,8 @@ Links LinksOf(const std::vector<Cell>& cells) {
 
 }  // namespace
 
-void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  const Links links = LinksOf(cells);
+void AddLinksTables(const Settings& settings, std::vector<Table>* tables) {
+  const Links links = LinksOf(settings);
   if (links.rows.empty()) return;
   TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(links));
   for (const OverLinks& row : links.rows) table.Add(row);

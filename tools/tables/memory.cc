@@ -14,7 +14,7 @@ auto PerParameter(bench::FactName fact) {
 
 }  // namespace
 
-void AddMemoryTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+void AddMemoryTables(const Settings& settings, std::vector<Table>* tables) {
   enum Section { kParts = 1, kAll };
   const auto part = [](const char* name, bench::FactName fact) {
     return Field<View>({.name = name, .digits = 3, .section = kParts}, PerParameter(fact));
@@ -43,9 +43,9 @@ void AddMemoryTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
   Append(RunFields(kNowhere), &fields);
   TableOf<View> table("memory", "What a rank sends in a step, and bytes of its memory for each parameter",
                       std::move(fields));
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows)
-      if (row.facts().Find("built_bytes") != nullptr) table.Add({cell, row});
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows)
+      if (row.facts().Find("built_bytes") != nullptr) table.Add({at, row});
   }
   if (table.num_rows() == 0) return;
   table.SetDetail();

@@ -1,16 +1,15 @@
+#include "tools/tables/pairs.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "tools/tables/rows.h"
-
-// Differences of steps of the same round.
 namespace gradsync::tools {
 namespace {
 
 using ByRound = std::vector<double>;  // NaN: did not take part
 
-// The rounds of a cell, launch after launch.
+// The rounds of a setting, launch after launch.
 struct Rounds {
   std::vector<std::string> run_ids;
   std::vector<size_t> launches;  // how many each has
@@ -18,9 +17,9 @@ struct Rounds {
   size_t count() const { return std::accumulate(launches.begin(), launches.end(), size_t{0}); }
 };
 
-Rounds RoundsOf(const Cell& cell) {
+Rounds RoundsOf(const Setting& setting) {
   Rounds rounds;
-  for (const Row& row : cell.rows) {
+  for (const Row& row : setting.rows) {
     for (const Launch& launch : row.measured->launches) {
       const auto found = std::ranges::find(rounds.run_ids, launch.run_id);
       const auto number = static_cast<size_t>(found - rounds.run_ids.begin());
@@ -51,14 +50,14 @@ ByRound InRounds(const Measurement& measurement, SampleName samples, const Round
 }
 
 // With what is not timed between steps.
-double SecondsPerRound(const Cell& cell) {
-  const Measurement& any = *cell.any().measured;
+double SecondsPerRound(const Setting& setting) {
+  const Measurement& any = *setting.any().measured;
   const size_t num_rounds = any.launches.front().num_steps;
   if (const Series* const begins = any.Find("begin_ns"); begins != nullptr && num_rounds > 1)
     return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
   double seconds = 0;
-  for (const Row& row : cell.rows)
-    seconds += static_cast<double>(row.measured->turn_steps()) * TypicalOf(row.measured->Find("step_ns"));
+  for (const Row& row : setting.rows)
+    seconds += static_cast<double>(row.measured->turn_steps()) * TypicalTime(row.measured->Find("step_ns"));
   return seconds;
 }
 
@@ -92,105 +91,103 @@ ByRound Minus(const ByRound& a, const ByRound& b) {
 }
 
 // How much longer the row's own times are than those that its floor has of these samples.
-ByRound OverFloor(const Cell& cell, const Row& row, const ByRound& own, SampleName samples,
-                  const Rounds& rounds) {
-  const Measurement& floor = *cell.rows[row.floor].measured;
+ByRound OverFloor(const Cost& cost, const ByRound& own, SampleName samples, const Rounds& rounds) {
+  const Measurement& floor = *cost.floor->measured;
   ByRound difference = Minus(own, InRounds(floor, samples, rounds));
-  const double less = LessInPeriods(floor, samples, row.facts().IntOr("period", 1));
+  const double less = LessInPeriods(floor, samples, cost.row->facts().IntOr("period", 1));
   for (double& value : difference) value += less;
   return difference;
 }
 
-void EstimateCosts(const Rounds& rounds, Cell* cell) {
+void EstimateCosts(const Rounds& rounds, Setting* setting) {
   std::vector<RoundDifferences> totals, parts;
-  std::vector<Row*> owners;
-  for (Row& row : cell->rows) {
-    if (row.floor == Row::kNone || &row == &cell->rows[row.floor]) continue;
-    const auto of = [&](SampleName samples) { return InRounds(*row.measured, samples, rounds); };
+  std::vector<Cost*> owners;
+  for (Cost& cost : setting->costs) {
+    if (cost.row == cost.floor) continue;
+    const Measurement& measured = *cost.row->measured;
+    const auto of = [&](SampleName samples) { return InRounds(measured, samples, rounds); };
     const auto against_floor = [&](SampleName samples) {
-      return OverFloor(*cell, row, of(samples), samples, rounds);
+      return OverFloor(cost, of(samples), samples, rounds);
     };
-    const ByRound total = against_floor(StepSamples(*row.measured)), worked = of(kWorked);
+    const ByRound total = against_floor(StepSamples(measured)), worked = of(kWorked);
     const ByRound exposed = Minus(of(kAveraged), worked), own = Minus(worked, of(kComputed));
     const ByRound tax = against_floor(kComputed);
     const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
-    totals.push_back({.values = total, .base = row.floor});
+    totals.push_back({.values = total, .base = cost.floor});
     for (const ByRound& part : {exposed, tax, own, rest}) parts.push_back({part, {}, total});
-    owners.push_back(&row);
+    owners.push_back(&cost);
   }
-  const std::vector<Estimate> of_totals = EstimateRounds(totals, rounds.launches, cell->num_looks);
-  const std::vector<Estimate> of_parts = EstimateRounds(parts, rounds.launches, cell->num_looks);
+  const std::vector<Estimate> of_totals = EstimateRounds(totals, rounds.launches, setting->num_looks);
+  const std::vector<Estimate> of_parts = EstimateRounds(parts, rounds.launches, setting->num_looks);
   for (size_t k = 0; k < owners.size(); ++k) {
-    Cost& cost = owners[k]->cost;
-    cost.total = of_totals[k];
+    owners[k]->total = of_totals[k];
     for (size_t part = 0; part < std::size(kCostParts); ++part)
-      cost.*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part].value;
+      owners[k]->*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part].value;
   }
 }
 
 // All rows with their baselines.
-void CompareWithBaselines(Cell* cell) {
+void CompareWithBaselines(Setting* setting) {
   RowPairs pairs;
-  std::vector<Row*> owners;
-  for (Row& row : cell->rows) {
-    if (row.baseline == Row::kNone || &row == &cell->rows[row.baseline]) continue;
-    pairs.emplace_back(&row, &cell->rows[row.baseline]);
-    owners.push_back(&row);
+  std::vector<Comparison*> owners;
+  for (Comparison& comparison : setting->comparisons) {
+    if (comparison.is_of_baseline()) continue;
+    pairs.emplace_back(comparison.row, comparison.base);
+    owners.push_back(&comparison);
   }
-  const std::vector<Estimate> estimates = CompareSteps(*cell, pairs);
-  for (size_t k = 0; k < owners.size(); ++k) owners[k]->against_baseline = estimates[k];
+  const std::vector<Estimate> estimates = CompareSteps(*setting, pairs);
+  for (size_t k = 0; k < owners.size(); ++k) owners[k]->estimate = estimates[k];
 }
 
 }  // namespace
 
-void EstimateInTurn(Cell* cell) {
-  const Rounds rounds = RoundsOf(*cell);
-  cell->round_s = SecondsPerRound(*cell);
-  cell->num_rounds = rounds.count();
-  cell->num_launches = rounds.launches.size();
+void EstimateInTurn(Setting* setting) {
+  const Rounds rounds = RoundsOf(*setting);
+  setting->round_s = SecondsPerRound(*setting);
+  setting->num_rounds = rounds.count();
+  setting->num_launches = rounds.launches.size();
   // After each launch from the second on.
-  const bench::Record& record = cell->any().measured->record;
+  const bench::Record& record = setting->any().measured->record;
   if (record.config.DoubleOr("precision", 0) > 0)
-    cell->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
-  CompareWithBaselines(cell);
-  EstimateCosts(rounds, cell);
+    setting->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
+  CompareWithBaselines(setting);
+  EstimateCosts(rounds, setting);
 }
 
-std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
+std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs) {
   std::vector<Estimate> estimates;
-  if (!cell.takes_turns()) {
+  if (!setting.takes_turns()) {
     for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
     return estimates;
   }
-  const Rounds rounds = RoundsOf(cell);
+  const Rounds rounds = RoundsOf(setting);
   std::vector<RoundDifferences> family;
   for (const auto& [own, other] : pairs) {
     const auto steps = [&](const Row* row) {
       return InRounds(*row->measured, StepSamples(*row->measured), rounds);
     };
-    family.push_back({.values = Minus(steps(own), steps(other)),
-                      .divisors = steps(other),
-                      .base = static_cast<size_t>(other - cell.rows.data())});
+    family.push_back({.values = Minus(steps(own), steps(other)), .divisors = steps(other), .base = other});
   }
-  return EstimateRounds(family, rounds.launches, cell.num_looks);
+  return EstimateRounds(family, rounds.launches, setting.num_looks);
 }
 
-std::vector<std::vector<double>> LeadsOf(const Cell& cell, const std::vector<const Row*>& rows) {
+std::vector<std::vector<double>> FindLeads(const Setting& setting,
+                                           const std::vector<const Comparison*>& rows) {
   std::vector<std::vector<double>> leads(rows.size(), std::vector<double>(rows.size(), kNaN));
-  if (!cell.takes_turns() || rows.empty()) return leads;
-  const Rounds rounds = RoundsOf(cell);
+  if (!setting.takes_turns() || rows.empty()) return leads;
+  const Rounds rounds = RoundsOf(setting);
   const auto steps_of = [&](const Row& row) {
     return InRounds(*row.measured, StepSamples(*row.measured), rounds);
   };
-  const ByRound base = steps_of(cell.rows[rows[0]->baseline]);
+  const ByRound base = steps_of(*rows[0]->base);
   std::vector<ByRound> steps;
-  for (const Row* const row : rows) steps.push_back(steps_of(*row));
+  for (const Comparison* const comparison : rows) steps.push_back(steps_of(*comparison->row));
   for (size_t i = 0; i < rows.size(); ++i) {
     std::vector<RoundDifferences> family;
     for (size_t j = 0; j < rows.size(); ++j) {
       if (j != i) family.push_back({.values = Minus(steps[i], steps[j]), .divisors = base});
     }
-    const std::vector<double> least = LeastDifferences(family, rounds.launches, cell.num_looks);
+    const std::vector<double> least = LeastDifferences(family, rounds.launches, setting.num_looks);
     for (size_t j = 0; j < rows.size(); ++j) {
       if (j != i) leads[i][j] = least[j - (j > i)];
     }
@@ -202,23 +199,21 @@ bool MayBeFastest(const std::vector<double>& leads) {
   return std::ranges::none_of(leads, [](double lead) { return lead > 0; });
 }
 
-std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs) {
-  const Rounds rounds = RoundsOf(cell);
+std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs) {
+  const Rounds rounds = RoundsOf(setting);
   std::vector<RoundDifferences> family;
   std::vector<Estimate> estimates(pairs.size());
   std::vector<size_t> owners;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    const auto& [own, other] = pairs[i];
-    if (!cell.takes_turns() || own->is_floor() || own->floor == Row::kNone || other->floor == Row::kNone)
-      continue;
-    const auto cost = [&](const Row& row) {
-      return OverFloor(cell, row, InRounds(*row.measured, "step_ns", rounds), "step_ns", rounds);
+    const Cost own = setting.CostOf(*pairs[i].first), other = setting.CostOf(*pairs[i].second);
+    if (!setting.takes_turns() || own.row == nullptr || other.row == nullptr || own.row->is_floor()) continue;
+    const auto over_floor = [&](const Cost& cost) {
+      return OverFloor(cost, InRounds(*cost.row->measured, "step_ns", rounds), "step_ns", rounds);
     };
-    family.push_back(
-        {.values = Minus(cost(*own), cost(*other)), .base = static_cast<size_t>(other - cell.rows.data())});
+    family.push_back({.values = Minus(over_floor(own), over_floor(other)), .base = other.row});
     owners.push_back(i);
   }
-  const std::vector<Estimate> of_family = EstimateRounds(family, rounds.launches, cell.num_looks);
+  const std::vector<Estimate> of_family = EstimateRounds(family, rounds.launches, setting.num_looks);
   for (size_t k = 0; k < owners.size(); ++k) estimates[owners[k]] = of_family[k];
   return estimates;
 }

@@ -1,3 +1,5 @@
+#include "tools/tables/pairs.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,7 +7,6 @@
 #include <cmath>
 
 #include "tools/records/test_records.h"
-#include "tools/tables/rows.h"
 #include "tools/tables/test_tables.h"
 
 // Differences of steps of the same round: costs, and their parts.
@@ -33,19 +34,19 @@ TEST(CostTest, EachDelayHasItsPart) {
       update{.optimizer = 2.5};
   const Tabled t({{Made("none", Steps(floor)), Made("a", Steps(exposed)), Made("b", Steps(begin)),
                    Made("c", Steps(hook)), Made("d", Steps(slow)), Made("e", Steps(update))}});
-  ExpectParts(t.row("a@gloo").cost, 3, 0, 0, 0);
-  ExpectParts(t.row("b@gloo").cost, 0, 2, 0, 0);
-  ExpectParts(t.row("c@gloo").cost, 0, 1.5, 0, 0);
-  ExpectParts(t.row("d@gloo").cost, 0, 0, 1, 0);
-  ExpectParts(t.row("e@gloo").cost, 0, 0, 0, 0.5);
+  ExpectParts(t.cost("a@gloo"), 3, 0, 0, 0);
+  ExpectParts(t.cost("b@gloo"), 0, 2, 0, 0);
+  ExpectParts(t.cost("c@gloo"), 0, 1.5, 0, 0);
+  ExpectParts(t.cost("d@gloo"), 0, 0, 1, 0);
+  ExpectParts(t.cost("e@gloo"), 0, 0, 0, 0.5);
   EXPECT_NEAR(1e3 * t.row("a@gloo").MeanOf(kSkew), 4, 1e-6);  // nobody's communication
-  EXPECT_TRUE(std::isnan(t.row("none").cost.total.value));
+  EXPECT_TRUE(std::isnan(t.cost("none").total.value));
 }
 
 // Rank 0 leaves every barrier 7 ms before rank 1, and waits for it: the step begins with rank 1.
 TEST(CostTest, AStepBeginsWhenTheLastRankHasLeftTheBarrier) {
   const Tabled late({{Made("none", Steps({})), Made("core", Steps({.exposed = 3}), 7)}});
-  ExpectParts(late.row("core@gloo").cost, 3, 0, 0, 0);
+  ExpectParts(late.cost("core@gloo"), 3, 0, 0, 0);
   EXPECT_NEAR(late.row("core@gloo").step_s, 25.2e-3, 1e-4);
 }
 
@@ -73,19 +74,19 @@ TEST(PrecisionTest, PlannedLooksWidenIntervals) {
                        Made("core", noisy(7), 0, "run", change), Made("flat", noisy(11), 0, "run", change)};
   };
   const Tabled looked({cell(planned)}), fixed({cell({})});
-  EXPECT_EQ(looked.cells[0].num_looks, 3u);
-  EXPECT_EQ(fixed.cells[0].num_looks, 1u);
+  EXPECT_EQ(looked.measured[0].num_looks, 3u);
+  EXPECT_EQ(fixed.measured[0].num_looks, 1u);
   const double wider = SidakCritical(1, 0.05 / 3) / SidakCritical(1);
-  EXPECT_NEAR(PrecisionOf(looked.cells[0]) / PrecisionOf(fixed.cells[0]), wider, 0.01);
-  const Interval& widest = fixed.row("flat@gloo").against_baseline.interval;
-  EXPECT_NEAR(PrecisionOf(fixed.cells[0]), (widest.high - widest.low) / 2, 1e-9);
-  EXPECT_TRUE(std::isnan(PrecisionOf(Tabled({{Made("core", Steps({}))}}).cells[0])));
+  EXPECT_NEAR(PrecisionOf(looked.measured[0]) / PrecisionOf(fixed.measured[0]), wider, 0.01);
+  const Interval& widest = fixed.comparison("flat@gloo").estimate.interval;
+  EXPECT_NEAR(PrecisionOf(fixed.measured[0]), (widest.high - widest.low) / 2, 1e-9);
+  EXPECT_TRUE(std::isnan(PrecisionOf(Tabled({{Made("core", Steps({}))}}).measured[0])));
 }
 
 TEST(CostTest, WithoutTheFloorItIsUnknown) {
   const Tabled t({{Made("core", Steps({.exposed = 3})), Made("naive", Steps({.exposed = 5}))}});
-  EXPECT_TRUE(std::isnan(t.row("core@gloo").cost.total.value));
-  EXPECT_FALSE(t.row("core@gloo").cost.total.interval.is_known());
+  EXPECT_TRUE(std::isnan(t.cost("core@gloo").total.value));
+  EXPECT_FALSE(t.cost("core@gloo").total.interval.is_known());
 }
 
 // An interrupted run: `none` took more steps.
@@ -93,7 +94,7 @@ TEST(CostTest, OnlyRoundsThatBothHaveArePaired) {
   std::vector<Phases> more = Steps({});
   more.insert(more.end(), 3, Phases{.backward = 500});
   const Tabled t({{Made("none", more), Made("core", Steps({.exposed = 3}))}});
-  ExpectParts(t.row("core@gloo").cost, 3, 0, 0, 0);
+  ExpectParts(t.cost("core@gloo"), 3, 0, 0, 0);
 }
 
 // Disturbed steps, fewer than a fifth, move neither the cost nor its parts.
@@ -101,13 +102,13 @@ TEST(CostTest, AFewDisturbedStepsMoveNothing) {
   std::vector<Phases> core = Steps({.exposed = 3});
   for (size_t i = 0; i < 4; ++i) core[6 * i].exposed = 80;
   const Tabled t({{Made("none", Steps({})), Made("core", core)}});
-  ExpectParts(t.row("core@gloo").cost, 3, 0, 0, 0);
+  ExpectParts(t.cost("core@gloo"), 3, 0, 0, 0);
 }
 
 TEST(CostTest, APeersFloorIsItsOwn) {
   const Tabled t({{Made("none", Steps({})), Made("pytorch_none", Steps({.backward = 30})),
                    Made("pytorch_core", Steps({.backward = 30, .exposed = 3}))}});
-  ExpectParts(t.row("pytorch_core@gloo").cost, 3, 0, 0, 0);
+  ExpectParts(t.cost("pytorch_core@gloo"), 3, 0, 0, 0);
 }
 
 // By how much rounds differ, for a strategy: deterministic, with a mean of about 0.
@@ -141,12 +142,12 @@ TEST(RowsTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachBaseline) {
   for (const size_t base : {0, 2}) {
     std::vector<double> values = steps(base + 1);
     for (size_t i = 0; i < values.size(); ++i) values[i] -= steps(base)[i];
-    family.push_back({.values = values, .divisors = steps(base), .base = base});
+    family.push_back({.values = values, .divisors = steps(base), .base = &t.groups[0][base]});
   }
   const std::vector<Estimate> expected = EstimateRounds(family, {24, 24});
-  EXPECT_EQ(t.row("flat@gloo").against_baseline, expected[0]);
-  EXPECT_EQ(t.row("flat@shm").against_baseline, expected[1]);
-  family[1].base = 0;
+  EXPECT_EQ(t.comparison("flat@gloo").estimate, expected[0]);
+  EXPECT_EQ(t.comparison("flat@shm").estimate, expected[1]);
+  family[1].base = family[0].base;
   EXPECT_NE(EstimateRounds(family, {24, 24})[0], expected[0]);
 }
 
@@ -170,9 +171,9 @@ TEST(RowsTest, EstimatesAreTheReferences) {
   const Tabled t({group});
   EXPECT_EQ(Text(t.table("ddp"), 2, "samples"), "40 rounds");
   for (const size_t k : {1u, 2u}) {
-    const Row& row = t.row(names[k] + "@gloo");
-    EXPECT_NEAR(row.against_baseline.value * TrimmedMean(steps[3]), location(k, 3), 1e-12);
-    EXPECT_NEAR(row.cost.total.value, location(k, 0), 1e-12);
+    const std::string row = names[k] + "@gloo";
+    EXPECT_NEAR(t.comparison(row).estimate.value * TrimmedMean(steps[3]), location(k, 3), 1e-12);
+    EXPECT_NEAR(t.cost(row).total.value, location(k, 0), 1e-12);
   }
 }
 
@@ -207,7 +208,7 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
   AddLaunch(made("local_sgd", 8, 50, "b"), &group[1]);
   AddLaunch(made("core", 1, 60, "b"), &group[2]);
   const Tabled t({group});
-  const Cost& periodic = t.row("local_sgd@gloo").cost;
+  const Cost periodic = t.cost("local_sgd@gloo");
   // The maximum of two draws is 0.67 ms above their mean, that of two means of eight 0.24 ms.
   EXPECT_LT(1e3 * (t.row("local_sgd@gloo").step_s - t.row("none").step_s), -0.3);
   EXPECT_NEAR(1e3 * periodic.total.value, 0, 0.12);
@@ -218,7 +219,7 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
   // Every step of another row counts alone.
   std::vector<double> plain = group[2].Find("step_ns")->max;
   for (size_t i = 0; i < plain.size(); ++i) plain[i] -= group[0].Find("step_ns")->max[i];
-  EXPECT_NEAR(t.row("core@gloo").cost.total.value, TrimmedMean(plain), 1e-9);
+  EXPECT_NEAR(t.cost("core@gloo").total.value, TrimmedMean(plain), 1e-9);
 }
 
 // Launches differ with clipping alone, both in its floor and in `core`.
@@ -226,7 +227,7 @@ TEST(CostTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachFloor) {
   const Tabled t({{OfTwoLaunches("none", 1, 20, 20), OfTwoLaunches("none:clip_norm=1", 2, 20, 22),
                    OfTwoLaunches("core", 3, 22, 22), OfTwoLaunches("core:clip_norm=1", 4, 22, 26),
                    OfTwoLaunches("flat", 5, 23, 23), OfTwoLaunches("flat:clip_norm=1", 6, 23, 23)}});
-  const std::vector<Row>& rows = t.cells[0].rows;
+  const std::vector<Row>& rows = t.measured[0].rows;
   const auto minus = [](std::vector<double> a, const std::vector<double>& b) {
     for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
     return a;
@@ -234,16 +235,17 @@ TEST(CostTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachFloor) {
   const auto steps = [&](size_t row) { return t.groups[0][row].Find("step_ns")->max; };
   const auto cost = [&](size_t row) { return minus(steps(row), steps(row % 2)); };
   std::vector<RoundDifferences> family;
-  for (const size_t row : {2, 3, 4, 5}) family.push_back({.values = cost(row), .base = row % 2});
+  for (const size_t row : {2, 3, 4, 5}) family.push_back({.values = cost(row), .base = &rows[row % 2]});
   const std::vector<Estimate> totals = EstimateRounds(family, {24, 24});
-  for (const size_t row : {2, 3, 4, 5}) EXPECT_EQ(rows[row].cost.total, totals[row - 2]) << row;
-  for (RoundDifferences& differences : family) differences.base = 0;
+  for (const size_t row : {2, 3, 4, 5}) EXPECT_EQ(t.cost(rows[row].variant()).total, totals[row - 2]) << row;
+  for (RoundDifferences& differences : family) differences.base = nullptr;
   EXPECT_NE(EstimateRounds(family, {24, 24}), totals);
   // What costs differ by belongs to the row that they are compared with.
-  family = {{.values = minus(cost(4), cost(2)), .base = 2}, {.values = minus(cost(5), cost(3)), .base = 3}};
+  family = {{.values = minus(cost(4), cost(2)), .base = &rows[2]},
+            {.values = minus(cost(5), cost(3)), .base = &rows[3]}};
   const std::vector<Estimate> expected = EstimateRounds(family, {24, 24});
-  EXPECT_EQ(CompareCosts(t.cells[0], {{&rows[4], &rows[2]}, {&rows[5], &rows[3]}}), expected);
-  family[1].base = 2;
+  EXPECT_EQ(CompareCosts(t.measured[0], {{&rows[4], &rows[2]}, {&rows[5], &rows[3]}}), expected);
+  family[1].base = &rows[2];
   EXPECT_NE(EstimateRounds(family, {24, 24}), expected);
 }
 
@@ -253,13 +255,13 @@ TEST(CostTest, TheFloorClipsAsTheRowDoes) {
   const Phases more{.optimizer = 3}, waits{.exposed = 2, .optimizer = 3};
   const Tabled t({{Made("none", Steps({})), Made("none", Steps(more), 0, "run", clip),
                    Made("core", Steps({.exposed = 2})), Made("core", Steps(waits), 0, "run", clip)}});
-  ExpectParts(t.row("core@gloo").cost, 2, 0, 0, 0);
-  ExpectParts(t.row("core:clip_norm=1@gloo").cost, 2, 0, 0, 0);
-  EXPECT_TRUE(std::isnan(t.row("none:clip_norm=1").cost.total.value));
+  ExpectParts(t.cost("core@gloo"), 2, 0, 0, 0);
+  ExpectParts(t.cost("core:clip_norm=1@gloo"), 2, 0, 0, 0);
+  EXPECT_TRUE(std::isnan(t.cost("none:clip_norm=1").total.value));
   // Its step is still compared with `core`'s.
-  EXPECT_NEAR(t.row("core:clip_norm=1@gloo").against_baseline.value, 1 / 24.2, 1e-3);
+  EXPECT_NEAR(t.comparison("core:clip_norm=1@gloo").estimate.value, 1 / 24.2, 1e-3);
   const Tabled without({{Made("none", Steps({})), Made("core", Steps(waits), 0, "run", clip)}});
-  ExpectParts(without.row("core:clip_norm=1@gloo").cost, 2, 0, 0, 1);
+  ExpectParts(without.cost("core:clip_norm=1@gloo"), 2, 0, 0, 1);
 }
 
 }  // namespace

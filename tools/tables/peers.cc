@@ -6,6 +6,7 @@
 #include "model/base/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
+#include "tools/tables/pairs.h"
 #include "tools/tables/views.h"
 
 // Another framework's rows beside gradsync's, which took turns with them.
@@ -19,28 +20,22 @@ struct Pair {
   Estimate slower{};  // the difference of steps, as a part of the peer's
   Estimate dearer{};  // the difference of costs, each over its own floor, in seconds
 
-  // The peer's step without synchronisation; null if it was not measured.
-  const Row* peer_floor() const {
-    return peer.row.floor == Row::kNone ? nullptr : &peer.cell.rows[peer.row.floor];
-  }
   double floors_ratio() const {
-    const size_t floor = own.row.floor;
-    return floor == Row::kNone || peer_floor() == nullptr
-               ? kNaN
-               : own.cell.rows[floor].step_s / peer_floor()->step_s;
+    const Row *const floor = own.cost().floor, *const peers = peer.cost().floor;
+    return floor == nullptr || peers == nullptr ? kNaN : floor->step_s / peers->step_s;
   }
 
   // What is against either. That both drift is alike, and no trimmed mean holds outliers.
-  Flags flags() const {
-    Flags flags = own.row.flags;
-    for (const FlagOfRow& flag : peer.row.flags) {
-      if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(flag);
+  Warnings warnings() const {
+    Warnings warnings = own.row.warnings;
+    for (const RowWarning& warning : peer.row.warnings) {
+      if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
     }
-    std::erase_if(flags, [](const FlagOfRow& flag) {
-      return flag.flag == Flag::kDrifts || flag.flag == Flag::kOutliers;
+    std::erase_if(warnings, [](const RowWarning& warning) {
+      return warning.kind == Warning::kDrifts || warning.kind == Warning::kOutliers;
     });
-    std::ranges::sort(flags);
-    return flags;
+    std::ranges::sort(warnings);
+    return warnings;
   }
 };
 
@@ -48,7 +43,7 @@ struct Pair {
 auto Of(const View Pair::*view, auto value) {
   return [=](const Pair& pair) { return std::invoke(value, pair.*view); };
 }
-Estimate CostOf(const View& view) { return view.row.cost.total; }
+Estimate CostOf(const View& view) { return view.cost().total; }
 
 enum Section { kHeadline = 1, kDetails };
 
@@ -58,7 +53,7 @@ std::vector<Field<Pair>> Fields() {
       {{.name = "peer", .audience = Audience::kPeople},
        [](const Pair& pair) {
          const Row& peer = pair.peer.row;
-         return peer.backend() == pair.own.row.backend() ? peer.label() : peer.variant();
+         return peer.backend() == pair.own.row.backend() ? peer.label : peer.variant();
        }},
       {{.name = "peer", .audience = Audience::kMachines}, Of(&Pair::peer, &View::variant)},
       {{.name = "difference of costs (s)",
@@ -97,16 +92,16 @@ std::vector<Field<Pair>> Fields() {
   };
   for (const Field<View>& field : RunFields(kDetails))
     fields.push_back({field.column, Of(&Pair::own, field.value)});
-  fields.push_back({{.name = "flags", .section = kHeadline}, &Pair::flags});
+  fields.push_back({{.name = "warnings", .section = kHeadline}, &Pair::warnings});
   return fields;
 }
 
 // Whether the peer says that it does the same, over the same backend if gradsync's rows have it.
-bool AreTwins(const Cell& cell, const Row& own, const Row& peer) {
+bool AreTwins(const Setting& setting, const Row& own, const Row& peer) {
   const std::string twin = peer.facts().StringOr("twin", "");
   const auto matches = [&](const Row& row) { return !row.is_peer() && row.strategy() == twin; };
   const bool has_backend = std::ranges::any_of(
-      cell.rows, [&](const Row& row) { return matches(row) && row.backend() == peer.backend(); });
+      setting.rows, [&](const Row& row) { return matches(row) && row.backend() == peer.backend(); });
   return matches(own) && (own.backend() == peer.backend() || !has_backend);
 }
 
@@ -134,20 +129,21 @@ std::string EnginesOf(const std::vector<Pair>& pairs) {
 std::string FindingOf(const std::vector<Pair>& pairs) {
   std::vector<Answer> costs, steps;
   for (const Pair& pair : pairs) {
-    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal))
+    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.warnings(), Warning::kUnequal))
       continue;
     const std::string row = NameOf(pair);
     const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {
       const Verdict verdict = VerdictOf(difference.interval);
       if (verdict != Verdict::kNone)
-        answers->push_back({"", row, "PyTorch's twin", verdict, difference,
-                            verdict == Verdict::kOpen ? OptionsToDecide(pair.own.cell, difference) : ""});
+        answers->push_back(
+            {"", row, "PyTorch's twin", verdict, difference,
+             verdict == Verdict::kOpen ? OptionsToDecide(*pair.own.at.setting, difference) : ""});
     };
-    if (pair.peer_floor() != nullptr) add(Scaled(pair.dearer, 1 / pair.peer_floor()->step_s), &costs);
+    if (const Row* const floor = pair.peer.cost().floor) add(Scaled(pair.dearer, 1 / floor->step_s), &costs);
     add(pair.slower, &steps);
   }
   if (steps.empty()) {
-    const std::string reason = NoVerdict({pairs[0].own.cell});
+    const std::string reason = NoVerdict({pairs[0].own.at});
     return reason.empty() ? "" : EnginesOf(pairs) + reason;
   }
   std::vector<std::string> sentences =
@@ -160,18 +156,20 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
 
 }  // namespace
 
-void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+void AddPeersTables(const Settings& settings, std::vector<Table>* tables) {
   std::vector<Pair> pairs;
-  for (const Cell& cell : cells) {
+  for (const NamedSetting& at : settings) {
+    const Setting& setting = *at.setting;
     std::vector<Pair> own;
-    for (const Row& peer : cell.rows) {
-      for (const Row& row : cell.rows) {
-        if (peer.is_peer() && AreTwins(cell, row, peer)) own.push_back({{cell, row}, {cell, peer}});
+    for (const Row& peer : setting.rows) {
+      for (const Row& row : setting.rows) {
+        if (peer.is_peer() && AreTwins(setting, row, peer)) own.push_back({{at, row}, {at, peer}});
       }
     }
     RowPairs compared;
     for (const Pair& pair : own) compared.emplace_back(&pair.own.row, &pair.peer.row);
-    const std::vector<Estimate> steps = CompareSteps(cell, compared), costs = CompareCosts(cell, compared);
+    const std::vector<Estimate> steps = CompareSteps(setting, compared),
+                                costs = CompareCosts(setting, compared);
     for (size_t i = 0; i < own.size(); ++i) {
       own[i].slower = steps[i];
       own[i].dearer = costs[i];

@@ -65,14 +65,14 @@ TEST(PeersTableTest, BackendsAreThePeers) {
 }
 
 // Both drift alike, and no trimmed mean holds outliers; but a disturbed row is one for both.
-TEST(PeersTableTest, FlagsAreThoseThatAreAgainstThePair) {
+TEST(PeersTableTest, WarningsAreThoseThatAreAgainstThePair) {
   std::vector<double> steps = Wobble(100, 100, 1);
   steps[7] = 900;
   const auto disturbed = [](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(40 * kMs, 100); };
   const Tabled t({{Steady("none", steps, disturbed), Steady("pytorch_none", steps)}});
-  EXPECT_THAT(TextOf(t.row("none").flags), HasSubstr("drifts"));
-  EXPECT_THAT(TextOf(t.row("none").flags), HasSubstr("outliers:1"));
-  EXPECT_EQ(Text(t.table("peers"), 0, "flags"), "disturbed:5% one-launch");
+  EXPECT_THAT(TextOf(t.row("none").warnings), HasSubstr("drifts"));
+  EXPECT_THAT(TextOf(t.row("none").warnings), HasSubstr("outliers:1"));
+  EXPECT_EQ(Text(t.table("peers"), 0, "warnings"), "disturbed:5% one-launch");
 }
 
 Group Pair(size_t steps, const Change& change = {}) {
@@ -122,7 +122,7 @@ TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
   EXPECT_TRUE(std::isnan(Number(few.table("peers"), 1, "peer's sync_cost_low (s)")));
   EXPECT_THAT(few.findings("peers"),
               MatchesRegex("Steps, as parts of PyTorch's: none 0\\.[0-9]+\\. No verdict\\. `n<10`.*"));
-  EXPECT_THAT(Text(few.table("peers"), 0, "flags"), HasSubstr("n<10"));
+  EXPECT_THAT(Text(few.table("peers"), 0, "warnings"), HasSubstr("n<10"));
   const Tabled blocks({Pair(24, [](Record& rank) { rank.config.Set("order", "blocks"); })});
   EXPECT_THAT(blocks.findings("peers"), HasSubstr("No verdict. `in-blocks`"));
 }
@@ -133,7 +133,7 @@ TEST(PeersTableTest, AWrongPeerIsNotCompared) {
       Steady("pytorch_core", Wobble(130, 24, 3), [](Record& rank) { rank.checks.Set("grads_equal", false); });
   const Tabled t({group});
   EXPECT_EQ(t.findings("peers"), "");
-  EXPECT_THAT(Text(t.table("peers"), 1, "flags"), HasSubstr("unequal"));
+  EXPECT_THAT(Text(t.table("peers"), 1, "warnings"), HasSubstr("unequal"));
 }
 
 TEST(PeersTableTest, ADisturbedPeerHasNoVerdict) {
@@ -143,7 +143,7 @@ TEST(PeersTableTest, ADisturbedPeerHasNoVerdict) {
         Repeat(std::llround(0.12 * 130 * kMs * static_cast<double>(rank.provenance.cpu_count)), 24);
   });
   const Tabled t({group});
-  EXPECT_THAT(Text(t.table("peers"), 1, "flags"), HasSubstr("disturbed:12%"));
+  EXPECT_THAT(Text(t.table("peers"), 1, "warnings"), HasSubstr("disturbed:12%"));
   EXPECT_THAT(t.findings("peers"), Not(HasSubstr("core@gloo")));
 }
 

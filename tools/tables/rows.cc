@@ -10,115 +10,116 @@
 #include "bench/records/rounds.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
+#include "tools/tables/pairs.h"
 
 namespace gradsync::tools {
 namespace {
 
 // The row that is most like `row` among those that `is_candidate`: over its backend, at its size. A floor
-// that clips as `row` does comes before all others.
+// that clips as `row` does comes before all others. Null without a candidate.
 template <class IsCandidate>
-size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
+const Row* MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
   const auto clips_to = [](const Row& any) { return any.option("clip_norm"); };
-  size_t best = Row::kNone;
+  const Row* best = nullptr;
   int most = -1;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (!is_candidate(rows[i])) continue;
+  for (const Row& other : rows) {
+    if (!is_candidate(other)) continue;
     const int alike =
-        8 * (rows[i].is_floor() && clips_to(rows[i]) == clips_to(row)) +
-        4 * (rows[i].backend() == row.backend()) +
-        2 * (LabelOf(*rows[i].measured) == LabelOf(*row.measured)) +
-        (rows[i].facts().DoubleOr("bucket_bytes", kNaN) == row.facts().DoubleOr("bucket_bytes", kNaN));
+        8 * (other.is_floor() && clips_to(other) == clips_to(row)) + 4 * (other.backend() == row.backend()) +
+        2 * (LabelledSize(*other.measured) == LabelledSize(*row.measured)) +
+        (other.facts().DoubleOr("bucket_bytes", kNaN) == row.facts().DoubleOr("bucket_bytes", kNaN));
     if (alike > most) {
       most = alike;
-      best = i;
+      best = &other;
     }
   }
   return best;
 }
 
-void FindBaselines(std::string_view wanted, Cell* cell) {
+// Which rows are compared with which, and whose cost is counted from which; nothing is estimated yet.
+void FindBaselines(std::string_view wanted, Setting* setting) {
+  std::vector<Row>& rows = setting->rows;
   const auto is_it = [&](const Row& row) { return row.is_called(wanted); };
   const auto competes = [](const Row& row) { return !row.is_floor() && !row.is_peer(); };
-  const bool has_it = std::ranges::any_of(cell->rows, is_it);
-  const bool is_variant =
-      std::ranges::any_of(cell->rows, [&](const Row& row) { return row.variant() == wanted; });
-  const auto first = std::ranges::find_if(cell->rows, competes);
+  const bool has_it = std::ranges::any_of(rows, is_it);
+  const bool is_variant = std::ranges::any_of(rows, [&](const Row& row) { return row.variant() == wanted; });
+  const auto first = std::ranges::find_if(rows, competes);
   const auto is_like_first = [&](const Row& row) {
     return row.strategy().empty() ? &row == &*first : row.strategy() == first->strategy();
   };
-  for (Row& row : cell->rows) {
-    row.floor = MostLike(cell->rows, row, [&](const Row& other) {
+  std::map<const Row*, std::set<std::string>> backends;  // with their options, by baseline
+  for (const Row& row : rows) {
+    const Row* const floor = MostLike(rows, row, [&](const Row& other) {
       return other.is_floor() && other.strategy() == row.measured->floor();
     });
+    if (floor != nullptr) setting->costs.push_back({.row = &row, .floor = floor});
     if (!competes(row) && !is_it(row)) continue;
-    row.baseline = MostLike(cell->rows, row, [&](const Row& other) {
+    const Row* const base = MostLike(rows, row, [&](const Row& other) {
       // A strategy is the baseline over its own backend alone: between backends the difference would be
       // theirs.
       const bool is_here = is_variant || row.strategy().empty() || other.backend() == row.backend();
       return is_here && (has_it ? is_it(other) : is_like_first(other));
     });
+    if (base == nullptr) continue;
+    setting->comparisons.push_back({.row = &row, .base = base});
+    if (row.backend() != bench::kNoBackend) backends[base].insert(row.measured->record.variant.over());
   }
-  std::map<size_t, std::set<std::string>> backends;  // with their options, by baseline
-  for (const Row& row : cell->rows) {
-    if (row.backend() != bench::kNoBackend)
-      backends[row.baseline].insert(row.measured->record.variant.over());
+  for (Comparison& comparison : setting->comparisons)
+    comparison.spans_backends = backends[comparison.base].size() > 1;
+  for (Row& row : rows) {
+    const bool is_spanned = setting->ComparisonOf(row).spans_backends;
+    row.label = is_spanned ? row.variant() : row.measured->record.variant.label();
   }
-  for (Row& row : cell->rows)
-    row.spans_backends = row.baseline != Row::kNone && backends[row.baseline].size() > 1;
 }
 
 // Why no winner can be named.
-constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,         Flag::kSharedCpu, Flag::kTraced,
-                          Flag::kInBlocks,   Flag::kTooFewForInterval, Flag::kPublished};
+constexpr Warning kVoid[] = {Warning::kWorldOfOne, Warning::kSharedGpu, Warning::kSharedCpu,
+                             Warning::kTraced,     Warning::kInBlocks,  Warning::kTooFewForInterval,
+                             Warning::kPublished};
 
-std::string VoidReasonOf(const Cell& cell) {
-  for (const Flag flag : kVoid) {
-    for (const Row& row : cell.rows) {
-      if (Has(row.flags, flag)) return Join("`", WordOf(flag), "`: ", ExplanationOf(flag));
+std::string WhyNothingIsSaid(const Setting& setting) {
+  for (const Warning warning : kVoid) {
+    for (const Row& row : setting.rows) {
+      if (Has(row.warnings, warning)) return Join("`", WordOf(warning), "`: ", ExplanationOf(warning));
     }
   }
   return "";
 }
-
-// A wrong result takes no part.
-bool IsRight(const Row& row) { return !Has(row.flags, Flag::kUnequal) && !Has(row.flags, Flag::kWrong); }
 
 // Others took so much of the processors that nobody knows what of a difference is theirs.
 constexpr double kTooDisturbed = 0.1;
 
 std::string WhyNoVerdict(const Row& row) {
   const bool is_disturbed = OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
-  Flags flags = row.flags;
-  std::erase_if(flags, [&](const FlagOfRow& flag) {
-    return flag.flag != Flag::kRanksMissing && !(is_disturbed && flag.flag == Flag::kDisturbed);
+  Warnings warnings = row.warnings;
+  std::erase_if(warnings, [&](const RowWarning& warning) {
+    return warning.kind != Warning::kRanksMissing && !(is_disturbed && warning.kind == Warning::kDisturbed);
   });
-  return TextOf(flags);
+  return TextOf(warnings);
 }
 
-void Conclude(Cell* cell) {
-  cell->void_reason = VoidReasonOf(*cell);
-  for (Row& row : cell->rows) row.no_verdict = WhyNoVerdict(row);
-  for (size_t i = 0; i < cell->rows.size(); ++i) {
-    Row& row = cell->rows[i];
-    if (!cell->void_reason.empty()) row.against_baseline.interval = row.cost.total.interval = {};
-    if (row.no_verdict.empty() && row.floor != Row::kNone && cell->rows[row.floor].no_verdict.empty())
-      row.told_cost = row.cost.total;
-    if (row.baseline == Row::kNone) continue;
-    const Row& base = cell->rows[row.baseline];
-    if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
-    SetVerdict(base, &row);
+void Conclude(Setting* setting) {
+  setting->void_reason = WhyNothingIsSaid(*setting);
+  for (Cost& cost : setting->costs) {
+    if (!setting->void_reason.empty()) cost.total.interval = {};
   }
-  std::map<size_t, std::vector<const Row*>> rivals;  // by baseline
-  for (size_t i = 0; i < cell->rows.size(); ++i) {
-    const Row& row = cell->rows[i];
-    if (IsRight(row) && row.no_verdict.empty() && (row.baseline == i || row.verdict != Verdict::kNone))
-      rivals[row.baseline].push_back(&row);
+  std::map<const Row*, std::vector<Comparison*>> rivals;  // by baseline
+  for (Comparison& comparison : setting->comparisons) {
+    const Row &row = *comparison.row, &base = *comparison.base;
+    Estimate& estimate = comparison.estimate;
+    if (!setting->void_reason.empty()) estimate.interval = {};
+    if (std::isnan(estimate.value)) estimate.value = row.step_s / base.step_s - 1;
+    const Comparison concluded = Compared(row, base, estimate);
+    comparison.verdict = concluded.verdict;
+    comparison.no_verdict = concluded.no_verdict;
+    const bool is_comparable = comparison.is_of_baseline() || comparison.verdict != Verdict::kNone;
+    if (is_comparable && row.is_right() && comparison.no_verdict.empty())
+      rivals[&base].push_back(&comparison);
   }
-  for (const auto& [base, rows] : rivals) {
-    const std::vector<std::vector<double>> leads = LeadsOf(*cell, rows);
-    for (size_t k = 0; k < rows.size(); ++k)
-      cell->rows[static_cast<size_t>(rows[k] - cell->rows.data())].may_be_fastest =
-          rows.size() > 1 && cell->takes_turns() && MayBeFastest(leads[k]);
+  for (const auto& [base, own] : rivals) {
+    const std::vector<std::vector<double>> leads = FindLeads(*setting, {own.begin(), own.end()});
+    for (size_t k = 0; k < own.size(); ++k)
+      own[k]->may_be_fastest = own.size() > 1 && setting->takes_turns() && MayBeFastest(leads[k]);
   }
 }
 
@@ -129,7 +130,7 @@ double BusBandwidthOf(const Measurement& measurement) {
   if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
     const double in_flight = static_cast<double>(measurement.record.config.IntOr("in_flight", 1));
-    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), TypicalOf(times),
+    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), TypicalTime(times),
                         measurement.world_size(), record.config.StringOr("collective", "all_reduce"));
   }
   const Series* const busy = measurement.Find("comm_busy_ns");
@@ -152,11 +153,13 @@ Verdict VerdictOf(const Interval& interval) {
   return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
 }
 
-void SetVerdict(const Row& base, Row* row) {
-  if (row->no_verdict.empty() && !base.no_verdict.empty())
-    row->no_verdict = Join(base.label(), " ", base.no_verdict);
-  if (IsRight(*row) && IsRight(base) && row->no_verdict.empty())
-    row->verdict = VerdictOf(row->against_baseline.interval);
+Comparison Compared(const Row& row, const Row& base, const Estimate& estimate) {
+  Comparison comparison{.row = &row, .base = &base, .estimate = estimate, .no_verdict = row.no_verdict};
+  if (row.no_verdict.empty() && !base.no_verdict.empty())
+    comparison.no_verdict = Join(base.label, " ", base.no_verdict);
+  if (row.is_right() && base.is_right() && comparison.no_verdict.empty())
+    comparison.verdict = VerdictOf(estimate.interval);
+  return comparison;
 }
 
 std::string_view WordOf(Verdict verdict) {
@@ -178,12 +181,12 @@ const Series& MainTimes(const Measurement& measurement) {
   return measurement.series.begin()->second;  // of published phases
 }
 
-double TypicalOf(const Series* series) {
+double TypicalTime(const Series* series) {
   if (series == nullptr) return kNaN;
   return series->published ? series->published->mean : TrimmedMean(series->max);
 }
 
-double LabelOf(const Measurement& measurement) {
+double LabelledSize(const Measurement& measurement) {
   const bench::Variant& variant = measurement.record.variant;
   return variant.NumberOr("bucket_elements", variant.NumberOr("published_size", 0));
 }
@@ -192,20 +195,20 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name) {
   return measurement.record.config.DoubleOr(name, kNaN);
 }
 
-size_t RoundsPerBlock(const Cell& cell) {
-  return static_cast<size_t>(bench::RoundsPerBlock(std::ssize(cell.rows)));
+size_t RoundsPerBlock(const Setting& setting) {
+  return static_cast<size_t>(bench::RoundsPerBlock(std::ssize(setting.rows)));
 }
 
-double PrecisionOf(const Cell& cell) {
+double PrecisionOf(const Setting& setting) {
   double widest = kNaN;
-  for (size_t i = 0; i < cell.rows.size(); ++i) {
-    const Row& row = cell.rows[i];
-    const size_t base = row.baseline != Row::kNone ? row.baseline : row.floor;
-    if (base == Row::kNone) continue;
+  for (const Row& row : setting.rows) {
+    const Comparison comparison = setting.ComparisonOf(row);
+    const Cost cost = setting.CostOf(row);
+    const Row* const base = comparison.row != nullptr ? comparison.base : cost.floor;
     for (const auto& [other, estimate] :
-         {std::pair(row.baseline, row.against_baseline),
-          std::pair(row.floor, Scaled(row.cost.total, 1 / cell.rows[base].step_s))}) {
-      if (other == i || other == Row::kNone) continue;
+         {std::pair(comparison.base, comparison.estimate),
+          std::pair(cost.floor, Scaled(cost.total, base == nullptr ? kNaN : 1 / base->step_s))}) {
+      if (other == &row || other == nullptr) continue;
       const double half_width = estimate.interval.half_width();
       if (std::isnan(half_width)) return kNaN;
       widest = std::fmax(widest, half_width);
@@ -214,29 +217,52 @@ double PrecisionOf(const Cell& cell) {
   return widest;
 }
 
+Comparison Setting::ComparisonOf(const Row& row) const {
+  const auto found = std::ranges::find(comparisons, &row, &Comparison::row);
+  return found == comparisons.end() ? Comparison() : *found;
+}
+
+Cost Setting::CostOf(const Row& row) const {
+  const auto found = std::ranges::find(costs, &row, &Cost::row);
+  return found == costs.end() ? Cost() : *found;
+}
+
 namespace {
 
-Cell CellOf(const Group& group, std::string_view baseline_row) {
+Setting MakeSetting(const Group& group, std::string_view baseline_row) {
   const bench::Record& record = group.front().record;
-  Cell cell{.experiment = record.experiment};
-  for (const Measurement& measurement : group) {
-    cell.rows.push_back({.measured = &measurement});
-  }
-  FindBaselines(baseline_row, &cell);
-  for (Row& row : cell.rows) {
-    row.step_s = TypicalOf(row.measured->Find(StepSamples(*row.measured)));
-    const Measurement* const base = row.baseline == Row::kNone ? nullptr : cell.rows[row.baseline].measured;
+  Setting setting;
+  setting.experiment = record.experiment;
+  for (const Measurement& measurement : group) setting.rows.push_back({.measured = &measurement});
+  FindBaselines(baseline_row, &setting);
+  for (Row& row : setting.rows) {
+    row.step_s = TypicalTime(row.measured->Find(StepSamples(*row.measured)));
+    const Row* const base = setting.ComparisonOf(row).base;
     row.bus_bytes_per_second = BusBandwidthOf(*row.measured);
-    row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second, base});
+    row.warnings = FindWarnings({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second,
+                                 base == nullptr ? nullptr : base->measured});
+    row.no_verdict = WhyNoVerdict(row);
   }
-  if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&cell);
-  Conclude(&cell);
-  return cell;
+  if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&setting);
+  Conclude(&setting);
+  return setting;
 }
 
 }  // namespace
 
-void NameCells(std::vector<Cell>* cells) {
+std::vector<Setting> MakeSettings(const std::vector<Group>& groups, std::string_view baseline_row) {
+  std::vector<Setting> settings;
+  for (const Group& group : groups) settings.push_back(MakeSetting(group, baseline_row));
+  return settings;
+}
+
+Settings NameSettings(const std::vector<Setting>& settings) {
+  std::vector<const Setting*> all;
+  for (const Setting& setting : settings) all.push_back(&setting);
+  return NameSettings(all);
+}
+
+Settings NameSettings(const std::vector<const Setting*>& settings) {
   constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
                                                             {"link_rate", ""},
                                                             {"model", ""},
@@ -252,37 +278,33 @@ void NameCells(std::vector<Cell>* cells) {
                                                             {"ranks", ""}};
   std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by experiment and field
   std::vector<Configuration> configurations;
-  for (const Cell& cell : *cells) {
-    Configuration& own = configurations.emplace_back(ConfigurationOf(cell.any().measured->record));
-    own["ranks"] = RankCount(cell.any().measured->world_size());
-    const double rate = ConfigNumber(*cell.any().measured, "link_rate");
+  for (const Setting* const setting : settings) {
+    const Measurement& any = *setting->any().measured;
+    Configuration& own = configurations.emplace_back(ConfigurationOf(any.record));
+    own["ranks"] = RankCount(any.world_size());
+    const double rate = ConfigNumber(any, "link_rate");
     own["link_rate"] = std::isnan(rate) ? "no link" : RateText(rate);
-    if (const int64_t size_bytes = cell.any().config().IntOr("size_bytes", 0); size_bytes > 0)
+    if (const int64_t size_bytes = any.record.config.IntOr("size_bytes", 0); size_bytes > 0)
       own["size_bytes"] = SizeText(size_bytes);
-    for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
+    for (const auto& [field, word] : kWords) values[setting->experiment][field].insert(own[field]);
   }
+  Settings named;
   std::map<std::pair<std::string, std::string>, size_t> namesakes;
-  for (size_t i = 0; i < cells->size(); ++i) {
-    Cell& cell = (*cells)[i];
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const std::string& experiment = settings[i]->experiment;
     std::vector<std::string> parts;
     for (const auto& [field, word] : kWords) {
       const std::string& value = configurations[i][field];
-      if (values[cell.experiment][field].size() > 1 && !value.empty()) parts.push_back(Join(word, value));
+      if (values[experiment][field].size() > 1 && !value.empty()) parts.push_back(Join(word, value));
     }
-    cell.name = absl::StrJoin(parts, ", ");
-    ++namesakes[{cell.experiment, cell.name}];
+    named.push_back({settings[i], absl::StrJoin(parts, ", ")});
+    ++namesakes[{experiment, named.back().name}];
   }
-  for (Cell& cell : *cells) {
-    if (namesakes[{cell.experiment, cell.name}] < 2) continue;
-    cell.name += Join(cell.name.empty() ? "" : ", ", "run ", cell.any().measured->record.run_id);
+  for (auto& [setting, name] : named) {
+    if (namesakes[{setting->experiment, name}] < 2) continue;
+    name += Join(name.empty() ? "" : ", ", "run ", setting->any().measured->record.run_id);
   }
-}
-
-std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row) {
-  std::vector<Cell> cells;
-  for (const Group& group : groups) cells.push_back(CellOf(group, baseline_row));
-  NameCells(&cells);
-  return cells;
+  return named;
 }
 
 }  // namespace gradsync::tools

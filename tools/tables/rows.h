@@ -12,8 +12,8 @@
 #include "tools/records/validity.h"
 #include "tools/statistics/estimates.h"
 
-// What was measured, as every table and sentence reads it: cells, and in each a row for every
-// variant.
+// What was measured, as every table and sentence reads it: settings, in each a row for every variant, and
+// what comparing its rows shows.
 namespace gradsync::tools {
 
 // The baseline's strategy unless another is asked for: a difference to the best known strategy decides most.
@@ -27,48 +27,17 @@ Verdict VerdictOf(const Interval& interval);
 // "slower"; empty for none.
 std::string_view WordOf(Verdict verdict);
 
-// What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds,
-// and its parts, which add up to it:
-//   exposed  waited for after the last rank had computed
-//   own      the strategy's own work in BeginStep and hooks
-//   tax      how much longer forward and backward take than the floor's
-//   rest     what is left: the optimizer, mostly
-// All unknown without the floor in the same run; parts of peers that wait inside backward, too.
-struct Cost {
-  Estimate total;  // holds with those of all other rows of the cell
-  double exposed = kNaN;
-  double own = exposed, tax = exposed, rest = exposed;
-};
-inline constexpr struct {
-  const char* name;
-  double Cost::*part;
-} kCostParts[] = {
-    {"exposed", &Cost::exposed}, {"tax", &Cost::tax}, {"own", &Cost::own}, {"rest", &Cost::rest}};
-
-// A variant of a cell. In all_reduce it is a backend, whose step is one collective.
+// A variant of a setting. In all_reduce it is a backend, whose step is one collective.
 struct Row {
-  static constexpr size_t kNone = static_cast<size_t>(-1);
-
   const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
-  size_t floor = kNone;                   // the row of the cell that the cost is counted from, maybe itself
-  // The row of the cell that it is compared with, maybe itself. None: a floor, a peer, or there is no
-  // baseline over its backend.
-  size_t baseline = kNone;
-  bool spans_backends = false;  // whether the rows with its baseline are over several
-  Flags flags{};
+  std::string label{};  // its variant, without the backend unless it is compared over several
+  Warnings warnings{};
+  std::string
+      no_verdict{};      // why nothing is said of who is faster, though there are intervals: "disturbed:17%"
   double step_s = kNaN;  // trimmed mean, or as published
-  // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
-  Estimate against_baseline{};
-  Verdict verdict = Verdict::kNone;
-  std::string no_verdict{};  // why it can have none, though it may have an interval: "disturbed:17%"
-  Cost cost{};
-  Estimate told_cost{};         // its total, unless it or its floor can have no verdict
-  bool may_be_fastest = false;  // among the rows with this baseline, see LeadsOf
   double bus_bytes_per_second = kNaN;
 
-  std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
-  // Without its backend, unless it is compared with rows over others.
-  std::string label() const { return spans_backends ? variant() : measured->record.variant.label(); }
+  std::string variant() const { return measured->variant(); }    // "core:bucket_bytes=1Mi@gloo"
   std::string strategy() const { return measured->strategy(); }  // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   const std::string& backend() const { return measured->record.variant.backend; }
@@ -78,16 +47,60 @@ struct Row {
   const bench::FactFields& facts() const { return measured->record.facts; }
   bool is_floor() const { return measured->is_floor(); }
   bool is_peer() const { return measured->is_peer(); }
+  // Whether no check found its result wrong.
+  bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
   // Mean over the steps, in seconds, of samples such as "forward_ns"; NaN without them.
   double MeanOf(SampleName samples) const;
 };
 
-// What all variants of a run's cell have in common: model, batch size, sequence length, dtype and so on. They
-// took turns, if order is interleaved.
-struct Cell {
+// A row against the one that it is compared with. Baselines are compared with themselves: they differ by 0.
+struct Comparison {
+  const Row* row = nullptr;
+  const Row* base = nullptr;
+  bool spans_backends = false;  // whether the rows with this baseline are over several
+  // The difference of the row's step to the baseline's, as a part of that: 0.14 is 14 % slower.
+  Estimate estimate{};
+  Verdict verdict = Verdict::kNone;
+  std::string no_verdict{};     // why there can be none: the row's reason, or the baseline's
+  bool may_be_fastest = false;  // among the rows with this baseline, see FindLeads
+
+  bool is_of_baseline() const { return row == base; }
+};
+// With the verdict of the estimate, or why there is none.
+Comparison Compared(const Row& row, const Row& base, const Estimate& estimate);
+
+// What synchronisation costs: how much longer a row's step takes than the floor's, which does not
+// synchronise, in the same round, in seconds, and its parts, which add up to it:
+//   exposed  waited for after the last rank had computed
+//   own      the strategy's own work in BeginStep and hooks
+//   tax      how much longer forward and backward take than the floor's
+//   rest     what is left: the optimizer, mostly
+// Parts of peers that wait inside backward are unknown.
+struct Cost {
+  const Row* row = nullptr;
+  const Row* floor = nullptr;  // maybe the row itself, whose cost is unknown
+  Estimate total{};            // holds with those of all other rows of the setting
+  double exposed = kNaN;
+  double own = exposed, tax = exposed, rest = exposed;
+
+  // The total, unless the row or its floor can have no verdict.
+  Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
+};
+inline constexpr struct {
+  const char* name;
+  double Cost::*part;
+} kCostParts[] = {
+    {"exposed", &Cost::exposed}, {"tax", &Cost::tax}, {"own", &Cost::own}, {"rest", &Cost::rest}};
+
+// What all variants of a run's setting have in common: model, batch size, sequence length, dtype and so on.
+// They took turns, if order is interleaved.
+struct Setting {
   std::string experiment{};  // "ddp" or "all_reduce"
-  std::string name{};        // what tells it from the other cells: "batch 2, sequence 128"; may be empty
   std::vector<Row> rows{};
+  // In the order of rows. Those that do not take part have none: floors and peers are not compared, nor is a
+  // row over a backend without baseline; without a floor in the same run costs are unknown.
+  std::vector<Comparison> comparisons{};
+  std::vector<Cost> costs{};
   size_t num_rounds = 0;  // of all launches together; 0: not in turn
   size_t num_launches = 0;
   size_t num_looks = 1;  // that were planned, whether it may end (`--precision`)
@@ -95,20 +108,36 @@ struct Cell {
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
   std::string void_reason{};
 
+  Setting() = default;
+  Setting(Setting&&) = default;  // rows stay where they are; a copy's comparisons would be of others
+  Setting& operator=(Setting&&) = default;
+
   // Whether differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Any row; they agree in what is the cell's.
+  // Any row; they agree in what is the setting's.
   const Row& any() const { return rows.front(); }
+  // Without rows if there is none.
+  Comparison ComparisonOf(const Row& row) const;
+  Cost CostOf(const Row& row) const;
 };
 
-// Sets the row's verdict, of its interval, or why it has none: the baseline's reason is one too.
-void SetVerdict(const Row& base, Row* row);
+// One for each group, which must outlive them. `baseline_row`: a strategy, whose row over a backend is the
+// baseline of the rows over that backend, or a variant, which is that of all; where there is none, the first
+// row takes its place.
+std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
+                                  std::string_view baseline_row = kDefaultBaseline);
 
-// Gives each the name that tells it from the others.
-void NameCells(std::vector<Cell>* cells);
+// A setting, and what tells it from the others of a list: "batch 2, sequence 128"; may be empty.
+struct NamedSetting {
+  const Setting* setting = nullptr;
+  std::string name{};
+};
+using Settings = std::vector<NamedSetting>;
+Settings NameSettings(const std::vector<const Setting*>& settings);
+Settings NameSettings(const std::vector<Setting>& settings);
 
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
-double TypicalOf(const Series* series);
+double TypicalTime(const Series* series);
 // "step_ns", or "time_ns" for all_reduce.
 SampleName StepSamples(const Measurement& measurement);
 // The times of the whole step or collective; where only phases were published, those of the first phase.
@@ -117,37 +146,14 @@ const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
 // The size of buckets on a variant's label; 0 without one.
-double LabelOf(const Measurement& measurement);
+double LabelledSize(const Measurement& measurement);
 
 // The number of rounds in which every row takes every place equally often.
-size_t RoundsPerBlock(const Cell& cell);
+size_t RoundsPerBlock(const Setting& setting);
 
 // The widest interval of a difference to the baseline, or to the floor, to either side, as a part of the
 // baseline's step; NaN if one is not known or there is none.
-double PrecisionOf(const Cell& cell);
-
-// One cell for each group, which must outlive them. `baseline_row`: a strategy, whose row over a backend is
-// the baseline of the rows over that backend, or a variant, which is that of all; where there is none, the
-// first row takes its place.
-std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row = kDefaultBaseline);
-
-// Sets what is known of a cell whose variants took turns: its rounds, differences to baselines, costs and
-// their parts.
-void EstimateInTurn(Cell* cell);
-
-// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
-// once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
-using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
-std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs);
-// The same of what two rows cost over their own floors, in seconds; NaN for floors and without them.
-std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs);
-
-// Of rows with one baseline, by how much each row's step is at least longer than each other's, as a part of
-// the baseline's step (Hsu's comparisons with the best, see LeastDifferences): the fastest row has no
-// positive one in 95 cases of 100. So rows without a positive one may be the fastest. NaN where nothing may
-// be said.
-std::vector<std::vector<double>> LeadsOf(const Cell& cell, const std::vector<const Row*>& rows);
-bool MayBeFastest(const std::vector<double>& leads);
+double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools
 

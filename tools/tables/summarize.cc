@@ -21,20 +21,20 @@ void CheckRun(const std::string& wanted, const std::set<std::string>& names) {
           DidYouMean(wanted, {names.begin(), names.end()}));
 }
 
-// Throws InvalidInput if no row is called so. A remark says how many cells have none.
+// Throws InvalidInput if no row is called so. A remark says how many settings have none.
 void CheckBaselineRow(const std::string& wanted, Summary* summary) {
   bool is_there = false;
   int64_t num_without = 0;
   std::vector<std::string> names;
-  for (const Cell& cell : summary->cells) {
+  for (const auto& [setting, name] : summary->settings) {
     bool has_it = false;
-    for (const Row& row : cell.rows) {
+    for (const Row& row : setting->rows) {
       has_it |= row.is_called(wanted);
-      const std::string name = row.strategy();
-      if (!name.empty() && std::ranges::count(names, name) == 0) names.push_back(name);
+      const std::string strategy = row.strategy();
+      if (!strategy.empty() && std::ranges::count(names, strategy) == 0) names.push_back(strategy);
     }
     is_there |= has_it;
-    num_without += !has_it && !cell.any().strategy().empty();
+    num_without += !has_it && !setting->any().strategy().empty();
   }
   Require(is_there, "--baseline_row=", wanted,
           ": expected a strategy or a variant of the records, which have ",
@@ -47,8 +47,8 @@ void CheckBaselineRow(const std::string& wanted, Summary* summary) {
 
 }  // namespace
 
-void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-#define GRADSYNC_ADD(Name) Add##Name##Tables(cells, tables);
+void AddAllTables(const Settings& settings, std::vector<Table>* tables) {
+#define GRADSYNC_ADD(Name) Add##Name##Tables(settings, tables);
   GRADSYNC_TABLES(GRADSYNC_ADD)
 #undef GRADSYNC_ADD
 }
@@ -79,10 +79,11 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
         .push_back(std::move(group));
   }
   if (!run.empty() && summary.num_records > 0) CheckRun(run, runs);
-  summary.cells = CellsOf(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
+  summary.measured = MakeSettings(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
+  summary.settings = NameSettings(summary.measured);
   if (!baseline_row.empty() && summary.num_records > 0) CheckBaselineRow(baseline_row, &summary);
-  AddAllTables(summary.cells, &summary.report.tables);
-  summary.learning = LearningCellsOf(summary.learning_groups);
+  AddAllTables(summary.settings, &summary.report.tables);
+  summary.learning = MakeLearningSettings(summary.learning_groups);
   AddConvergenceTable(summary.learning, &summary.report.tables);
   for (const std::vector<Group>* groups : {&summary.groups, &summary.learning_groups}) {
     for (const Group& group : *groups) {

@@ -15,8 +15,9 @@ void Table::AddRow(std::vector<TableCell> cells) {
   rows_.push_back({std::move(cells), {}});
   for (size_t i = 0; i < columns_.size(); ++i) {
     for (const TableCell& cell : rows_.back().cells) {
-      const Flags* const flags = std::get_if<Flags>(&cell);
-      if (columns_[i].marked_with && flags != nullptr && Has(*flags, *columns_[i].marked_with)) MarkLast(i);
+      const Warnings* const warnings = std::get_if<Warnings>(&cell);
+      if (columns_[i].marked_with && warnings != nullptr && Has(*warnings, *columns_[i].marked_with))
+        MarkLast(i);
     }
   }
 }
@@ -39,8 +40,8 @@ size_t Table::column(std::string_view name) const {
 }
 
 std::string Table::text(size_t row, size_t column) const {
-  const Flags* const flags = std::get_if<Flags>(&cell(row, column));
-  return flags != nullptr ? TextOf(*flags) : std::get<std::string>(cell(row, column));
+  const Warnings* const warnings = std::get_if<Warnings>(&cell(row, column));
+  return warnings != nullptr ? TextOf(*warnings) : std::get<std::string>(cell(row, column));
 }
 
 std::string Table::section_title(int section) const {
@@ -48,19 +49,20 @@ std::string Table::section_title(int section) const {
   return found == section_titles_.end() ? "" : found->second;
 }
 
-bool Table::is_mark(Flag flag) const {
-  return std::ranges::any_of(columns_, [flag](const Column& column) { return column.marked_with == flag; });
+bool Table::is_mark(Warning warning) const {
+  return std::ranges::any_of(columns_,
+                             [warning](const Column& column) { return column.marked_with == warning; });
 }
 
-std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details) {
-  std::set<Flag> found;
+std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details) {
+  std::set<Warning> found;
   for (const Table& table : tables) {
     for (size_t row = 0; row < table.num_rows(); ++row) {
       for (const TableCell& cell : table.row(row)) {
-        const Flags* const flags = std::get_if<Flags>(&cell);
-        if (flags == nullptr) continue;
-        for (const FlagOfRow& own : *flags) {
-          if (with_details || !table.is_mark(own.flag)) found.insert(own.flag);
+        const Warnings* const warnings = std::get_if<Warnings>(&cell);
+        if (warnings == nullptr) continue;
+        for (const RowWarning& own : *warnings) {
+          if (with_details || !table.is_mark(own.kind)) found.insert(own.kind);
         }
       }
     }

@@ -42,16 +42,16 @@ struct Column {
 
   // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
-  double times = 1;                   // so many times the value is shown, in the unit of `header`
-  int digits = 4;                     // of kDecimal and kPart
-  int section = 0;                    // where the column is shown; 0: in every section; kNowhere: in none
-  bool said_once = false;             // with one value in all rows it is said above the table instead
-  bool has_interval = false;          // the next two columns, for machines, are the ends of its interval
-  std::optional<Flag> marked_with{};  // numbers are marked in rows with this flag
+  double times = 1;                      // so many times the value is shown, in the unit of `header`
+  int digits = 4;                        // of kDecimal and kPart
+  int section = 0;                       // where the column is shown; 0: in every section; kNowhere: in none
+  bool said_once = false;                // with one value in all rows it is said above the table instead
+  bool has_interval = false;             // the next two columns, for machines, are the ends of its interval
+  std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// A value: a number (NaN: none), or text, which may be that of flags.
-using TableCell = std::variant<double, std::string, Flags>;
+// A value: a number (NaN: none), or text, which may be that of warnings.
+using TableCell = std::variant<double, std::string, Warnings>;
 
 // Rows under columns.
 class Table {
@@ -89,13 +89,13 @@ class Table {
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
-  // The text of a cell; in a column of flags, what they say.
+  // The text of a cell; in a column of warnings, what they say.
   std::string text(size_t row, size_t column) const;
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
-  // Whether a column's numbers are marked in rows with this flag.
-  bool is_mark(Flag flag) const;
+  // Whether a column's numbers are marked in rows with this warning.
+  bool is_mark(Warning warning) const;
   // Whether all rows have the same value there, or none; false without rows.
   bool is_constant(size_t column) const;
 
@@ -116,9 +116,9 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-// The flags that occur in the tables, for people to be told what they mean; those that mark a number are in
-// question only where people see the number, with --details.
-std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details = true);
+// The warnings that occur in the tables, for people to be told what they mean; those that mark a number are
+// in question only where people see the number, with --details.
+std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 // What was run, where and how; of figures that others published only what they tell.
 struct RunText {

@@ -35,13 +35,13 @@ TEST(TableTest, FindsColumnsByName) {
   EXPECT_THROW(table.column("c"), InvalidInput);
 }
 
-TEST(TableTest, FlagsStayFlags) {
-  Table table("t", "", {{.name = "flags", .kind = Kind::kText}});
-  const Flags flags = {{Flag::kSharedGpu, "2"}, {Flag::kTooFewForP99}};
-  table.AddRow({flags});
-  table.AddRow({Flags()});
+TEST(TableTest, WarningsStayWarnings) {
+  Table table("t", "", {{.name = "warnings", .kind = Kind::kText}});
+  const Warnings warnings = {{Warning::kSharedGpu, "2"}, {Warning::kTooFewForP99}};
+  table.AddRow({warnings});
+  table.AddRow({Warnings()});
   EXPECT_EQ(table.text(0, 0), "shared-gpu:2 n<100");
-  EXPECT_EQ(std::get<Flags>(table.cell(0, 0)), flags);
+  EXPECT_EQ(std::get<Warnings>(table.cell(0, 0)), warnings);
   EXPECT_EQ(table.text(1, 0), "");
   EXPECT_FALSE(table.is_constant(0));
 }
@@ -75,11 +75,12 @@ TEST(TableTest, AnEstimateMakesThreeColumns) {
   EXPECT_EQ(table.columns()[2].audience, Audience::kMachines);
 }
 
-TEST(TableTest, NumbersAreMarkedWithTheirRowsFlags) {
-  Table table("t", "",
-              {{.name = "p99", .marked_with = Flag::kTooFewForP99}, {.name = "flags", .kind = Kind::kText}});
-  table.AddRow({1.0, Flags{{Flag::kTooFewForP99}}});
-  table.AddRow({1.0, Flags{{Flag::kDirty}}});
+TEST(TableTest, NumbersAreMarkedWithTheirRowsWarnings) {
+  Table table(
+      "t", "",
+      {{.name = "p99", .marked_with = Warning::kTooFewForP99}, {.name = "warnings", .kind = Kind::kText}});
+  table.AddRow({1.0, Warnings{{Warning::kTooFewForP99}}});
+  table.AddRow({1.0, Warnings{{Warning::kDirty}}});
   EXPECT_TRUE(table.marked(0, 0));
   EXPECT_FALSE(table.marked(1, 0));
 }

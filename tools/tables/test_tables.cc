@@ -102,8 +102,9 @@ std::vector<Phases> Steps(const Phases& phases, size_t count) {
 }
 
 Tabled::Tabled(std::vector<Group> all, std::string_view baseline_row) : groups(std::move(all)) {
-  cells = CellsOf(groups, baseline_row);
-  AddAllTables(cells, &tables);
+  measured = MakeSettings(groups, baseline_row);
+  settings = NameSettings(measured);
+  AddAllTables(settings, &tables);
 }
 
 const Table& Tabled::table(std::string_view name) const {
@@ -115,12 +116,28 @@ const Table& Tabled::table(std::string_view name) const {
 bool Tabled::has(std::string_view name) const { return std::ranges::count(tables, name, &Table::name) > 0; }
 
 const Row& Tabled::row(std::string_view variant) const {
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
+  for (const Setting& setting : measured) {
+    for (const Row& row : setting.rows) {
       if (row.variant() == variant) return row;
     }
   }
   throw std::out_of_range(std::string(variant));
+}
+
+Comparison Tabled::comparison(std::string_view variant) const {
+  const Row& own = row(variant);
+  for (const Setting& setting : measured) {
+    if (const Comparison found = setting.ComparisonOf(own); found.row != nullptr) return found;
+  }
+  return {};
+}
+
+Cost Tabled::cost(std::string_view variant) const {
+  const Row& own = row(variant);
+  for (const Setting& setting : measured) {
+    if (const Cost found = setting.CostOf(own); found.row != nullptr) return found;
+  }
+  return {};
 }
 
 std::string Tabled::findings(std::string_view name) const {

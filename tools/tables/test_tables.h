@@ -56,7 +56,8 @@ std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 // Everything that is made of groups; the groups live here.
 struct Tabled {
   std::vector<Group> groups;
-  std::vector<Cell> cells;
+  std::vector<Setting> measured;
+  Settings settings;
   std::vector<Table> tables;
 
   Tabled(std::vector<Group> all, std::string_view baseline_row = kDefaultBaseline);
@@ -65,7 +66,10 @@ struct Tabled {
   // Throws std::out_of_range if there is none of that name.
   const Table& table(std::string_view name) const;
   bool has(std::string_view name) const;
-  const Row& row(std::string_view variant) const;  // of any cell
+  const Row& row(std::string_view variant) const;  // of any setting
+  // Of that row; without rows if there is none.
+  Comparison comparison(std::string_view variant) const;
+  Cost cost(std::string_view variant) const;
   // All sentences of a table, one after the other.
   std::string findings(std::string_view name) const;
 };

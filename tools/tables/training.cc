@@ -31,20 +31,21 @@ auto RankSeconds(SampleName samples) {
 }
 template <class Part>
 auto CostOf(Part Cost::*part) {
-  return [part](const View& view) { return view.row.cost.*part; };
+  return [part](const View& view) { return view.cost().*part; };
 }
 double Ratio(const View& view, SampleName own, SampleName whole) {
   return view.row.MeanOf(own) / view.row.MeanOf(whole);
 }
 
-// What the intervals of a cell rest on.
+// What the intervals of a setting rest on.
 std::string SamplesOf(const View& view) {
-  if (view.cell.num_launches == 0) return "";
-  const bool by_launches = std::ranges::any_of(view.cell.rows, [](const Row& row) {
-    return row.against_baseline.by_launches || row.cost.total.by_launches;
-  });
-  return Join(by_launches ? view.cell.num_launches : view.cell.num_rounds,
-              by_launches ? " launches" : " rounds");
+  const Setting& setting = *view.at.setting;
+  if (setting.num_launches == 0) return "";
+  const bool by_launches =
+      std::ranges::any_of(setting.comparisons,
+                          [](const Comparison& own) { return own.estimate.by_launches; }) ||
+      std::ranges::any_of(setting.costs, [](const Cost& cost) { return cost.total.by_launches; });
+  return by_launches ? Join(setting.num_launches, " launches") : Join(setting.num_rounds, " rounds");
 }
 
 Fields DdpFields() {
@@ -52,8 +53,8 @@ Fields DdpFields() {
       {{.name = "variant", .audience = Audience::kPeople}, &View::name},
       {{.name = "model_size", .section = kSteps, .said_once = true}, Text("model")},
       {{.name = "backend", .section = kSteps}, &View::backend},
-      {{.name = "time_per_step", .section = kSteps, .marked_with = Flag::kOutliers}, MeanTime("step_ns")},
-      {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Flag::kOutliers},
+      {{.name = "time_per_step", .section = kSteps, .marked_with = Warning::kOutliers}, MeanTime("step_ns")},
+      {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Warning::kOutliers},
        StdTime("step_ns")},
       {{.name = "time_per_sync", .section = kSteps}, MeanTime(kExposed)},
       {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime(kExposed)},
@@ -61,7 +62,7 @@ Fields DdpFields() {
        [](const View& view) { return Ratio(view, kExposed, "step_ns"); }},
       {{.name = "strategy", .section = kSteps}, &View::strategy},
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
-      {{.name = "cell", .audience = Audience::kMachines}, [](const View& view) { return view.cell.name; }},
+      {{.name = "setting", .audience = Audience::kMachines}, [](const View& view) { return view.at.name; }},
       ConfigField("batch_size", kSteps),
       ConfigField("accumulation_steps", kSteps),
       ConfigField("seq_len", kSteps),
@@ -87,12 +88,13 @@ Fields DdpFields() {
          return view.measured().Find("forward_wait_ns") == nullptr ? kNaN : view.row.MeanOf("sync_wait_ns");
        }},
       {{.name = "fraction_cost", .kind = Kind::kFraction, .section = kCosts},
-       [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
+       [](const View& view) { return Scaled(view.cost().total, 1 / view.row.step_s); }},
       {{.name = "skew (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, MeanTime(kSkew)},
       {{.name = "verdict", .section = kCosts},
        [](const View& view) {
-         return view.row.verdict == Verdict::kNone ? view.row.no_verdict
-                                                   : std::string(WordOf(view.row.verdict));
+         const Comparison own = view.comparison();
+         if (own.row == nullptr) return view.row.no_verdict;
+         return own.verdict == Verdict::kNone ? own.no_verdict : std::string(WordOf(own.verdict));
        }},
       {{.name = "samples", .section = kCosts, .said_once = true}, SamplesOf},
 
@@ -110,9 +112,9 @@ Fields DdpFields() {
        }},
       {{.name = "median_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.5)},
       {{.name = "p90_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.9)},
-      {{.name = "p95_step (s)", .section = kPhases, .marked_with = Flag::kTooFewForP95},
+      {{.name = "p95_step (s)", .section = kPhases, .marked_with = Warning::kTooFewForP95},
        TimePercentile("step_ns", 0.95)},
-      {{.name = "p99_step (s)", .section = kPhases, .marked_with = Flag::kTooFewForP99},
+      {{.name = "p99_step (s)", .section = kPhases, .marked_with = Warning::kTooFewForP99},
        TimePercentile("step_ns", 0.99)},
 
       {{.name = "collectives", .kind = Kind::kInteger, .section = kWork}, &View::num_collectives},
@@ -140,11 +142,11 @@ Fields DdpFields() {
        [](const View& view) { return view.measured().grad_rel_error.value_or(kNaN); }},
       {{.name = "param_rel_error", .audience = Audience::kMachines},
        [](const View& view) { return view.measured().param_rel_error.value_or(kNaN); }},
-      {{.name = "flags", .section = kHeadline}, &View::flags},
+      {{.name = "warnings", .section = kHeadline}, &View::warnings},
   };
 }
 
-Table DdpTable(const std::string& title, Audience audience, const std::vector<Cell>& cells) {
+Table DdpTable(const std::string& title, Audience audience, const Settings& settings) {
   Fields fields = DdpFields();
   for (Field<View>& field : fields) {
     Column& column = field.column;
@@ -154,17 +156,17 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
   }
   Append(RunFields(kSteps), &fields);
   TableOf<View> table("ddp", title, std::move(fields), audience);
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
+  for (const NamedSetting& at : settings) {
+    for (const Row& row : at.setting->rows) {
       if (row.measured->Find("step_ns") == nullptr) continue;  // only phases were published
-      table.Add({cell, row});
-      if (row.may_be_fastest) table.MarkLast("variant");
+      table.Add({at, row});
+      if (at.setting->ComparisonOf(row).may_be_fastest) table.MarkLast("variant");
     }
   }
-  std::vector<std::string> findings = SentencesOf(AnswersOf(cells));
-  findings.push_back(CostSentence(cells));
-  if (std::ranges::all_of(findings, &std::string::empty)) findings = {NoVerdict(cells)};
-  findings.push_back(NotCompared(cells));
+  std::vector<std::string> findings = SentencesOf(AnswersOf(settings));
+  findings.push_back(CostSentence(settings));
+  if (std::ranges::all_of(findings, &std::string::empty)) findings = {NoVerdict(settings)};
+  findings.push_back(NotCompared(settings));
   std::erase(findings, "");
   if (!findings.empty()) table.AddFinding(absl::StrJoin(findings, " "));
   table.SetSectionTitle(
@@ -187,13 +189,13 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
 
 // Machines get all rows in one table, people a table and its sentences for each run, and for what others
 // published.
-void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
+void AddTrainingTables(const Settings& all, std::vector<Table>* tables) {
   constexpr char kTitle[] = "Strategies of gradient synchronisation";
   const std::vector<Run> runs = RunsOf(all);
   if (runs.empty()) return;
   if (runs.size() > 1) {
     for (const Run& run : runs)
-      tables->push_back(DdpTable(Join(kTitle, ": ", run.name), Audience::kPeople, run.cells));
+      tables->push_back(DdpTable(Join(kTitle, ": ", run.name), Audience::kPeople, run.settings));
   }
   const Audience audience = runs.size() == 1 ? Audience::kAll : Audience::kMachines;
   tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
@@ -202,7 +204,7 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
       "step: 20 % trimmed mean of the row alone. delta: how much longer a step is than the baseline's over "
       "the same backend. sync_cost: how much longer than the floor's. Both are 20 % trimmed means over "
       "rounds, so they may differ from the difference of two steps. In brackets: 95 % CI, which hold for "
-      "all deltas of a cell at once, and for all its costs. Bold: may be fastest.");
+      "all deltas of a setting at once, and for all its costs. Bold: may be fastest.");
 }
 
 }  // namespace gradsync::tools

@@ -79,8 +79,8 @@ TEST(DdpTableTest, PublishedPhasesAloneAreNoRun) {
 TEST(DdpTableTest, TellsMachinesTheCell) {
   const Tabled t({{AtPlace("core", 2, 64, 1)}, {AtPlace("core", 4, 64, 1)}});
   const Table& table = t.table("ddp");
-  EXPECT_EQ(Text(table, 0, "cell"), "batch 2");
-  EXPECT_EQ(Text(table, 1, "cell"), "batch 4");
+  EXPECT_EQ(Text(table, 0, "setting"), "batch 2");
+  EXPECT_EQ(Text(table, 1, "setting"), "batch 4");
 }
 
 TEST(DdpTableTest, SaysOnceWhatARunHasInCommon) {
@@ -132,7 +132,8 @@ TEST(DdpTableTest, PeopleSeeEightColumns) {
     if (column.audience != Audience::kMachines && !column.said_once && column.section <= 1)
       names.push_back(column.name);
   }
-  EXPECT_THAT(names, ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "sent (MB)", "flags"));
+  EXPECT_THAT(names,
+              ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "sent (MB)", "warnings"));
   // Each estimate with its interval.
   EXPECT_LT(Number(table, 2, "delta_low (%)"), 30);
   EXPECT_GT(Number(table, 2, "delta_high (%)"), 30);
@@ -193,32 +194,32 @@ TEST(DdpTableTest, WithoutATimeTheCellIsEmpty) {
 }
 
 // What cannot be is flagged, whichever time shows it.
-TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
+TEST(DdpTableTest, WarnsOfACommunicationThatIsTooFast) {
   const auto faster = [](Record& rank) {
     rank.facts.Set("gradient_bytes", int64_t{1000000000});
     rank.facts.Set("sent_bytes_per_step", 1e9);
   };
   // 10^9 bytes in 16.5 ms.
   const Tabled busy({{Ddp("naive", 1, faster)}});
-  EXPECT_THAT(Text(busy.table("ddp"), 0, "flags"), HasSubstr("too-fast:61GB/s"));
+  EXPECT_THAT(Text(busy.table("ddp"), 0, "warnings"), HasSubstr("too-fast:61GB/s"));
   const Tabled without_busy({{Ddp("naive", 1, [&](Record& rank) {
     faster(rank);
     rank.facts.Set("overlaps", false);
     rank.samples.erase("comm_busy_ns");
   })}});
-  EXPECT_THAT(Text(without_busy.table("ddp"), 0, "flags"), HasSubstr("too-fast:121GB/s"));
+  EXPECT_THAT(Text(without_busy.table("ddp"), 0, "warnings"), HasSubstr("too-fast:121GB/s"));
   // What a step exposes is no measure where several steps share a collective.
   const Tabled periodic({{Ddp("naive", 1, [&](Record& rank) {
     faster(rank);
     rank.facts.Set("period", 8);
   })}});
-  EXPECT_EQ(Text(periodic.table("ddp"), 0, "flags").find("too-fast"), std::string::npos);
+  EXPECT_EQ(Text(periodic.table("ddp"), 0, "warnings").find("too-fast"), std::string::npos);
   // What one that overlaps leaves exposed is no measure of what it communicates.
   const Tabled overlap({{Ddp("naive", 1, [&](Record& rank) {
     faster(rank);
     rank.samples.erase("comm_busy_ns");
   })}});
-  EXPECT_EQ(Text(overlap.table("ddp"), 0, "flags").find("too-fast"), std::string::npos);
+  EXPECT_EQ(Text(overlap.table("ddp"), 0, "warnings").find("too-fast"), std::string::npos);
 }
 
 TEST(DdpTableTest, WhatTheMachineGotDone) {
@@ -240,7 +241,7 @@ TEST(DdpTableTest, WhatTheMachineGotDone) {
 }
 
 // Whatever is measured, its table says so of ranks that share a GPU.
-TEST(FlagsTest, EveryTableNamesASharedGpu) {
+TEST(WarningsTest, EveryTableNamesASharedGpu) {
   const auto on_one_gpu = [](Record first, Record second, int64_t batch_size) {
     for (Record* const rank : {&first, &second}) {
       rank->facts.Set("gpu_uuid", "GPU-1");
@@ -254,7 +255,7 @@ TEST(FlagsTest, EveryTableNamesASharedGpu) {
                   {on_one_gpu(AllReduceRecord(1 << 20, 0, times), AllReduceRecord(1 << 20, 1, times), 0)},
                   {on_one_gpu(CompareRecord("core", 3, 0, times), CompareRecord("core", 3, 1, times), 0)}});
   for (const char* const name : {"ddp", "all_reduce", "compare"}) {
-    EXPECT_THAT(Text(t.table(name), 0, "flags"), HasSubstr("shared-gpu:2")) << name;
+    EXPECT_THAT(Text(t.table(name), 0, "warnings"), HasSubstr("shared-gpu:2")) << name;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "absl/strings/str_format.h"
 
@@ -12,32 +13,33 @@ double View::num_collectives() const {
   return is_told ? static_cast<double>(measured().record.buckets.size()) : kNaN;
 }
 
-std::vector<Cell> TrainingOf(const std::vector<Cell>& cells) {
-  std::vector<Cell> training;
-  std::ranges::copy_if(cells, std::back_inserter(training),
-                       [](const Cell& cell) { return !cell.any().strategy().empty(); });
+Settings TrainingOf(const Settings& settings) {
+  Settings training;
+  std::ranges::copy_if(settings, std::back_inserter(training),
+                       [](const NamedSetting& at) { return !at.setting->any().strategy().empty(); });
   return training;
 }
 
-std::vector<Run> RunsOf(const std::vector<Cell>& cells) {
-  std::vector<Run> runs;
-  const auto id = [](const Cell& cell) {
-    return cell.any().measured->is_published() ? "" : cell.any().measured->record.run_id;
-  };
-  for (const Cell& cell : TrainingOf(cells)) {
+std::vector<Run> RunsOf(const Settings& settings) {
+  std::map<std::string, std::vector<const Setting*>> by_id;
+  std::vector<std::string> ids;  // in the order in which they were met
+  for (const auto& [setting, name] : TrainingOf(settings)) {
     // Only phases were published of some.
-    if (std::ranges::none_of(cell.rows,
+    if (std::ranges::none_of(setting->rows,
                              [](const Row& row) { return row.measured->Find("step_ns") != nullptr; }))
       continue;
-    auto run = std::ranges::find(runs, id(cell), [&](const Run& known) { return id(known.cells.front()); });
-    if (run == runs.end()) run = runs.insert(run, Run());
-    run->cells.push_back(cell);
+    const Measurement& any = *setting->any().measured;
+    const std::string id = any.is_published() ? "" : any.record.run_id;
+    if (!by_id.contains(id)) ids.push_back(id);
+    by_id[id].push_back(setting);
   }
-  for (Run& run : runs) {
-    const Cell& first = run.cells.front();
-    if (runs.size() > 1)
-      run.name = run.cells.size() == 1 ? first.name : first.any().config().StringOr("model", "");
-    NameCells(&run.cells);
+  std::vector<Run> runs;
+  for (const std::string& id : ids) {
+    Run& run = runs.emplace_back(Run{.settings = NameSettings(by_id[id])});
+    if (ids.size() < 2) continue;
+    const Setting* const first = run.settings.front().setting;
+    run.name = run.settings.size() == 1 ? std::ranges::find(settings, first, &NamedSetting::setting)->name
+                                        : first->any().config().StringOr("model", "");
   }
   return runs;
 }

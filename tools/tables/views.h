@@ -12,17 +12,19 @@
 // What columns show of a row.
 namespace gradsync::tools {
 
-// A row in its cell, of which a table may show a part: a phase of its step, a bucket.
+// A row in its setting, of which a table may show a part: a phase of its step, a bucket.
 struct View {
-  const Cell& cell;
+  const NamedSetting& at;
   const Row& row;
   size_t part = 0;
 
   const Measurement& measured() const { return *row.measured; }
-  // The variant, with its cell where there are several.
-  std::string name() const { return Join(Brief(cell.name), cell.name.empty() ? "" : ": ", row.variant()); }
+  Comparison comparison() const { return at.setting->ComparisonOf(row); }
+  Cost cost() const { return at.setting->CostOf(row); }
+  // The variant, with its setting where there are several.
+  std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   // Null if there is none.
-  const Row* base() const { return row.baseline == Row::kNone ? nullptr : &cell.rows[row.baseline]; }
+  const Row* base() const { return comparison().base; }
 
   // What columns show of it.
   std::string variant() const { return row.variant(); }
@@ -30,8 +32,8 @@ struct View {
   std::string strategy() const { return row.strategy(); }
   std::string base_variant() const { return base() == nullptr ? "" : base()->variant(); }
   double step_s() const { return row.step_s; }
-  Estimate delta_percent() const { return Scaled(row.against_baseline, 100); }
-  Flags flags() const { return row.flags; }
+  Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
+  Warnings warnings() const { return row.warnings; }
   // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
   std::string equality() const;
   // The number of collectives for the strategy's gradients. Peers do not report theirs.
@@ -75,14 +77,14 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
 // run (the first launch's). People are told once what is the same in all rows.
 std::vector<Field<View>> RunFields(int section = 0);
 
-// The cells about training.
-std::vector<Cell> TrainingOf(const std::vector<Cell>& cells);
+// The settings about training.
+Settings TrainingOf(const Settings& settings);
 // Those of a run; what others published counts as one.
 struct Run {
-  std::string name{};         // what tells it from others; empty if there is but one
-  std::vector<Cell> cells{};  // named within the run
+  std::string name{};   // what tells it from others; empty if there is but one
+  Settings settings{};  // named within the run
 };
-std::vector<Run> RunsOf(const std::vector<Cell>& cells);
+std::vector<Run> RunsOf(const Settings& settings);
 
 }  // namespace gradsync::tools
 

@@ -2,9 +2,11 @@
 import sys
 
 USAGE = """\
-torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
-    runs a script that uses DistributedDataParallel, as it is, until enough of its steps are recorded; prints the answer.
-    FILE (gradsync.jsonl) gets a line for each launch: launch it three times. `record --help` says what it does not record.
+python -m gradsync record [--out=FILE] [--continue] [--rounds=N] train.py ARGS...
+torchrun --nproc_per_node=2 -m gradsync record [--no-ddp] ... train.py ARGS...
+    runs a script, as it is, until enough of its steps are recorded: one for one process, or one that uses
+    DistributedDataParallel, for which it prints the answer. FILE (gradsync.jsonl) gets a line for each launch: launch it three
+    times. `record --help` says what it does not record.
 gradsync what_if FILE [--help]
     asks on: other links, other numbers of ranks.
 """

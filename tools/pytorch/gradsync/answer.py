@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from functools import lru_cache
+from statistics import fmean
 
 from gradsync import Refused
 from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
 from gradsync.link_file import read_link
-from gradsync.recording import NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
+from gradsync.recording import NOTABLE, NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
 from gradsync.replay import Prediction, Round, Step, predict
 
 MIB = 1 << 20
@@ -55,7 +56,7 @@ class Question:
     def link_costs(self, recorded):
         """What collectives take between the ranks of the place. `recorded`: where steps were recorded, if they communicated."""
         flags, costs = self.flags, self.link or recorded
-        require(flags.wire or costs, "nothing was communicated: name a link, such as --link=25Gbit,5us")
+        require(flags.wire or costs, "nothing was communicated: name a link and how many ranks, such as --link=25Gbit,5us --world_size=8")
         require(self.world_size > 1, "one rank communicates with nobody: --world_size takes 2 or more")
         if flags.wire:
             network = Network(self.world_size, flags.ranks_per_host, flags.wire, flags.within, flags.algorithm)
@@ -133,11 +134,7 @@ class Question:
         settings = (self.recording.buckets(row), row["bf16"], row["zero1"], row["passes"], pace_of_link)
         steps, *others = zip(*(self.predict_launch(i, *settings) for i in range(len(self.recording.launches))))
         values, lows, highs = zip(*steps)  # another launch may be as any of these
-        return Prediction((mean(values), min(lows), max(highs)), *map(mean, others))
-
-
-def mean(values):
-    return sum(values) / len(values)
+        return Prediction((fmean(values), min(lows), max(highs)), *map(fmean, others))
 
 
 def sizes_of(mib):
@@ -155,7 +152,7 @@ def ask(question):
     answer = {"recording": recording.path, "parameters": len(launch["parameters"]), "gradient_bytes": sum(recording.bytes),
               "recorded_world_size": launch["world_size"], "world_size": question.world_size, "launches": len(recording.launches),
               **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")}, "notes": notes_of(question),
-              "none_s": none_s, "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
+              "none_s": none_s, "ranks": recording.ranks, "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
               "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"],
                       **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
               "sizes": [], "options": [], "measured": []}
@@ -205,7 +202,7 @@ def notes_of(question):
     if not wire and question.world_size != (link.world_size if link else linked):
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = launch["device"] != "cpu"
-    is_known = link.has_processor if link else launch["backend"] != "none" or question.link_of
+    is_known = any(link.costs.of("all_reduce")[2].values) if link else launch["backend"] != "none" or question.link_of
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(f"Assumed: communication takes nothing from computation{' on the GPU' if is_gpu else ''}.")
     return notes
@@ -219,8 +216,10 @@ def measured_of(question):
         values, launches = there.steps("ddp", row["name"])
         if not values:
             continue
+        none_s = there.none_s * row["passes"] / question.launch["passes"]
         step, prediction, rebuilt = estimate(values, launches), question.predict(row).step, sorted(row["rebuilt_bucket_bytes"])
         measured.append({"name": row["name"], "predicted_s": prediction, "measured_s": step, "error": prediction[0] / step[0] - 1,
+                         "cost_error": (prediction[0] - none_s) / (step[0] - none_s) - 1 if step[0] > none_s else None,
                          "second_run_error": there.second_run_error(row["name"]),
                          "is_as_planned": rebuilt in ([], sorted(question.recording.bucket_bytes(row)))})
         if not row["bf16"] and not row["zero1"] and row["passes"] == question.own["passes"] and None not in step:
@@ -246,6 +245,14 @@ def percent(part):
     return "" if part is None else "%+.1f %%" % (100 * part)
 
 
+def slow_ranks(ranks):
+    """Lines about ranks for which the others wait."""
+    parts = ("forward_s", "backward_s", "optimizer_s")
+    least = min(sum(rank[part] for part in parts) for rank in ranks)
+    return ["Rank %d is slow: forward %s, backward %s, optimizer %s; the fastest rank takes %s for all." % (
+        r, *(ms(rank[part]) for part in parts), ms(least)) for r, rank in enumerate(ranks) if rank["is_slow"]]
+
+
 def screen(answer):
     """The answer on one screen."""
     ddp, first = answer["ddp"], answer["ddp"]["first_bucket_bytes"]
@@ -255,7 +262,12 @@ def screen(answer):
     lines = ["%d parameters, %.4g MB of gradients, %s; %s over %s on %s, threads each: %d; launches: %d" % (
         answer["parameters"], answer["gradient_bytes"] / 1e6, answer["optimizer"], ranks_text(answer["recorded_world_size"]),
         answer["backend"], answer["device"], answer["threads"], answer["launches"])]
+    between_s = max(rank["between_s"] for rank in answer["ranks"])
+    if between_s > NOTABLE * answer["none_s"]:
+        lines.insert(0, "%s pass before each step, in which scripts load data: %.0f %% of the time without synchronisation, "
+                     "which no link changes." % (ms(between_s), 100 * between_s / (between_s + answer["none_s"])))
     lines += [*answer["notes"], "", f"Your step takes {ms(answer['none_s'])} without synchronisation{slowest}.",
+              *slow_ranks(answer["ranks"]),
               f"DistributedDataParallel with buckets of {cap} will take {range_text(ddp['step_s'])},",
               f"of which {ms(ddp['exposed_s'])} are exposed. No schedule of these bytes takes less than {ms(ddp['floor_s'])} at "
               "the link's typical pace.", "",
@@ -264,31 +276,24 @@ def screen(answer):
         lines.append("%-16g %8d  %-20s %10s %10s" % (size["bucket_cap_mb"], size["buckets"], range_text(size["step_s"]),
                                                      ms(size["cost_s"]), ms(size["exposed_s"])))
     *some, last = map(str, answer["best_bucket_cap_mb"])
-    untold = "differ by less than can be told."
-    lines += [f"Which size of a bucket is best: they {untold}" if len(some) + 1 == len(answer["sizes"]) else
-              f"The best bucket sizes are {', '.join(some)} and {last} MiB, which {untold}" if some else
+    lines += [f"The best bucket sizes are {', '.join(some)} and {last} MiB, which differ by less than can be told." if some else
               f"The best bucket size is {last} MiB.", ""]
     for option in answer["options"]:
         change = f"{'gains' if option['change'] < 0 else 'loses'} ({percent(option['change'])})"
         lines.append("%-46s %-20s %s" % (option["name"], range_text(option["step_s"]), change if option["is_told"] else
                                          "makes no difference that can be told"))
     if answer["measured"]:
-        lines += ["", "%-31s %-20s %-22s %-8s %s" % ("DDP", "predicted", "measured", "error", "second run")]
+        lines += ["", "%-31s %-20s %-22s %-8s %-11s %s" % ("DDP", "predicted", "measured", "error", "of the cost", "second run")]
     for row in answer["measured"]:
         value, low, high = row["measured_s"]
         half = "" if low is None else " +- %.1f %%" % (100 * (high - low) / 2 / value)
         again = percent(row["second_run_error"]) + "  DDP made other buckets" * (not row["is_as_planned"])
-        lines.append("%-31s %-20s %-22s %-8s %s" % (
-            row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]), again))
+        lines.append("%-31s %-20s %-22s %-8s %-11s %s" % (row["name"], range_text(row["predicted_s"]), ms(value) + half, percent(row["error"]),
+                                                            percent(row["cost_error"]), again))
     if answer.get("pairs"):
         lines.append("Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d" % (
             answer["pairs"], answer["pairs_right"]))
     return "\n".join(line.rstrip() for line in lines)
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"what_if: {message}\n")
 
 
 def whole(least, most):
@@ -319,17 +324,18 @@ def meant_by(link):
 
 
 def parse(argv):
-    parser = Parser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel would take with "
-                    "other buckets, links and numbers of ranks.")
+    parser = argparse.ArgumentParser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel "
+                                     "would take with other buckets, links and numbers of ranks.")
+    parser.error = lambda message: parser.exit(2, f"what_if: {message}\n")
     parser.add_argument("recording", help="A file that gradsync record wrote.")
     parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="How many ranks, 2 or more. 0: as recorded.")
     parser.add_argument("--link", help="The link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
                         "Or a file: another recording, what nccl-tests or osu_allreduce printed, what nccl-tests wrote with -J, or "
                         "records of //bench:all_reduce. Default: as recorded.")
-    parser.add_argument("--ranks_per_host", type=whole(1, 16384), help="How many ranks share a host's link. Default: 1.")
-    parser.add_argument("--within", type=wire, help="The link between the ranks of one host. PCIe 4 moves about 200Gbit, NVLink "
-                        "of an H100 3600Gbit. Default: 200Gbit,3us.")
-    parser.add_argument("--algorithm", choices=("best", "ring", "tree", "hierarchical"),
+    parser.add_argument("--ranks_per_host", type=whole(1, 16384), default=1, help="How many ranks share a host's link. Default: 1.")
+    parser.add_argument("--within", type=wire, default=parse_wire("200Gbit,3us"), help="The link between the ranks of one host. "
+                        "PCIe 4 moves about 200Gbit, NVLink of an H100 3600Gbit. Default: 200Gbit,3us.")
+    parser.add_argument("--algorithm", choices=("best", "ring", "tree", "hierarchical"), default="best",
                         help="How ranks exchange data in a collective. Default: best.")
     parser.add_argument("--processor_percent", type=whole(0, 1000), help="How much of a rank's processors communication uses. "
                         "Default: as measured, or assumed.")
@@ -342,13 +348,11 @@ def parse(argv):
         parser.error(f"--link={flags.link}: neither a rate and a latency such as 25Gbit,5us nor a file" +
                      (meant_by(flags.link) and f"; did you mean {meant_by(flags.link)}?"))
     for name in ("ranks_per_host", "within", "algorithm"):
-        if getattr(flags, name) is not None and not flags.wire:
+        if getattr(flags, name) != parser.get_default(name) and not flags.wire:
             parser.error(f"--{name} is for a --link that is a rate and a latency, such as 100Gbit,5us (any, if all ranks share "
                          "a host)")
-    flags.ranks_per_host = flags.ranks_per_host or 1
-    if flags.within and flags.ranks_per_host == 1:
+    if flags.within != parser.get_default("within") and flags.ranks_per_host == 1:
         parser.error("--within is for ranks that share a host: --ranks_per_host is 1")
-    flags.within = flags.within or parse_wire("200Gbit,3us")
     return flags
 
 

@@ -15,9 +15,8 @@ ASSUMED_ERROR = 0.1
 # So many at the same time of one size, of the whole vector. `processor`: what communication uses of one rank's processors
 # meanwhile, in CPU-seconds a second.
 Cost = namedtuple("Cost", "bytes seconds processor kind in_flight", defaults=(0, "all_reduce", 1))
-# A link that somebody has measured between so many ranks. `has_processor`: whether it tells what collectives use of those.
-# `says`: lines for the screen.
-MeasuredLink = namedtuple("MeasuredLink", "costs world_size has_processor says", defaults=(True, ()))
+# A link that somebody has measured between so many ranks. `says`: lines for the screen.
+MeasuredLink = namedtuple("MeasuredLink", "costs world_size says", defaults=((),))
 Wire = namedtuple("Wire", "bytes_per_second latency_s")  # in each direction
 # `between` hosts each has a wire, which its ranks share; `within` a host each rank.
 Network = namedtuple("Network", "world_size ranks_per_host between within algorithm")
@@ -33,24 +32,22 @@ class Curve:
         self.sizes = sorted(values)
         self.values = [sum(values[size]) / len(values[size]) for size in self.sizes]
 
-    def along(self, i, size):
-        (a, b), (low, high) = self.sizes[i:i + 2], self.values[i:i + 2]
+    def along(self, size):
+        """The line through the two points next to it."""
+        i = min(max(bisect.bisect(self.sizes, size), 1), len(self.sizes) - 1)
+        (a, b), (low, high) = self.sizes[i - 1:i + 1], self.values[i - 1:i + 1]
         return low + (high - low) * (size - a) / (b - a)
 
     def ratio_at(self, size):
         """Constant outside the measured sizes."""
-        if size <= self.sizes[0] or size >= self.sizes[-1]:
-            return self.values[0 if size <= self.sizes[0] else -1]
-        return self.along(bisect.bisect_right(self.sizes, size) - 1, size)
+        return self.along(min(max(size, self.sizes[0]), self.sizes[-1])) if len(self.sizes) > 1 else self.values[0]
 
     def time_at(self, size):
         """Below the smallest size along the line through the first two points, but at most in proportion to bytes; above the
         largest in proportion to bytes."""
-        if self.sizes[0] <= size <= self.sizes[-1]:
-            return self.ratio_at(size)
-        i = 0 if size < self.sizes[0] else -1
-        in_proportion = self.values[i] * size / self.sizes[i]
-        return in_proportion if i or len(self.sizes) < 2 else max(in_proportion, self.along(0, size))
+        if len(self.sizes) == 1 or size > self.sizes[-1]:
+            return self.values[-1] * size / self.sizes[-1]
+        return max(self.along(size), self.values[0] * size / self.sizes[0]) if size < self.sizes[0] else self.along(size)
 
 
 class LinkCosts:
@@ -69,12 +66,10 @@ class LinkCosts:
 
     def changed(self, pace=1, processor=None):
         """With every time multiplied, and with this use of processors whatever the size, unless None."""
-        def change(seconds, used):
-            return (Curve(zip(seconds.sizes, (pace * s for s in seconds.values))),
-                    used if processor is None else Curve([(1, processor)]))
-
         other = copy.copy(self)
-        other.curves = {kind: {k: change(*both) for k, both in own.items()} for kind, own in self.curves.items()}
+        other.curves = {kind: {k: (Curve(zip(seconds.sizes, (pace * s for s in seconds.values))),
+                                   used if processor is None else Curve([(1, processor)]))
+                               for k, (seconds, used) in own.items()} for kind, own in self.curves.items()}
         return other
 
     def sizes(self):
@@ -172,7 +167,7 @@ class Communication:
         first, costs, casts = launches[0], defaultdict(list), {}
         # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp); NCCL has one stream.
         self.channels = 2 if first["backend"] == "gloo" else 1
-        self.bf16_part = 2 * first["parameters"][0]["numel"] / first["parameters"][0]["bytes"]
+        self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
         self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The rank that came last waited least.

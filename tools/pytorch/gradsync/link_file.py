@@ -198,7 +198,7 @@ def link_of_osu(lines, world_size):
     require(len(told) < 2, "osu_allreduce of several numbers of ranks, expected one")
     ranks, = told or {world_size}
     require(ranks > 1, "osu_allreduce does not tell how many ranks measured: say so with --world_size")
-    return MeasuredLink(LinkCosts(costs), ranks, False,
+    return MeasuredLink(LinkCosts(costs), ranks,
                         [] if told else [f"taken to be measured by {ranks} ranks, as many as are asked for, which it does not tell"])
 
 
@@ -254,7 +254,7 @@ def read_link(path, world_size):
             {run.kind() or "a collective that is not named, with redop none" for run in runs})), ": expected all_reduce")
         ranks, costs, says = zip(*(run.checked() for run in ours))
         require(len(set(ranks)) == 1, "measured by ", " and by ".join(map(str, sorted(set(ranks)))), " ranks, expected as many")
-        return MeasuredLink(LinkCosts(sum(costs, [])), ranks[0], False, sorted(set(sum(says, []))))
+        return MeasuredLink(LinkCosts(sum(costs, [])), ranks[0], sorted(set(sum(says, []))))
     except json.JSONDecodeError as error:
         raise Refused(f"{path}: JSON that is cut off or none at all, error at byte {error.pos + 1}") from None
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:

@@ -1,24 +1,25 @@
 """Records what a step of a PyTorch model costs, so that `what_if` can predict DistributedDataParallel (DDP) for it.
 
-    torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
+    torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] [--continue] [--model=N] train.py ARGS...
+    python -m gradsync record train.py ARGS...
 
-runs a script (or, with -m, a module) that uses DDP, as it is, and ends it after enough steps. In one's own loop: make a
-Recorder(model, FILE) of any module or DDP, and loop until it is `done`. Needs PyTorch 2.1 and nothing else. Without a process
-group nothing is communicated: what_if then has to be told a link. recorder.py says how it records, NOT_RECORDED below what this
-is not for. A compiled model compiles in the warm-up round. Of several models in DDP the first that an optimizer steps is recorded.
+runs a script (or, with -m, a module), as it is, and ends it after enough steps, or lets it train on (--continue). With several
+processes the model is the first that the script wraps in DDP; in one process the outermost module that is called and holds the
+parameters of the first optimizer that steps. In one's own loop: make a Recorder(model, FILE) of any module or DDP, and loop until
+it is `done`. Needs PyTorch 2.1 and nothing else. Without a process group nothing is communicated: what_if then has to be told a
+link. recorder.py says how it records, NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 
     {"gradsync_torch": 1, "time", "torch", "command": [], "device", "processor", "backend", "world_size", "hosts": [by rank],
-     "threads", "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes"}],
+     "threads", "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes", "dtype"}],
      "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "passes", "rebuilt_bucket_bytes"}],
-     "ranks": [rank: [step: {"mode", "row", "begin_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns", "rest_ns",
-        "optimizer_ns", "step_ns", "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
+     "ranks": [rank: [step: {"mode", "row", "begin_ns", "between_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns",
+        "rest_ns", "optimizer_ns", "step_ns", "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
 """
 import argparse
 import importlib.util
-import multiprocessing.process
 import os
 import runpy
 import sys
@@ -27,15 +28,16 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import Refused
-from gradsync.recorder import DDP, Recorder, listen, place, unusable
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from gradsync.events import DDP, Listener, listen, listeners, place, watch_calls
+from gradsync.launch_file import unusable
+from gradsync.recorder import Recorder
 
 TRIED = (2, 3), (2, 15)  # the first and the last PyTorch that this was tried with
-NOT_RECORDED = """Not for a GradScaler that skips steps (ranks that do not synchronise would skip different ones), join(),
-sparse gradients, parameters of several dtypes or devices, static_graph, hooks of communication but bf16_compress_hook,
-ZeroRedundancyOptimizer, several optimizers of one model or one that is not of torch.optim, FSDP, or processes that the script
-starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are recorded that have most of
-the passes. Each call of an optimizer's closure is a step."""
+PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
+NOT_RECORDED = """Not for join(), sparse gradients, parameters on several devices, hooks of communication but bf16_compress_hook,
+ZeroRedundancyOptimizer, FSDP and what else communicates without DistributedDataParallel, passes that all synchronise, or processes
+that the script starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are recorded
+that have most of the passes. Each call of an optimizer's closure is a step. Of several models one is recorded (--model)."""
 
 
 def say(text):
@@ -52,84 +54,117 @@ def refuse(text):
     os._exit(1)
 
 
-class Script:
-    """A script that runs."""
+class Script(Listener):
+    """A script that runs. `number`: of the model that is recorded, from 1; None: the first that is trained."""
 
-    def __init__(self, finished, options):
-        self.answer, self.options, self.pid, self.ended = finished, options, os.getpid(), False
-        self.recorders = []  # of all models until one of them has started
+    refuse = staticmethod(refuse)
 
-    def watch(self, model):
-        """A model was wrapped."""
-        ids = {id(p) for p in model.parameters()}
-        for recorder in [r for r in self.recorders if r.ids & ids]:
+    def __init__(self, finished, goes_on, number, options):
+        self.answer, self.goes_on, self.number, self.options = finished, goes_on, number, options
+        self.pid, self.ended, self.is_found, self.recorders = os.getpid(), False, False, []  # of all models until one is found
+        self.wrapped, self.called, self.optimizers, self.backwards = 0, {}, [], 0  # models in DDP; outermost modules by id
+
+    def record(self, model, **more):
+        try:
+            self.recorders.append(Recorder(model, script=self, **self.options, **more))
+        except Refused as error:
+            refuse(str(error))
+
+    def on_wrapped(self, model):
+        again = [recorder for recorder in self.recorders if not recorder.ids.isdisjoint(map(id, model.parameters()))]
+        for recorder in again:
             recorder.close()
             self.recorders.remove(recorder)
             if recorder.taken >= 0:
                 say(f"{place()}: the model of {recorder.place} is wrapped again, and recorded anew")
-        if any(recorder.taken >= 0 for recorder in self.recorders):
+        self.wrapped += not again
+        if again or self.number in (None, self.wrapped) and not self.is_found:
+            self.record(model)
+
+    def on_forward(self, model):
+        if not self.recorders and torch.is_grad_enabled():
+            self.called.setdefault(id(model), model)
+
+    def on_update(self, optimizer, args, kwargs):
+        """The first optimizer that steps tells what is trained."""
+        if self.is_found:
             return
-        try:
-            self.recorders.append(Recorder(model, script=self, **self.options))
-        except Refused as error:
-            refuse(str(error))
+        trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+        if not trained:
+            return
+        for recorder in [r for r in self.recorders if not r.ids.isdisjoint(trained)][:1]:
+            for other in self.recorders:
+                if other is not recorder:
+                    other.close()
+            self.recorders, self.is_found = [recorder], True
+        if not any(optimizer is other for other in self.optimizers):
+            self.optimizers.append(optimizer)
+        if self.optimizers.index(optimizer) + 1 == (self.number or 1):
+            self._find(trained)
+
+    def on_backward_end(self):
+        """Nor need it be one of torch.optim."""
+        self.backwards += 1
+        if self.backwards == PATIENCE and not self.optimizers:
+            self._find({id(p) for module in self.called.values() for p in module.parameters() if p.grad is not None})
+
+    def _find(self, trained):
+        if self.recorders or self.wrapped or os.getpid() != self.pid:
+            return
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            refuse(f"{place()}: trains without DistributedDataParallel, which is what gradsync records of several processes; "
+                   "start one: python -m gradsync record")
+        holds = {id(m): {id(p) for p in m.parameters() if p.grad is not None} for m in self.called.values()}
+        roots = [m for m in self.called.values() if trained <= holds[id(m)]][:1] or [
+            m for m in self.called.values() if trained & holds[id(m)]]
+        if not roots:
+            refuse(f"{place()}: no module that was called holds what is updated here")
+        self.unwatch()
+        self.called, self.is_found = {}, True
+        self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
+                    only=set().union(*(holds[id(m)] for m in roots)))
 
     def started(self, recorder):
-        if len(self.recorders) > 1:
-            say(f"{recorder.place}: this one of {len(self.recorders)} models in DistributedDataParallel is recorded; what "
-                "others communicate counts as computation")
-        for other in self.recorders:
-            if other is not recorder:
-                other.close()
-        self.recorders, self.began = [recorder], time.monotonic()
+        if self.wrapped > 1:
+            say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what others "
+                "communicate counts as computation")
+        self.began = time.monotonic()
         say(f"records {recorder.rounds * len(recorder.plan)} steps; the first takes minutes if the model has to be compiled")
 
     def warmed_up(self, recorder):
         took = time.monotonic() - self.began
         say(f"{recorder.taken} steps of warm-up took {took:.0f} s, {recorder.rounds - 1} times as many follow")
 
-    def give_up(self, recorder, why):
-        if recorder.taken >= 0 or len(self.recorders) == 1:
-            refuse(why)
-        self.recorders.remove(recorder)
-        say(f"{why}; looks for another model")
-
     def finished(self):
-        """Rank 0 answers, and all end. A script that catches SystemExit trains no further."""
-        if dist.get_rank() == 0:
+        """Rank 0 answers, and all end or train on. A script that catches SystemExit trains no further."""
+        if self.recorders[0].world == 1:
+            say(f"recorded; ask: gradsync what_if {self.options['out']} --link=25Gbit,5us --world_size=8")
+        elif dist.get_rank() == 0:
             self.answer(self.options["out"])
-        dist.barrier()
-        self.ended = True
+        if dist.is_initialized():
+            dist.barrier()
         sys.stdout.flush()
-        DDP._pre_forward = torch.autograd.backward = lambda *_, **__: (sys.stdout.flush(), os._exit(0))
-        sys.exit(0)
-
-    def on_update(self, optimizer, *_):
-        if not self.recorders and self.pid == os.getpid() and any(
-                p.grad is not None for group in optimizer.param_groups for p in group["params"]):
-            refuse(f"{place()}: trains without DistributedDataParallel, so nothing is recorded; was it started by torchrun?")
-
-    def on_process(self, process):
-        module = (process._target or process.run).__module__
-        if module == "torch.multiprocessing.spawn" or (module == "__main__" and not dist.is_initialized()):
-            refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
+        self.ended = True
+        if not self.goes_on:
+            DDP._pre_forward = torch.autograd.backward = lambda *_, **__: (sys.stdout.flush(), os._exit(0))
+            sys.exit(0)
 
     def run(self, argv):
-        construct, start = DDP.__init__, multiprocessing.process.BaseProcess.start
+        construct = DDP.__init__
 
         def construct_watched(model, *args, **kwargs):
             if os.getpid() != self.pid:
                 refuse(f"{place()}: trains in a process that the script started: let torchrun start those that train")
             construct(model, *args, **kwargs)
-            self.watch(model)
+            self.on_wrapped(model)
 
-        def start_watched(process):
-            self.on_process(process)
-            start(process)
+        def spawn(*_, **__):
+            refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
 
-        DDP.__init__, multiprocessing.process.BaseProcess.start = construct_watched, start_watched
+        DDP.__init__, torch.multiprocessing.spawn, torch.multiprocessing.start_processes = construct_watched, spawn, spawn
+        self.unwatch = watch_calls(torch.nn.Module)
         listen()
-        register_optimizer_step_pre_hook(self.on_update)
+        listeners.append(self)
         module = argv[1:2] if argv[0] == "-m" else []
         sys.argv = argv[len(module):]
         try:
@@ -140,23 +175,26 @@ class Script:
         except KeyboardInterrupt:
             refuse(f"{' '.join(argv)} was interrupted; nothing was recorded")
         except BaseException as end:
-            if not self.ended and not (isinstance(end, SystemExit) and end.code in (None, 0)):
+            if self.goes_on or not self.ended and not (isinstance(end, SystemExit) and end.code in (None, 0)):
                 raise
         if self.ended:
             sys.exit(0)
         if not self.recorders:
-            refuse(f"{' '.join(argv)} used no DistributedDataParallel; nothing was recorded")
+            refuse(f"{' '.join(argv)} trained no model that gradsync knows (--model={self.number or 1}); nothing was recorded")
         steps, needed = self.recorders[0].taken + 1, self.recorders[0].rounds * len(self.recorders[0].plan) + 1
         refuse(f"{' '.join(argv)} took {steps} steps, which are too few: {needed} are needed")
 
 
 def main(argv, finished=lambda out: None):
-    parser = argparse.ArgumentParser(prog="record", description="Records a script that uses DistributedDataParallel.",
+    parser = argparse.ArgumentParser(prog="record", description="Records a script that trains with PyTorch.",
                                      epilog=NOT_RECORDED)
     parser.error = refuse
     parser.add_argument("--out", default="gradsync.jsonl", help="gets one more line")
     parser.add_argument("--rounds", type=int, default=16, help="how often each kind of step is taken; the first is warm-up")
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
+    parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on when it is recorded")
+    parser.add_argument("--model", type=int, help="which of several models, from 1: in the order in which they are wrapped in "
+                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that steps")
     parser.add_argument("-m", action="store_true", help="runs a module, as python -m does")
     parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
     flags = parser.parse_args(argv)
@@ -178,7 +216,7 @@ def main(argv, finished=lambda out: None):
     command = ["-m"] * flags.m + script
     if unusable(out, {"command": command}, ["command"]):
         refuse(unusable(out, {"command": command}, ["command"]))
-    Script(finished, {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}).run(command)
+    Script(finished, flags.goes_on, flags.model, {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}).run(command)
 
 
 if __name__ == "__main__":

@@ -5,25 +5,27 @@ import json
 import math
 import zlib
 from functools import cached_property
+from statistics import median
 
 from gradsync import Refused
 
 NS = 1e-9
+NOTABLE = 0.05  # a part of a step that is worth a line
 
 # What fields hold; numbers: least, most, and whole if both are. Those with a default may be missing.
 TIME, SIZE, COUNT, TEXT = (0, 1e18), (1, 1e18), (1, 10**4), str
 COLLECTIVES = {"kind": TEXT, "in_flight": (0, 1), "bytes": [SIZE], "ns": [TIME], "in_ns": [TIME], "out_ns": [TIME],
                "wall_ns": TIME, "cpu_ns": TIME}
-STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "before_ns": TIME, "backward_ns": TIME, "copy_back_ns": TIME,
-        "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)], "collectives": COLLECTIVES}
+STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "between_ns": TIME, "before_ns": TIME, "backward_ns": TIME,
+        "copy_back_ns": TIME, "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)], "collectives": COLLECTIVES}
 ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "passes": COUNT,
        "rebuilt_bucket_bytes": [TIME]}
 LAUNCH = {"gradsync_torch": (1, 1), "device": TEXT, "backend": TEXT, "optimizer": TEXT, "command": [TEXT],
           "world_size": (1, 16384), "threads": COUNT, "cores": COUNT, "passes": COUNT, "views": bool, "link_rate": TIME,
-          "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE}], "rows": [ROW], "ranks": [[STEP]]}
-DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0, "command": [],
+          "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE, "dtype": TEXT}], "rows": [ROW], "ranks": [[STEP]]}
+DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0, "command": [],
             **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns"), []),
-            **dict.fromkeys(("before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
+            **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
 # In what launches of one recording agree.
 KIND = ("command", "device", "processor", "backend", "world_size", "hosts", "cores", "threads", "torch", "optimizer", "passes",
         "views", "link_rate")
@@ -106,13 +108,6 @@ def trimmed_mean(values):
     return sum(kept) / len(kept)
 
 
-def percentile(values, part):
-    """Interpolated between neighbours, as numpy does by default."""
-    ordered, place = sorted(values), part * (len(values) - 1)
-    low, high = ordered[int(place)], ordered[min(int(place) + 1, len(ordered) - 1)]
-    return low + (place - int(place)) * (high - low)
-
-
 def estimate(values, launches):
     """(trimmed mean, low, high) with an interval of 95 %; None: unknown. `launches`: how many values each has.
 
@@ -150,9 +145,7 @@ class Recording:
             try:
                 self.add(line)
             except json.JSONDecodeError as error:
-                why = "cut off" if line.startswith("{") and not line.endswith("}") else "not JSON"
-                why = "a launch is one line, this one has a bracket alone" if line.strip() == "{" else why
-                raise Refused(f"{path}, line {number}: {why}, error at byte {error.pos + 1}") from None
+                raise Refused(f"{path}, line {number}: no launch, or cut off (one is a line), error at byte {error.pos + 1}") from None
             except (ValueError, RecursionError) as error:
                 raise Refused(f"{path}, line {number}: {error}") from None
         require(self.launches, path, ": no launch of gradsync record")
@@ -175,20 +168,20 @@ class Recording:
         """In which gradients are ready, as rank 0 sees it, whose order DDP takes."""
         ready = [ready_of(step) for step in self.launches[0]["ranks"][0] if step["mode"] == "probe"]
         require(ready, self.path, ", line 1: no steps of mode \"probe\"")
-        medians = [percentile(times, 0.5) for times in zip(*ready)]
+        medians = list(map(median, zip(*ready)))
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row):
         """The parameters of each of DDP's buckets, in the order of issue: in the order in which they are ready, each is added
-        to a bucket, which is closed when it has reached its size."""
-        buckets, held, size = [], 0, 0
+        to a bucket of its dtype, which is closed when it has reached its size."""
+        buckets, held, sizes = [], {}, {}
         for parameter in self.ready_order:
-            if held >= size:
-                held, size = 0, row["bucket_bytes" if buckets else "first_bucket_bytes"]
-                buckets.append([])
-            buckets[-1].append(parameter)
-            held += self.bytes[parameter]
-        return tuple(map(tuple, buckets))
+            dtype = self.launches[0]["parameters"][parameter]["dtype"]
+            held.setdefault(dtype, []).append(parameter)
+            if sum(self.bytes[p] for p in held[dtype]) >= sizes.get(dtype, row["first_bucket_bytes"]):
+                buckets.append(held.pop(dtype))
+                sizes[dtype] = row["bucket_bytes"]
+        return tuple(map(tuple, [*buckets, *held.values()]))
 
     def bucket_bytes(self, row):
         return [sum(self.bytes[p] for p in bucket) for bucket in self.buckets(row)]
@@ -202,6 +195,18 @@ class Recording:
             values += own
             launches += [len(own)] * bool(own)
         return values, launches
+
+    @cached_property
+    def ranks(self):
+        """Of each rank, in seconds: what forward, backward and the optimizer take in steps without synchronisation, in which no
+        rank waits for another, and what lies between steps: loading, mostly."""
+        names = {"before": "forward", "backward": "backward", "optimizer": "optimizer", "between": "between"}
+        steps = [steps for launch in self.launches for steps in zip(*launch["ranks"]) if steps[0]["mode"] == "none"]
+        alone = [[sum(step[f"{name}_ns"] for name in ("before", "backward", "optimizer")) for step in one] for one in steps]
+        return [{**{f"{name}_s": NS * trimmed_mean([one[r][f"{field}_ns"] for one in steps]) for field, name in names.items()},
+                 # Whether it is this much slower than the fastest one in three of four steps.
+                 "is_slow": 4 * sum(one[r] > (1 + NOTABLE) * min(one) for one in alone) >= 3 * len(alone)}
+                for r in range(self.launches[0]["world_size"])]
 
     @cached_property
     def none_s(self):

@@ -2,8 +2,9 @@
 import math
 from collections import namedtuple
 from functools import lru_cache
+from statistics import quantiles
 
-from gradsync.recording import percentile, trimmed_mean
+from gradsync.recording import trimmed_mean
 
 # What is predicted, in seconds. `ranks`: by rank its Rounds, of which those of one index were taken at the same time.
 # `bucket_bytes`: as sent, in the order of issue. `link`: a LinkCosts between world_size ranks. Of a rank's `available`
@@ -30,7 +31,7 @@ class Random:
         state.append((6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i) & 0xFFFFFFFFFFFFFFFF)
 
     def __init__(self, taken=0):
-        self.taken, self.saved = taken, None
+        self.taken = taken
 
     def draw(self):
         while self.taken >= len(self.numbers):
@@ -50,24 +51,22 @@ class Random:
             x ^= x << 37 & 0xFFF7EEE000000000
             cls.numbers.append(x ^ x >> 43)
 
-    def normal(self):
-        if self.saved is not None:
-            value, self.saved = self.saved, None
-            return value
-        square = 0
-        while not 0 < square <= 1:
+    def normals(self):
+        while True:
             x, y = (2 * (float(self.draw()) / 2**64) - 1 for _ in range(2))
             square = x * x + y * y
-        factor = math.sqrt(-2 * math.log(square) / square)
-        self.saved = x * factor
-        return y * factor
+            if 0 < square <= 1:
+                factor = math.sqrt(-2 * math.log(square) / square)
+                yield y * factor
+                yield x * factor
 
 
 @lru_cache(maxsize=None)
 def resamples(taken, count):
     """For the bootstrap of so many values: paces of the link, and which values are drawn."""
     random = Random(taken)
-    return [(random.normal(), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)]
+    normals = random.normals()
+    return [(next(normals), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)]
 
 
 def draw_rounds(step, random):
@@ -148,14 +147,13 @@ def predict(step):
         steps.append((at_paces[1], at_paces[1] - at_paces[0], at_paces[2] - at_paces[1]))
         nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
         first.append(max(r.first for r in draw))
-    slowest = trimmed_mean(nones)
-    means = []
+    slowest, means = trimmed_mean(nones), []
     for z, picks in resamples(random.taken, len(draws)):
         at = [step + z * (faster if z < 0 else slower) for step, faster, slower in steps]
         means.append(trimmed_mean([at[i] for i in picks]))
+    low, *_, high = quantiles(means, n=40, method="inclusive")
     total = sum(sizes)
     link_s = link.seconds(total)  # at the pace of one large collective
     processor_s = link_s * link.processor(total, 1)
     floor = max(slowest, trimmed_mean(first) + link_s, (slowest * step.computing + processor_s) / step.available)
-    return Prediction((trimmed_mean([s for s, _, _ in steps]), percentile(means, 0.025), percentile(means, 0.975)), slowest,
-                      trimmed_mean(exposed), floor)
+    return Prediction((trimmed_mean([s for s, _, _ in steps]), low, high), slowest, trimmed_mean(exposed), floor)

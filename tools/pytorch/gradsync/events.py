@@ -1,0 +1,128 @@
+"""What a process calls while it trains, told to those who listen. Nothing is kept in the script's objects, which it may copy and
+save."""
+import functools
+import os
+import sys
+import sysconfig
+
+import torch
+import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+DDP = torch.nn.parallel.DistributedDataParallel
+LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
+    os.path.dirname(os.path.realpath(__file__)), os.path.join(torch.__file__, "../.."),
+    *map(sysconfig.get_path, ("stdlib", "purelib"))))
+
+listeners = []
+_depth = 0  # in backward: a checkpoint's is within another
+
+
+class Listener:
+    """Is told of what it overrides, between appending itself to `listeners` and leaving them."""
+
+    def on_forward(self, model):
+        """A DDP, or the outermost module of a class that watch_calls() watches, is called."""
+
+    def on_prepare(self, reducer):
+        """DDP is about to prepare for synchronising. Returns whether it may."""
+        return True
+
+    def on_backward(self):
+        pass
+
+    def on_backward_end(self):
+        pass
+
+    def on_update(self, optimizer, args, kwargs):
+        """An optimizer's step() begins. Returns what to call it with, if not with this."""
+
+    def on_updated(self, optimizer):
+        pass
+
+    def on_scaled(self, optimizer):
+        """A GradScaler has stepped it, or skipped that."""
+
+
+def place():
+    """The line that runs of the script, or of what else is in no library."""
+    frame = sys._getframe(1)
+    while frame:
+        path = frame.f_code.co_filename
+        if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES):
+            return f"{path}:{frame.f_lineno}"
+        frame = frame.f_back
+    return sys.argv[0]
+
+
+def in_backward():
+    return _depth > 0
+
+
+def _tell(event, *arguments):
+    return [getattr(one, event)(*arguments) for one in list(listeners) if one in listeners]
+
+
+def watch_calls(kind):
+    """Tells of modules of this class until what it returns is called. Compiled code is left as it is."""
+    own, call, inside = kind.__dict__.get("__call__"), kind.__call__, []
+
+    def told(module, *args, **kwargs):
+        if torch.compiler.is_compiling() or inside:
+            return call(module, *args, **kwargs)
+        inside.append(module)
+        try:
+            _tell("on_forward", module)
+            return call(module, *args, **kwargs)
+        finally:
+            inside.pop()
+
+    kind.__call__ = told
+    return lambda: setattr(kind, "__call__", own) if own else delattr(kind, "__call__")
+
+
+@functools.lru_cache(None)
+def listen():
+    """From now on listeners are told."""
+    # torch.compile around DDP would trace what listens, and compile it anew for each kind of step.
+    untraced = torch.compiler.disable(_tell)
+    pre_forward, prepare, backward = DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward
+    scaled = torch.amp.GradScaler.step
+
+    def told_pre_forward(model, *args, **kwargs):
+        untraced("on_forward", model)
+        return pre_forward(model, *args, **kwargs)
+
+    @torch.compiler.disable
+    def told_prepare(reducer, outputs):
+        if all(_tell("on_prepare", reducer)):
+            prepare(reducer, outputs)
+
+    @functools.wraps(backward)
+    def told_backward(*args, **kwargs):
+        global _depth
+        _depth += 1
+        try:
+            if _depth == 1:
+                _tell("on_backward")
+            backward(*args, **kwargs)
+            if _depth == 1:
+                _tell("on_backward_end")
+        finally:
+            _depth -= 1
+
+    @functools.wraps(scaled)
+    def told_scaled(scaler, optimizer, *args, **kwargs):
+        result = scaled(scaler, optimizer, *args, **kwargs)
+        _tell("on_scaled", optimizer)
+        return result
+
+    def told_update(optimizer, args, kwargs):
+        for one in list(listeners):
+            args, kwargs = one.on_update(optimizer, args, kwargs) or (args, kwargs)
+        return args, kwargs
+
+    DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward = told_pre_forward, told_prepare, told_backward
+    torch.amp.GradScaler.step = told_scaled
+    register_optimizer_step_pre_hook(told_update)
+    register_optimizer_step_post_hook(lambda optimizer, *_: _tell("on_updated", optimizer))
