@@ -10,6 +10,7 @@
 
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
+#include "bench/records/step_times.h"
 #include "bench/testing/run_program.h"
 #include "model/safetensors.h"
 

@@ -92,7 +92,7 @@ class PowerSgd : public OverlappedBuckets {
 }  // namespace
 
 constexpr Option kOptions[] = {
-    {.name = "rank", .meaning = "rank of the factors that are sent", .default_value = 4, .range = {1, 2e6}},
+    {.name = "rank", .meaning = "rank of the factors sent", .default_value = 4, .range = {1, 0x1p20}},
     StartOption("start", "steps before compression begins"),
     {.name = "min_compression",
      .meaning = "gradients that factors make less than so many times smaller are sent whole",
