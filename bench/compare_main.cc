@@ -4,7 +4,7 @@
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
   bench::TrainingOptions options = bench::CompareDefaults();
-  FlagTable flags(
+  gradsync::FlagTable flags(
       "compare",
       "//bench:ddp with other defaults: trains ResNet-50 data-parallel with buckets of several sizes.\n"
       "  ./bazelw run //bench:compare -- --out=DIR                       a smaller version, in minutes\n"

@@ -4,7 +4,7 @@
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
   bench::TrainingOptions options;
-  FlagTable flags(
+  gradsync::FlagTable flags(
       "ddp",
       "Trains a model data-parallel on several ranks, and measures what each way of averaging the\n"
       "gradients costs. All variants take turns in one run.\n"

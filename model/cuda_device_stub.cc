@@ -7,7 +7,8 @@ namespace gradsync::model {
 namespace {
 
 constexpr char kHow[] =
-    "this program was built without CUDA: build it with CUDA 12 or newer in /usr/local/cuda or CUDA_HOME, and "
+    "this program was built without CUDA: build it with CUDA 12 or newer in /usr/local/cuda or CUDA_HOME, "
+    "and "
     "with a GPU in the machine or CUDA_ARCHITECTURES=90 in the environment";
 
 [[noreturn]] void Refuse() { throw InvalidInput(kHow); }

@@ -49,6 +49,8 @@ class Rank {
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
+  // Of all random numbers: in each launch the next.
+  int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 
   // All ranks: joins a group for each backend (Variant::over), and returns the run's own, which is that of
@@ -59,8 +61,8 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // All ranks: agree on the run's name and begin its records. `record`: their experiment, and the facts that
-  // all have. `with_file`: makes the file for them, and throws like RecordWriter.
+  // All ranks: agree on the run's name and begin its records, with these options. `record`: their experiment,
+  // and the facts that all have. `with_file`: makes the file for them, and throws like RecordWriter.
   void SetRecords(Record record, bool with_file = true);
   // How often a quota has stopped this host's threads since then; nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
@@ -99,7 +101,9 @@ class Rank {
   void Conclude(const std::string& text);
 
  private:
-  int64_t launches_left() const { return world_.launcher == "self" ? options_.repeats - launch_.index : 1; }
+  int64_t launches_left() const {
+    return world_.launcher == "self" ? options_.num_launches() - launch_.index : 1;
+  }
   const std::string& GroupOf(const std::string& backend) const { return Has(backend) ? backend : own_; }
   void SetFacts(comm::RecordingProcessGroup& group, Record& record) const;
 

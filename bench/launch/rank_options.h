@@ -10,6 +10,7 @@
 
 #include "bench/records/record.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/error.h"
 #include "model/base/flags.h"
 #include "model/device.h"
 
@@ -17,7 +18,7 @@ namespace gradsync::bench {
 
 // The flags that all benchmarks have that run as several ranks.
 struct RankOptions {
-  std::string device = "cpu";
+  model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;
   std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram shares the CPUs
   int64_t comm_threads = 2;
@@ -25,16 +26,26 @@ struct RankOptions {
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
   std::string out;
-  int64_t repeats = 1;       // launches, of a program that has the flag
-  bool with_mpirun = false;  // starts the ranks: see CheckDevice
+  std::optional<int64_t> repeats = {};   // launches, of a program that has the flag
+  std::optional<double> precision = {};  // likewise: part of a step; no more launches once it is reached
 
   void AddTo(FlagTable& flags);
+  bool on_cpu() const { return device == model::Device::Type::kCpu; }
+  std::string device_name() const;
+  int64_t num_launches() const { return repeats.value_or(precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/hosts.sh).
+  // What records have of them, but for the seed, of which each launch has its own. "link_rate" is what
+  // GRADSYNC_LINK_RATE says (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
   // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
   // directory.
   std::string OutputDirectory(std::string_view name) const;
+};
+
+// This host has not the memory for what flags ask for; says what is needed and what there is, in one line.
+class TooLittleMemory : public InvalidInput {
+ public:
+  using InvalidInput::InvalidInput;
 };
 
 // The machine of the calling process and the CPUs that it may use, no more of them than a quota allows:
@@ -48,10 +59,9 @@ int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 // ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not
 // have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if there is no such device, or one of the backends cannot serve it in this world. Notes
-// in the options whether one of them needs mpirun. Makes
-// none, so that the process that starts the ranks takes no memory of a GPU.
-void CheckDevice(RankOptions& options, std::span<const std::string> backends, const comm::World& world);
+// Throws InvalidInput if there is no such device, or one of the backends (Variant::over) cannot serve it in
+// this world. Makes none, so that the process that starts the ranks takes no memory of a GPU.
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/launch/rank.h"
 #include "bench/launch/rank_options.h"
@@ -25,17 +26,15 @@ struct RankProgram {
   const char* experiment;  // as records name it
   FlagTable& flags;
   RankOptions& options;
-  // In every process: fills in what the flags left out. Throws InvalidInput if they do not fit together, or
-  // do not fit the world.
-  std::function<void(const comm::World& world)> complete;
-  // Looks at this host. Throws InvalidInput likewise. Called once before the ranks start, where a launcher of
-  // its own started them once in each.
+  // In every process, once: makes a plan of what the flags say, and returns the backends that it needs
+  // (Variant::over). Throws InvalidInput if they do not fit together, or do not fit the world.
+  std::function<std::vector<std::string>(const comm::World& world)> plan;
+  // Looks at this host. Throws InvalidInput likewise, or TooLittleMemory. Called once before the ranks start,
+  // where a launcher of its own started them once in each.
   std::function<void(const comm::World& world)> check;
   // Makes a rank's job, which the rank outlives. Throws InvalidInput if something the flags name cannot be
   // used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Asked between launches, from the second on, whether they are enough.
-  std::function<bool(const std::string& launch_set)> is_enough = {};
   // Prints what takes no ranks to know. True: that is all that was asked for.
   std::function<bool(const comm::World& world)> answer = {};
 };
@@ -43,9 +42,7 @@ struct RankProgram {
 // The main function of such a program: reads the flags; without a launcher starts the ranks, each by
 // executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
 // mpirun or srun is one of them. What was measured ends with its answer on one screen, by //tools:summarize,
-// unless
-// --answer=false. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad
-// arguments, named in one line on stderr.
+// unless --answer=false. Returns the exit status (exit_status.h): kDone, kFailed, kBadArguments or kLacking.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -93,7 +93,7 @@ constexpr std::string_view kGatherWords[] = {"update", "forward"};
 constexpr Option kOptions[] = {kSmallFirst,
                                kSmallLast,
                                kWithin,
-                               {kGather, "when weights are gathered: in the update, or in the next forward",
+                               {kGather, "when weights are gathered, in this step or the next",
                                 Option::Unit::kCount, 0, 0, 1, false, false, kGatherWords}};
 
 constinit const Traits kTraits = {

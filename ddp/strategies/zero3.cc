@@ -12,7 +12,7 @@ constexpr Option kOptions[] = {
     {"prefetch", "so many units are gathered ahead", kCount, 1, 0, 2},
     {"keep", "1: weights stay from forward to backward, 0: they are gathered again", kCount, 0, 0, 1},
     kWithin,
-    {"unit", "what is gathered at once, layer or model", kCount, 0, 0, 1, false, false, kUnitWords},
+    {"unit", "what is gathered at once", kCount, 0, 0, 1, false, false, kUnitWords},
     {"shared", "1: weights exist once for each host, where ranks share memory", kCount, 0, 0, 1}};
 
 double Value(const StrategyContext& context, std::string_view option) {
