@@ -111,7 +111,8 @@ RECORDED = (
      LOOP.replace("model(x)", "(model(x)[:, :8] - teacher(x).detach())"), {"parameters": [("weight", 256), ("bias", 16)]}),
     ("two models of one optimizer", "a = DDP(nn.Linear(16, 8)); b = DDP(nn.Linear(8, 4)); optimizer = torch.optim.SGD("
      "[*a.parameters(), *b.parameters()], lr=.1); model = lambda x: b(a(x))\n" + LOOP.replace("    optimizer.step()", "    mean = "
-     "b.module.weight.grad.clone(); dist.broadcast(mean, 0); assert torch.equal(mean, b.module.weight.grad)\n    optimizer.step()"),
+     "b.module.weight.grad.clone(); dist.broadcast(mean, 0); assert torch.equal(mean, b.module.weight.grad)\n    optimizer.step()\n"
+     "    if step == 9: from gradsync.events import listeners; assert len(listeners) == 1"),
      {"parameters": [("weight", 128), ("bias", 8)]}),
     ("the last update of an epoch has fewer passes", MODEL + PASSES.replace("PASSES", "4 if step % 3 < 2 else 2", 1), {"passes": 4}),
     ("small updates are more frequent", MODEL + PASSES.replace("PASSES", "8 if step % 3 == 0 else 1", 1), {"passes": 8}),
