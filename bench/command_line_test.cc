@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "bench/launch/rank_options.h"
 #include "bench/testing/run_program.h"
 #include "model/base/error.h"
+#include "model/base/exit_status.h"
 #include "model/cuda_device.h"
 #include "model/safetensors.h"
 #include "model/tensor.h"
@@ -65,7 +67,6 @@ INSTANTIATE_TEST_SUITE_P(
              "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a comma-separated list "
              "without repeats\n"},
         Case{kAllReduce, {"--sizes=6"}, "--sizes=6: expected a multiple of the 4 bytes of an f32\n"},
-        Case{kAllReduce, {"--sizes=4096TiB"}, "--sizes=4096TiB: 2 ranks need about 24576 TiB on this host, "},
         Case{kAllReduce, {"--iterations=0"}, "--iterations=0: expected an integer from 1 to 1000000\n"},
         Case{kAllReduce, {"--backend=smoke"}, "--backend=smoke: expected gloo, "},
         Case{kAllReduce, {"--op=max"}, "--op=max: expected sum or mean\n"},
@@ -106,6 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"--variants=naive,core:bucket_bytes=1Mi", "--bucket_bytes=1Mi"},
              "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its "
              "own\n"},
+        Case{kDdp, {"--max_memory=1GiB", "--time=5s"}, "--time: has no effect with --max_memory\n"},
         Case{kDdp, {"--peer_python=python3"}, "--peer_python: needs --with_peers=pytorch\n"},
         Case{kAllReduce, {"--collectives=all_gather", "--op=mean"}, "--op: none of --collectives reduces\n"},
         Case{kDdp, {"--backend=gloo,smoke"}, "--backend=gloo,smoke: expected "},
@@ -115,9 +117,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kDdp, {"--no-verify"}, "--no-verify: ddp has no such flag; did you mean --verify=false?\n"},
         Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
         Case{kDdp, {"--num_heads=3"}, "model 'tiny': --d_model=256 is not a multiple of --num_heads=3\n"},
-        Case{kDdp,
-             {"--model=2.7b", "--batch_size=4096", "--seq_len=4096"},
-             "--model=2.7b: 2 ranks need about "},
         Case{kDdp,
              {"--corpus=/nonexistent"},
              "--corpus=/nonexistent: cannot be read: No such file or directory\n"},
@@ -150,12 +149,24 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kCompare,
              {"--batch_size=1", "--image_size=32"},
              "--batch_size=1: the last layers see one pixel of images of 32 x 32"},
-        Case{kCompare, {"--batch_size=100000", "--image_size=224"}, "--model=resnet50: 2 ranks need about "},
         Case{kCompare, {"--batch_size=2,0"}, "--batch_size=2,0: expected an integer of at least 1"},
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
         Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
+
+// No bad argument: elsewhere the same would do.
+TEST(MemoryTest, TooLittleIsOneLineAndAStatusOfItsOwn) {
+  const auto expect = [](const char* program, const std::vector<std::string>& arguments, const char* line) {
+    const ProgramResult result = RunProgram(program, arguments);
+    EXPECT_EQ(result.status, kLacking);
+    EXPECT_THAT(result.err, StartsWith(line));
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  };
+  expect(kAllReduce, {"--sizes=4096TiB"}, "--sizes=4096TiB: 2 ranks need about 24576 TiB on this host, ");
+  expect(kDdp, {"--model=2.7b", "--batch_size=4096", "--seq_len=4096"}, "--model=2.7b: 2 ranks need about ");
+  expect(kCompare, {"--batch_size=100000", "--image_size=224"}, "--model=resnet50: 2 ranks need about ");
+}
 
 TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
   const std::vector<std::pair<std::string, std::string>> torchrun = {
@@ -168,6 +179,8 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
   ExpectRefusal(RunProgram(kDdp, {"--repeats=4"}, torchrun),
                 "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1, and "
                 "GRADSYNC_LAUNCH=NAME,i for launch i\n");
+  ExpectRefusal(RunProgram(kDdp, {"--precision=2%"}, torchrun),
+                "--precision: needs launches that this program starts, but torchrun started the ranks\n");
   for (const char* const launch : {"monday", "monday,", "monday,x", "monday,-1", ",1", "a,b,1"}) {
     auto environment = torchrun;
     environment.emplace_back("GRADSYNC_LAUNCH", launch);
@@ -251,16 +264,17 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
     const std::string name = std::filesystem::path(program).filename();
     EXPECT_THAT(result.out, HasSubstr("\n  ./bazelw run //bench:" + name + " -- ")) << program;
     EXPECT_THAT(result.out,
-                ::testing::AnyOf(HasSubstr("\nFlags of " + name + ":\n"), Not(HasSubstr("Flags of "))));
+                ::testing::AnyOf(HasSubstr("\nFlags of " + name + ":"), Not(HasSubstr("Flags of "))));
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 112) << line;
     EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
   }
 }
 
 TEST(HelpTest, HasTheWordsOfAnOption) {
-  EXPECT_THAT(
-      RunProgram(kDdp, {"--help=strategies"}).out,
-      HasSubstr("\n        gather=update: when weights are gathered: in the update, or in the next forward "
-                "(update or forward)\n"));
+  EXPECT_THAT(RunProgram(kDdp, {"--help=strategies"}).out,
+              HasSubstr("\n        gather=update: when weights are gathered, in this step or the next "
+                        "(update or forward)\n"));
 }
 
 TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
@@ -272,6 +286,32 @@ TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
   EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce exited with status "));
   EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp exited with status "));
   EXPECT_THAT(result.err, HasSubstr("\nbucket sizes, a narrow resnet50: compare exited with status "));
+}
+
+// With scripts in place of the programs: `ddp` finds memory for the two smallest models, `compare` for none.
+TEST(SuiteTest, WhatFindsTooLittleMemoryWhenItStartsIsLeftOut) {
+  const std::string runfiles = FreshDirectory(), out = FreshDirectory();
+  const auto script = [&](const std::string& path, const char* text) {
+    const std::filesystem::path file = runfiles + "/gradsync/" + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << "#!/bin/sh\n" << text;
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  };
+  script("bench/all_reduce", "exit 0\n");
+  script("bench/ddp", "case \"$*\" in *=small*|*=tiny*) exit 0 ;; esac\necho too large >&2\nexit 4\n");
+  script("bench/compare", "exit 4\n");
+  script("tools/report", "exit 4\n");
+  script("tools/summarize", "for a; do case $a in --out=*) echo made >\"${a#--out=}\" ;; esac; done\n");
+  const ProgramResult result = RunProgram(kSuite, {"--preset=reference", "--out=" + out},
+                                          {{"RUNFILES_DIR", runfiles}, {"RUNFILES_MANIFEST_FILE", ""}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* const model : {"xl", "large", "medium"})
+    EXPECT_THAT(result.out, HasSubstr(Join("[4/5] ", model, ", traces: left out, for want of memory\n")));
+  EXPECT_THAT(result.out, HasSubstr("[4/5] small, traces: 0\n[5/5] "));
+  EXPECT_THAT(result.out, HasSubstr("[5/5] bucket sizes, resnet50, scaled: left out, for want of memory\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("tiny")));
+  EXPECT_EQ(ReadText(out + "/tables.json"), "made\n");
+  EXPECT_FALSE(std::filesystem::exists(out + "/report.html"));
 }
 
 // Processes with the text on their command line.

@@ -40,13 +40,13 @@ void CheckHierarchical(model::Device::Type device, const World& world) {
 
 void CheckMpi(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCpu, "backend mpi: device is cuda, expected cpu");
-  Require(!MpiVersion().empty(), "backend mpi: this program was built without Open MPI");
+  Require(!MpiVersion().empty(), kWithoutMpi);
   Require(world.launcher != "torchrun", "backend mpi: torchrun started the ranks, expected mpirun or srun");
 }
 
 void CheckNccl(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda (--device=cuda)");
-  Require(!NcclVersion().empty(), "backend nccl: this program was built without NCCL");
+  Require(!NcclVersion().empty(), kWithoutNccl);
   CheckRanksPerGpu(world, model::CudaDeviceCount(), SharesGpus());
 }
 

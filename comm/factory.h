@@ -29,7 +29,7 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 // then NCCL decides.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// What is known of a backend before there is a group. For a backend made of others: of all of them.
+// What is known of a backend before there is a group. Of one that is made of others, of all of them.
 struct BackendTraits {
   // A sum adds the ranks' elements in rank order and rounds once. (hierarchical adds the ranks of a host,
   // then the hosts.) A mean is this sum divided by the number of ranks, and f32 is added up in f64.

@@ -52,7 +52,7 @@ TEST(FactoryTest, MpiNeedsALauncherThatOpenMpiKnows) {
   world.launcher = "torchrun";
   const std::string error = CheckError("mpi", model::Device::Type::kCpu, world);
   EXPECT_TRUE(error == "backend mpi: torchrun started the ranks, expected mpirun or srun" ||
-              error == "backend mpi: this program was built without Open MPI")
+              error.starts_with("backend mpi: this program was built without Open MPI"))
       << error;
 }
 

@@ -12,7 +12,8 @@ namespace gradsync::comm {
 namespace {
 
 TEST(LibrariesAbsentTest, NcclIsOneLineFromEveryWayIn) {
-  constexpr char kLine[] = "backend nccl: this program was built without NCCL";
+  constexpr char kLine[] =
+      "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
   EXPECT_EQ(ErrorOf<InvalidInput>([] { CheckBackend("nccl", {}, model::Device::Type::kCuda, World{}); }),
             kLine);
   EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeNcclGroup({}, nullptr, nullptr); }), kLine);
@@ -20,7 +21,9 @@ TEST(LibrariesAbsentTest, NcclIsOneLineFromEveryWayIn) {
 }
 
 TEST(LibrariesAbsentTest, OpenMpiIsOneLineFromEveryWayIn) {
-  constexpr char kLine[] = "backend mpi: this program was built without Open MPI";
+  constexpr char kLine[] =
+      "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
+      "builds it in";
   for (const auto& [backend, options] :
        {std::pair("mpi", BackendOptions{}), {"hierarchical", {{"outer", "mpi"}}}}) {
     EXPECT_EQ(ErrorOf<InvalidInput>([&] { CheckBackend(backend, options, model::Device::Type::kCpu, {}); }),

@@ -43,7 +43,7 @@ inline double ValueOf(const Traits& traits, std::string_view option, const Strat
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
-// The value of the option with that role; 0 if there is none.
+// The value of the option in that role; 0 if there is none.
 inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
   const std::string_view option = traits.OptionFor(role);
   return option.empty() ? 0 : ValueOf(traits, option, options);

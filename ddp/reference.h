@@ -35,7 +35,7 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// The reference of a strategy that is not exact. In its first steps (StartOf) it is the plain mean.
+// The reference of a strategy that is not exact. In its first steps (see StartOf) it is the plain mean.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Rounds gradients to bf16, averages them, and rounds the mean to bf16. Without `rounds`: the plain mean, of

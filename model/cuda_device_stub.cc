@@ -1,4 +1,4 @@
-// For a build without the CUDA toolkit. No CudaDevice can be made, so only its constructor is ever called.
+// For a build without CUDA. No CudaDevice can be made, so only its constructor is ever called.
 
 #include "model/base/error.h"
 #include "model/cuda_device.h"
@@ -6,11 +6,14 @@
 namespace gradsync::model {
 namespace {
 
-[[noreturn]] void Refuse() { throw InvalidInput("this program was built without CUDA"); }
+constexpr char kHow[] =
+    "this program was built without CUDA: build it with CUDA 12 or newer in /usr/local/cuda or CUDA_HOME, "
+    "and "
+    "with a GPU in the machine or CUDA_ARCHITECTURES=90 in the environment";
 
-int RefuseOrdinal(int ordinal) {
-  throw InvalidInput(Join("CUDA device ", ordinal, ": this program was built without CUDA"));
-}
+[[noreturn]] void Refuse() { throw InvalidInput(kHow); }
+
+int RefuseOrdinal(int ordinal) { throw InvalidInput(Join("CUDA device ", ordinal, ": ", kHow)); }
 
 }  // namespace
 

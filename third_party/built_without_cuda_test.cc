@@ -4,7 +4,8 @@
 #include "gtest/gtest.h"
 
 TEST(CudaTest, IsBuiltWithoutCuda) {
-  FAIL() << "built without CUDA: there was no toolkit in /usr/local/cuda (or in CUDA_HOME), or not all that "
-            "this "
-            "test needs; Bazel says at the begin of a build what it found";
+  FAIL()
+      << "built without CUDA: there was no toolkit in /usr/local/cuda (or in CUDA_HOME), no GPU (or "
+         "CUDA_ARCHITECTURES=90, say), or not all that this test needs; Bazel says at the begin of a build "
+         "what it found";
 }

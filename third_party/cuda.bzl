@@ -49,8 +49,7 @@ def _find_part(ctx, root, header, library):
     return ["-L" + dir, "-Wl,-rpath," + dir, "-l" + library]
 
 def _architectures(ctx):
-    """What to compile kernels for: what CUDA_ARCHITECTURES says ("80,90"), else what GPUs this machine has. [] without
-    one: then only PTX is made, which any GPU since A100 compiles for itself, and which takes half the time."""
+    """What to compile kernels for: what CUDA_ARCHITECTURES says ("80,90"), else what GPUs this machine has. [] without one."""
     given = ctx.os.environ.get("CUDA_ARCHITECTURES", "")
     if given == "" and ctx.which("nvidia-smi") != None:
         asked = ctx.execute(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], timeout = 20)
@@ -64,7 +63,9 @@ def _architectures(ctx):
 
 def _cuda_configure_impl(ctx):
     root, release = _find_toolkit(ctx)
-    architectures = []
+    architectures = _architectures(ctx) if root != None else []
+    if root != None and not architectures:
+        root, release = None, "CUDA %s in %s, but no GPU here and no CUDA_ARCHITECTURES=90, say, to compile for" % (release, root)
     parts = {"cublasLt": None, "cudart": None, "cudnn": None, "cudnn_frontend": None, "nccl": None, "nvtx": None}
     if root == None:
         summary = release + ": GPU targets become stubs"
@@ -94,8 +95,7 @@ def _cuda_configure_impl(ctx):
         summary = "CUDA %s in %s" % (release, root)
         for name, title in [("cublasLt", "cuBLASLt"), ("cudnn", "cuDNN"), ("cudnn_frontend", "cuDNN's frontend"), ("nccl", "NCCL"), ("nvtx", "NVTX")]:
             summary += ", " + ("no " + title if parts[name] == None else title + versions[name])
-        architectures = _architectures(ctx)
-        summary += ", for " + ("sm_" + ", sm_".join([str(number) for number in architectures]) if architectures else "PTX")
+        summary += ", for sm_" + ", sm_".join([str(number) for number in architectures])
     print(summary)
 
     ctx.file("defs.bzl", "\n".join([
@@ -120,6 +120,7 @@ cuda_configure = repository_rule(
         "CUDA_ARCHITECTURES",
         "CUDA_HOME",
         "CUDNN_FRONTEND",
+        "GRADSYNC_INSTALLED",
     ],
     local = True,
     attrs = {

@@ -21,6 +21,7 @@ mpi_configure = repository_rule(
     implementation = _mpi_configure_impl,
     configure = True,
     environ = [
+        "GRADSYNC_INSTALLED",
         "MPI_HOME",
         "PATH",
     ],

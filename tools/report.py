@@ -5,7 +5,7 @@
     ./bazelw run //tools:report -- DIR... --figure=cost --out=cost.svg
 
 All numbers are those of `summarize --format=json`, which lies beside this program; timelines are of the traces (*.trace.json)
-in DIR and DIR/traces. Exit status: 0 done; 1 not made; 2 bad arguments, or nothing to show; 3 there is no matplotlib.
+in DIR and DIR/traces. Exit status: 0 done; 1 not made; 2 bad arguments, or nothing to show; 4 there is no matplotlib.
 """
 import argparse
 import base64
@@ -366,7 +366,7 @@ def main():
     if not options.out.endswith((".svg", ".png") if options.figure else ".html"):
         parser.error(f"--out={options.out}: expected a name that ends in {'.svg or .png' if options.figure else '.html'}")
     if matplotlib is None:
-        parser.exit(3, "report: no matplotlib: `./bazelw run //tools:report -- "
+        parser.exit(4, "report: no matplotlib: `./bazelw run //tools:report -- "
                     f"{' '.join(options.inputs)} --out=report.html` installs it and makes the report\n")
     summarize = pathlib.Path(sys.argv[0]).absolute().with_name("summarize")
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))

@@ -341,7 +341,7 @@ class Program(InDirectory):
 
     def test_without_matplotlib(self):
         (self.dir / "matplotlib.py").write_text("raise ImportError\n")
-        out, err = self.run_report("a", "b", "--out=x.html", status=3, PYTHONPATH=str(self.dir))
+        out, err = self.run_report("a", "b", "--out=x.html", status=4, PYTHONPATH=str(self.dir))
         self.assertEqual((out, err), ("", "report: no matplotlib: `./bazelw run //tools:report -- a b --out=report.html` "
                                           "installs it and makes the report\n"))
 

@@ -7,11 +7,10 @@
 #include <string_view>
 
 #include "model/base/error.h"
+#include "model/base/exit_status.h"
 #include "model/base/flags.h"
 
 namespace gradsync::tools {
-
-inline constexpr int kDone = 0, kFailed = 1, kBadArguments = 2;
 
 // What every tool does with its arguments: prints the usage where help is asked for, else returns what `body`
 // returns. kBadArguments for InvalidInput, kFailed for any other exception and if `out` could not be written

@@ -29,7 +29,12 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr int kWorseThanBaseline = 3, kNotPrecise = 3;
+enum class Format { kMarkdown, kCsv, kLatex, kJson, kScreen };
+
+std::string_view Name(Format format) {
+  constexpr std::string_view kNames[] = {"markdown", "csv", "latex", "json", "screen"};
+  return kNames[static_cast<size_t>(format)];
+}
 
 constexpr char kSummary[] =
     "Turns benchmark records into tables. Every row lists the reasons not to trust it.\n"
@@ -43,7 +48,7 @@ constexpr char kSummary[] =
 struct CommandLine {
   std::vector<std::string> inputs;
   std::string baseline_row, run;
-  std::string format = "markdown";
+  Format format = Format::kMarkdown;
   std::string out;
   bool details = false;
   std::string table;
@@ -56,30 +61,34 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->Add(
-      "format", &line->format, OneOf({"markdown", "csv", "latex", "json", "screen"}),
-      "screen (the answer alone), or tables as markdown, csv, latex or json. In csv (RFC 4180) each of "
+      "format", &line->format,
+      OneOf({Format::kMarkdown, Format::kCsv, Format::kLatex, Format::kJson, Format::kScreen}),
+      "What to print: tables, or the answer alone (screen).\nIn csv (RFC 4180) each of "
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
       "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
-             "The row that others are compared with. A strategy: its row over the same backend, of the same "
+             "The row that others are compared with.\nA strategy: its row over the same backend, of the same "
              "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
              "Default: core, or the first row's strategy where there is no core.");
   flags->Add("run", &line->run, Text("a run's name, such as 20261124T073209-5e1f"),
-             "This run alone, with all its launches.");
-  flags->Add("table", &line->table, Text("a table's name, as in --format=json"), "This table alone.");
-  flags->Add("details", &line->details, Switch(),
-             "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
+             "Takes this run alone, with all its launches.");
+  flags->Add("table", &line->table, Text("a table's name, as in --format=json"), "Prints this table alone.");
+  flags->Add(
+      "details", &line->details, Switch(),
+      "Prints all columns and tables, for people too.\nThat is percentiles, phases, the reference tables' "
+      "columns. csv and json have them anyway.");
   flags->Add(
       "baseline", &line->baseline, Path("a directory or file with records"),
-      "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
+      "Compares with these results, row by row.\nRows of one configuration, whatever their commit and host. "
+      "Exits with 3 "
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) are not compared.");
-  flags->Add(
-      "precision", &line->precision, Percent(),
-      "Exits with 3 unless every interval of the latest run is within +- this part of the baseline's step. "
-      "Makes no tables.");
-  flags->Add("out", &line->out, Path("a file"), "Where the tables go, in place of stdout.");
+  flags->Add("precision", &line->precision, Percent(),
+             "Exits with 3 unless all intervals of the latest run are within +- this part of a step.\nThat "
+             "is, the baseline's. "
+             "Makes no tables.");
+  flags->Add("out", &line->out, Path("a file"), "Writes the tables into this file, in place of stdout.");
 }
 
 // Writes a file beside its place and renames it, so that there is the old one or the whole new one, whatever
@@ -101,11 +110,18 @@ void WriteFile(const std::string& path, const std::function<void(std::ostream&)>
 
 void Render(const Summary& summary, const CommandLine& line, std::ostream& out) {
   const Report& report = summary.report;
-  if (line.format == "screen") out << ScreenOf(summary);
-  if (line.format == "markdown") RenderMarkdown(report, out, line.details);
-  if (line.format == "csv") RenderCsv(report, out);
-  if (line.format == "latex") RenderLatex(report, out, line.details);
-  if (line.format == "json") RenderJson(report, out);
+  switch (line.format) {
+    case Format::kMarkdown:
+      return RenderMarkdown(report, out, line.details);
+    case Format::kCsv:
+      return RenderCsv(report, out);
+    case Format::kLatex:
+      return RenderLatex(report, out, line.details);
+    case Format::kJson:
+      return RenderJson(report, out);
+    case Format::kScreen:
+      out << ScreenOf(summary);
+  }
 }
 
 void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
@@ -126,26 +142,28 @@ constexpr std::pair<const char*, const char*> kAlone[] = {
 void RefuseTogether(const CommandLine& line, const FlagTable& flags) {
   for (const auto& [name, other] : kAlone)
     Require(!flags.given(name) || !flags.given(other), "--", other, ": has no effect with --", name);
-  const bool is_screen = line.format == "screen";
-  for (const char* const other : {"baseline", "table", "details"})
+  const bool is_screen = line.format == Format::kScreen;
+  for (const char* const other : {"baseline", "table"})
     Require(!is_screen || !flags.given(other), "--", other, ": has no effect with --format=screen");
+  const bool is_for_people = line.format == Format::kMarkdown || line.format == Format::kLatex;
+  Require(is_for_people || !flags.given("details"),
+          "--details: has no effect with --format=", Name(line.format));
 }
 
-constexpr std::pair<const char*, const char*> kSuffixes[] = {
-    {".md", "markdown"}, {".csv", "csv"}, {".tex", "latex"}, {".json", "json"}};
+constexpr std::pair<std::string_view, Format> kSuffixes[] = {
+    {".md", Format::kMarkdown}, {".csv", Format::kCsv}, {".tex", Format::kLatex}, {".json", Format::kJson}};
 
 // By the suffix of --out, unless it is given.
-std::string FormatOf(const CommandLine& line, bool is_given) {
+Format FormatOf(const CommandLine& line, bool is_given) {
   const std::string suffix = std::filesystem::path(line.out).extension();
-  const auto known =
-      std::ranges::find(kSuffixes, suffix, [](const auto& entry) { return std::string(entry.first); });
+  const auto* const known = std::ranges::find(kSuffixes, suffix, &std::pair<std::string_view, Format>::first);
   if (known == std::end(kSuffixes)) {
     Require(is_given || line.out.empty(), "--out=", line.out,
             ": expected a name that ends in .md, .csv, .tex or .json, or --format beside it");
     return line.format;
   }
   Require(!is_given || line.format == known->second, "--out=", line.out, ": ends in ", suffix,
-          ", but --format is ", line.format);
+          ", but --format is ", Name(line.format));
   return known->second;
 }
 
@@ -188,25 +206,25 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
                 "--baseline=" + line.baseline + ": no row has 10 steps on both sides: nothing compared", err);
   int status = kDone;
   for (const auto& [fails, text] : compared.complaints) {
-    Fail(kWorseThanBaseline, (fails ? "" : "warning: ") + text, err);
-    if (fails) status = kWorseThanBaseline;
+    Fail(kNo, (fails ? "" : "warning: ") + text, err);
+    if (fails) status = kNo;
   }
   return status;
 }
 
-// Exits with kNotPrecise, and says why, unless every difference of the latest set of launches (by its name,
+// Exits with kNo, and says why, unless every difference of the latest set of launches (by its name,
 // which begins with the time) is known to what was wanted.
 int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
   const auto set = [](const Setting& setting) { return setting.any().facts().StringOr("launch_set", ""); };
   std::string latest;
   if (summary.settings.empty())
-    return Fail(kNotPrecise, Join("--precision=", 100 * wanted, "%: the records compare nothing"), err);
+    return Fail(kNo, Join("--precision=", 100 * wanted, "%: the records compare nothing"), err);
   for (const auto& [setting, name] : summary.settings) latest = std::max(latest, set(*setting));
   for (const auto& [setting, name] : summary.settings) {
     const double precision = PrecisionOf(*setting);
     if (set(*setting) != latest || precision <= wanted) continue;
     return Fail(
-        kNotPrecise,
+        kNo,
         Join("--precision=", 100 * wanted, "%: ", name, name.empty() ? "" : ": ",
              std::isnan(precision)
                  ? Join("no interval is known",

@@ -21,6 +21,7 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -285,6 +286,8 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   }
   refuses({dir, "--baseline=" + dir, "--format=screen"}, "--baseline: has no effect with --format=screen");
   refuses({dir, "--format=screen", "--table=ddp"}, "--table: has no effect with --format=screen");
+  for (const std::string format : {"screen", "csv", "json"})
+    refuses({dir, "--format=" + format, "--details"}, "--details: has no effect with --format=" + format);
   refuses({dir, "--precision=1%", "--out=/x/t.md"}, "--out: has no effect with --precision");
   refuses({}, "no input: takes directories or files with records, such as results/");
   refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");
@@ -382,15 +385,15 @@ TEST(SummarizeTest, ManyRecordsFitIntoMemory) {
   EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 1 + 4 * kRuns);
 }
 
-// What tells two rows apart stands in one line, with their names if these fit.
-TEST(SummarizeTest, TheScreenSaysInOneLineWhatIsUndecided) {
-  const auto screen_with = [](const std::string& rival) {
+// What is undecided has the command that would decide it; what is equal needs none.
+TEST(SummarizeTest, TheScreenSaysWhatWouldDecide) {
+  const auto screen_with = [](const std::string& rival, int64_t noise_ms) {
     const std::string dir = FreshTestDir("undecided");
     for (int64_t rank = 0; rank < 2; ++rank) {
       std::vector<int64_t> steps, of_rival;
       for (int64_t i = 0; i < 24; ++i) {
-        steps.push_back((100 + i % 5) * kMs);
-        of_rival.push_back((100 + i % 7) * kMs);
+        steps.push_back((100 + noise_ms * (i % 5)) * kMs);
+        of_rival.push_back((100 + noise_ms * (2 * i % 5)) * kMs);
       }
       WriteLines(dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl",
                  {DdpRecord("core", rank, steps), DdpRecord(rival, rank, of_rival)});
@@ -398,11 +401,16 @@ TEST(SummarizeTest, TheScreenSaysInOneLineWhatIsUndecided) {
     return RunWith({dir, "--format=screen"}).out;
   };
   EXPECT_THAT(
-      screen_with("zero1"),
-      ContainsRegex("\nUndecided in 1 of 1 settings[.] This tells core from zero1 [(].* over gloo[)]:\n  "));
-  const std::string long_name = "zero1:" + std::string(60, 'a') + "=1";
-  EXPECT_THAT(screen_with(long_name),
-              HasSubstr("\nUndecided in 1 of 1 settings. This tells two rows apart:\n  "));
+      screen_with("zero1", 10),
+      MatchesRegex("small b2 s128 over gloo  Undecided: (core and zero1|zero1 and core) differ by less than "
+                   "can be told [(]-[0-9]+ to [0-9]+ %[)]\n"
+                   "To tell (core from zero1|zero1 from core) [(]small b2 s128 over gloo[)]:\n  .* "
+                   "--variants=(core@gloo,zero1@gloo|zero1@gloo,core@gloo) --time=(.|\n)*"));
+  EXPECT_THAT(screen_with("zero1:" + std::string(60, 'a') + "=1", 10), HasSubstr("gloo):\n  "));
+  const std::string equal = screen_with("zero1", 1);
+  EXPECT_THAT(equal, StartsWith("small b2 s128 over gloo  Equal within "));
+  EXPECT_THAT(equal, ContainsRegex(" %: use (core or zero1|zero1 or core)\n\n"));
+  EXPECT_THAT(equal, Not(HasSubstr("--variants")));
 }
 
 // A row over another backend than the baseline's is not the baseline's own.
@@ -416,7 +424,7 @@ TEST(SummarizeTest, TheScreenNamesBackendsWhereOneBaselineIsForAll) {
          DdpRecord("zero1@gloo", rank, Repeat(102 * kMs, 24)),
          DdpRecord("zero1@shm", rank, Repeat(70 * kMs, 24)), DdpRecord("none", rank, Repeat(60 * kMs, 24))});
   const std::string screen = RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out;
-  EXPECT_THAT(screen, HasSubstr("\nUse zero1@shm for small b2 s128: 30.0 to 30.0 % faster than core@gloo\n"));
+  EXPECT_THAT(screen, StartsWith("small b2 s128  Use zero1@shm: 30.0 to 30.0 % faster than core@gloo\n"));
   EXPECT_THAT(screen, ContainsRegex("\nzero1@shm  .* -30[.]0 .*[*] "));
   EXPECT_THAT(screen, ContainsRegex("\nzero1@gloo .* [+]2[.]0 "));
   EXPECT_THAT(screen, ContainsRegex("\ncore@gloo  .* baseline "));
@@ -429,7 +437,7 @@ TEST(SummarizeTest, TheScreenNamesBackendsWhereOneBaselineIsForAll) {
     WriteLines(dir + "/ddp.20261121T101500-4f2a.b1.rank" + std::to_string(rank) + ".jsonl", records);
   }
   const std::string columns = RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out;
-  EXPECT_THAT(columns, ContainsRegex("\n +core@gloo +core@gloo\n"));
+  EXPECT_THAT(columns, ContainsRegex("\n +b1 core@gloo +b2 core@gloo\n"));
   EXPECT_THAT(columns, ContainsRegex("\nzero1@shm +[+]20[.]0 .* -30[.]0 .*[*]\n"));
   EXPECT_THAT(
       RunWith({dir, "--baseline_row=core@gloo"}).out,
@@ -446,7 +454,7 @@ TEST(SummarizeTest, TheScreenNamesBackendsWhereOneBaselineIsForAll) {
     WriteLines(dir + "/b" + std::to_string(batch_size) + ".jsonl", records);
   }
   EXPECT_THAT(RunWith({dir, "--format=screen", "--baseline_row=core@gloo"}).out,
-              HasSubstr("best: core@gloo in 1 and zero1@shm in 1 of 9"));
+              HasSubstr("best: core@gloo in 1, zero1@shm in 1 of 9"));
 }
 
 // Cells of learning, more than there are lines, do not push it out.

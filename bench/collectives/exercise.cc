@@ -17,7 +17,7 @@ Exercise::Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& o
   for (int64_t i = 0; i < in_flight; ++i) {
     comm::Request& request = requests_.emplace_back();
     request = {.collective = collective,
-               .op = options.reduce_op(),
+               .op = options.op,
                .root = 0,
                .waits = in_flight == 1 ? comm::Waits::kAtOnce : comm::Waits::kLater,
                .input = measured().Allocate(device, pattern_.shape(), pattern_.dtype()),

@@ -17,26 +17,27 @@ namespace gradsync::bench {
 struct AllReduceOptions {
   RankOptions ranks;
   std::vector<std::string> backends = {"gloo"};
-  std::vector<std::string> collectives = {"all_reduce"};
+  std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
   // Bytes of the whole vector: the input of reduce_scatter, the output of all_gather. "MB" in the published
   // tables means MiB.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::vector<int64_t> in_flight = {1};
-  std::string op = "sum";
-  std::string dtype = "f32";
+  comm::ReduceOp op = comm::ReduceOp::kSum;
+  model::DType dtype = model::DType::kF32;
   int64_t iterations = 20;
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-
-  comm::ReduceOp reduce_op() const { return op == "mean" ? comm::ReduceOp::kMean : comm::ReduceOp::kSum; }
-  model::DType element_type() const;
+  // Those that take part in collectives: a memory_limit's ranks meet over shm.
+  std::vector<std::string> GroupBackends() const;
 };
 
-// Throws InvalidInput, naming the flag, if a size is not a whole number of elements, if sums of so large a
-// world cannot be checked exactly, or if this host has too little memory.
-void CheckAllReduceOptions(AllReduceOptions& options, const comm::World& world);
+// Throws InvalidInput, naming the flag, if a size is not a whole number of elements, or if the sums of so
+// large a world cannot be checked exactly.
+void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
+// Throws TooLittleMemory if this host has not enough at the moment.
+void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench
 

@@ -27,14 +27,6 @@ constexpr int64_t kBytesInARow = int64_t{1} << 20;
 constexpr int64_t kFewestInARow = 2;
 constexpr int64_t kMostInARow = 20;
 
-Collective CollectiveOf(const std::string& name) {
-  for (const Collective collective :
-       {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast}) {
-    if (name == comm::Name(collective)) return collective;
-  }
-  return Collective::kAllReduce;
-}
-
 // One backend's part in a collective of one size.
 struct Series {
   std::string name;
@@ -47,9 +39,7 @@ class AllReduceJob : public RankJob {
  public:
   AllReduceJob(const AllReduceOptions& options, Rank& rank)
       : options_(options), rank_(rank), timer_(MakePhaseTimer(*rank.device())) {
-    std::vector<std::string> groups;
-    for (const std::string& backend : options.backends) groups.push_back(GroupOf(backend));
-    rank.Join(groups);
+    rank.Join(options.GroupBackends());
     Record record;
     record.experiment = "all_reduce";
     rank.SetRecords(std::move(record));
@@ -59,7 +49,7 @@ class AllReduceJob : public RankJob {
     rank_.Expect(std::ssize(options_.backends) * std::ssize(options_.collectives) *
                  std::ssize(options_.sizes_bytes) * std::ssize(options_.in_flight) *
                  (1 + options_.warmup_iterations + options_.iterations));
-    for (const std::string& collective : options_.collectives) {
+    for (const Collective collective : options_.collectives) {
       for (const int64_t size_bytes : options_.sizes_bytes) {
         for (const int64_t in_flight : options_.in_flight) Measure(collective, size_bytes, in_flight);
       }
@@ -75,9 +65,8 @@ class AllReduceJob : public RankJob {
     Record record = rank_.RecordOf(GroupOf(backend));
     record.time_utc = NowUtc();
     record.variant.backend = backend;
-    options_.ranks.Describe(record.config);
-    record.config.Set("dtype", options_.dtype);
-    record.config.Set("op", options_.op);
+    record.config.Set("dtype", Name(options_.dtype));
+    record.config.Set("op", Name(options_.op));
     record.config.Set("order", "interleaved");
     record.config.Set("iterations", options_.iterations);
     record.config.Set("warmup_iterations", options_.warmup_iterations);
@@ -85,29 +74,28 @@ class AllReduceJob : public RankJob {
   }
 
   // The buffers of all backends are there at once, of one size at a time.
-  std::vector<Series> Prepare(const std::string& name, int64_t size_bytes, int64_t in_flight) {
-    const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
-    const Collective collective = CollectiveOf(name);
+  std::vector<Series> Prepare(Collective collective, int64_t size_bytes, int64_t in_flight) {
+    const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.dtype));
     const Tensor pattern = Tensor::Empty(
         model::CpuDevice(), {collective == Collective::kAllGather ? numel / rank_.world().size : numel},
-        options_.element_type());
+        options_.dtype);
     FillPattern(pattern, rank_.world().rank);
     std::vector<Series> all;
     for (const std::string& backend : options_.backends) {
       Series& series = all.emplace_back(
-          Join(backend, " ", name, " ", in_flight > 1 ? Join(in_flight, " x ") : "",
+          Join(backend, " ", Name(collective), " ", in_flight > 1 ? Join(in_flight, " x ") : "",
                FormatByteCount(size_bytes)),
           NewRecord(backend),
           std::make_unique<Exercise>(rank_.Of(GroupOf(backend)), options_, backend == kMemoryLimit,
                                      rank_.device(), collective, pattern, numel, in_flight));
-      series.record.config.Set("collective", name);
+      series.record.config.Set("collective", Name(collective));
       series.record.config.Set("size_bytes", size_bytes);
       if (in_flight > 1) series.record.config.Set("in_flight", in_flight);
     }
     return all;
   }
 
-  void Measure(const std::string& collective, int64_t size_bytes, int64_t in_flight) {
+  void Measure(Collective collective, int64_t size_bytes, int64_t in_flight) {
     std::vector<Series> all = Prepare(collective, size_bytes, in_flight);
     for (Series& series : all) {
       series.exercise->Prepare();
@@ -118,7 +106,7 @@ class AllReduceJob : public RankJob {
     const int num_backends = static_cast<int>(all.size());
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
     const uint64_t seed =
-        OrderSeed(options_.ranks.seed, Join(rank_.launch().run_id, collective, size_bytes, in_flight));
+        OrderSeed(rank_.seed(), Join(rank_.launch().run_id, Name(collective), size_bytes, in_flight));
     for (int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i) {
       const bool is_timed = i >= 0;
       for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
@@ -165,15 +153,17 @@ class AllReduceJob : public RankJob {
 }  // namespace
 
 int RunAllReduceProgram(int argc, char** argv, FlagTable& flags, AllReduceOptions& options) {
-  const auto check = [&](const comm::World& world) {
-    const bool reduces = std::ranges::any_of(options.collectives, [](const std::string& name) {
-      return name == "all_reduce" || name == "reduce_scatter";
+  const auto plan = [&](const comm::World& world) {
+    const bool reduces = std::ranges::any_of(options.collectives, [](Collective collective) {
+      return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
     });
     Require(reduces || !flags.given("op"), "--op: none of --collectives reduces");
     CheckAllReduceOptions(options, world);
+    return options.GroupBackends();
   };
+  const auto check = [&](const comm::World& world) { CheckAllReduceMemory(options, world); };
   const auto prepare = [&](Rank& rank) { return std::make_unique<AllReduceJob>(options, rank); };
-  return RunRankProgram(argc, argv, {"all_reduce", flags, options.ranks, /*complete=*/{}, check, prepare});
+  return RunRankProgram(argc, argv, {"all_reduce", flags, options.ranks, plan, check, prepare});
 }
 
 }  // namespace gradsync::bench

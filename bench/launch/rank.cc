@@ -78,6 +78,8 @@ void Rank::SetRecords(Record record, bool with_file) {
   record.run_id = launch_.run_id;
   record.rank = world_.rank;
   record.world_size = world_.size;
+  options_.Describe(record.config);
+  record.config.Set("seed", seed());
   for (const auto& [backend, group] : groups_) {
     Record& of_group = records_[backend] = record;
     of_group.provenance = provenance_;
@@ -98,7 +100,7 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
   FactFields& facts = record.facts;
   facts.Set("launch_set", launch_.set);
   facts.Set("launch", launch_.index);
-  facts.Set("launches", options_.repeats);
+  facts.Set("launches", options_.num_launches());
   record.link = DescribeLink(group);
   facts.Set("launcher", world_.launcher);
   facts.Set("boot", comm::BootIdentity());

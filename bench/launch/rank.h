@@ -50,6 +50,8 @@ class Rank {
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
+  // Of all random numbers: in each launch the next.
+  int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 
   // All ranks: joins a group for each backend (Variant::over), and returns the run's own group, which is the
@@ -60,8 +62,8 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // All ranks: agree on the run's name and start its records. `record`: the experiment, and the facts of all
-  // records. `with_file`: creates the file, and throws like RecordWriter.
+  // All ranks: agree on the run's name and start its records, with these options. `record`: the experiment,
+  // and the facts of all records. `with_file`: creates the file, and throws like RecordWriter.
   void SetRecords(Record record, bool with_file = true);
   // Adds how often a quota has stopped this host's threads since the start; nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
@@ -100,7 +102,9 @@ class Rank {
   void Conclude(const std::string& text);
 
  private:
-  int64_t launches_left() const { return world_.launcher == "self" ? options_.repeats - launch_.index : 1; }
+  int64_t launches_left() const {
+    return world_.launcher == "self" ? options_.num_launches() - launch_.index : 1;
+  }
   const std::string& GroupOf(const std::string& backend) const { return Has(backend) ? backend : own_; }
   void SetFacts(comm::RecordingProcessGroup& group, Record& record) const;
 

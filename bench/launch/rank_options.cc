@@ -18,24 +18,32 @@
 #include "model/cuda_device.h"
 
 namespace gradsync::bench {
+namespace {
+
+Kind<model::Device::Type> Devices() {
+  using Type = model::Device::Type;
+  return OneOf<Type>({{"cpu", Type::kCpu}, {"cuda", Type::kCuda}});
+}
+
+}  // namespace
 
 void RankOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxRanks = 4096;
   constexpr int64_t kMaxThreads = 1024;
   flags.BeginGroup("Ranks");
-  flags.Add("device", &device, OneOf({"cpu", "cuda"}), "Where tensors live and are computed.");
+  flags.Add("device", &device, Devices(), "Where tensors live and are computed.");
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
-            "How many ranks to start. Under a launcher it may be left out, or must agree.");
+            "How many ranks to start.\nUnder a launcher it may be left out, or must agree.");
   flags.Add(
       "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
-      "Compute threads of each rank, on the CPU. Default: as many as the ranks of a machine have CPUs each, "
+      "Compute threads of each rank, on the CPU.\nDefault: as many as the ranks of a machine have CPUs each, "
       "of those that they may use and that a quota allows.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Communication threads of each rank: how many collectives progress at the same time.");
   flags.Add(
       "interface", &interface_or_address,
       Text("a network interface such as eth0, or an address of this host"),
-      "The network that gloo uses, alone or within hierarchical. Default: loopback on one host; on several "
+      "The network that gloo uses, alone or within hierarchical.\nDefault: loopback on one host; on several "
       "hosts the network on which the ranks met.");
   flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
   flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2),
@@ -44,13 +52,15 @@ void RankOptions::AddTo(FlagTable& flags) {
 }
 
 void RankOptions::Describe(ConfigFields& config) const {
-  config.Set("device", device);
+  config.Set("device", device_name());
   config.Set("threads_per_rank", compute_threads());
   config.Set("comm_threads", comm_threads);
-  config.Set("seed", seed);
+  if (precision) config.Set("precision", Value(*precision));
   const char* const link_rate = std::getenv("GRADSYNC_LINK_RATE");
   if (const auto rate = ParseInteger(link_rate == nullptr ? "" : link_rate)) config.Set("link_rate", *rate);
 }
+
+std::string RankOptions::device_name() const { return Devices().print(device); }
 
 std::string RankOptions::OutputDirectory(std::string_view name) const {
   if (!out.empty()) return out;
@@ -74,24 +84,21 @@ int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks) {
 }
 
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {
-  if (options.device == "cpu") return model::CpuDevice(options.compute_threads());
+  if (options.on_cpu()) return model::CpuDevice(options.compute_threads());
   const int num_gpus = model::CudaDeviceCount();
   try {
     return std::make_shared<model::CudaDevice>(num_gpus == 0 ? 0 : world.local_rank % num_gpus);
   } catch (const InvalidInput& error) {
-    throw InvalidInput(Join("--device=", options.device, ": ", error.what()));
+    throw InvalidInput(Join("--device=cuda: ", error.what()));
   }
 }
 
-void CheckDevice(RankOptions& options, std::span<const std::string> backends, const comm::World& world) {
-  using Type = model::Device::Type;
-  const Type type = options.device == "cpu" ? Type::kCpu : Type::kCuda;
-  if (type == Type::kCuda && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends,
+                 const comm::World& world) {
+  if (!options.on_cpu() && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
   for (const std::string& backend : backends) {
     const Variant over = Variant::Parse("@" + backend);
-    comm::CheckBackend(over.backend, over.backend_options, type, world);
-    options.with_mpirun =
-        options.with_mpirun || comm::TraitsOf(over.backend, over.backend_options).needs_mpirun;
+    comm::CheckBackend(over.backend, over.backend_options, options.device, world);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "bench/records/record.h"
 #include "comm/rendezvous/world.h"
+#include "model/base/error.h"
 #include "model/base/flags.h"
 #include "model/device.h"
 
@@ -17,7 +18,7 @@ namespace gradsync::bench {
 
 // The flags of all benchmarks that run as several ranks.
 struct RankOptions {
-  std::string device = "cpu";
+  model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;
   std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram shares the CPUs
   int64_t comm_threads = 2;
@@ -25,16 +26,26 @@ struct RankOptions {
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
   std::string out;
-  int64_t repeats = 1;       // launches, if the program has the flag
-  bool with_mpirun = false;  // starts the ranks: see CheckDevice
+  std::optional<int64_t> repeats = {};   // launches, of a program that has the flag
+  std::optional<double> precision = {};  // likewise: part of a step; no more launches once it is reached
 
   void AddTo(FlagTable& flags);
+  bool on_cpu() const { return device == model::Device::Type::kCpu; }
+  std::string device_name() const;
+  int64_t num_launches() const { return repeats.value_or(precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // Adds the options to a record. "link_rate" is the value of GRADSYNC_LINK_RATE (tools/dev/hosts.sh).
+  // Adds the options to a record, except the seed, which differs by launch. "link_rate" is the value of
+  // GRADSYNC_LINK_RATE (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
   // The path of --out. Default: results/<name> in the workspace under `bazel run`, else in the current
   // directory.
   std::string OutputDirectory(std::string_view name) const;
+};
+
+// This host has not the memory for what flags ask for; says what is needed and what there is, in one line.
+class TooLittleMemory : public InvalidInput {
+ public:
+  using InvalidInput::InvalidInput;
 };
 
 // The machine of the calling process and the CPUs that it may use, limited by a quota: "BOOT 0,1,4". Ranks
@@ -47,10 +58,9 @@ int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 // The rank's device, as --device says: with cuda the GPU of its local rank, or one shared with other ranks if
 // the host has fewer GPUs. Throws InvalidInput for a device that this build or this machine does not have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if the device does not exist, or a backend cannot serve it in this world. Sets
-// options.with_mpirun if a backend needs mpirun. Makes no device, so that the process that starts the ranks
-// uses no GPU memory.
-void CheckDevice(RankOptions& options, std::span<const std::string> backends, const comm::World& world);
+// Throws InvalidInput if the device does not exist, or one of the backends (Variant::over) cannot serve it in
+// this world. Makes no device, so that the process that starts the ranks uses no GPU memory.
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench
 

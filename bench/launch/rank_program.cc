@@ -18,20 +18,20 @@
 #include <span>
 #include <system_error>
 
-#include "bench/launch/runfile.h"
-#include "bench/records/provenance.h"
+#include "bench/launch/tools.h"
+#include "comm/factory.h"
 #include "comm/processes/launch.h"
 #include "comm/processes/run_command.h"
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "model/base/error.h"
+#include "model/base/exit_status.h"
 
 namespace gradsync::bench {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kRankFailed = 1;
-constexpr int kBadArguments = 2;
+// Which a tool may take.
+constexpr std::chrono::minutes kPatience{5};
 
 // Where torchrun looks for what a rank died of. It shows the message if there is no py_callstack, not even an
 // empty one.
@@ -64,7 +64,9 @@ void PrintWorld(const comm::World& world) {
 void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::World& world) {
   Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
           ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
-  Require(options.repeats == 1 || world.launcher == "self", "--repeats=", options.repeats, ": ",
+  Require(!options.precision || world.launcher == "self",
+          "--precision: needs launches that this program starts, but ", world.launcher, " started the ranks");
+  Require(options.num_launches() == 1 || world.launcher == "self", "--repeats=", options.num_launches(), ": ",
           world.launcher, " starts the ranks, and repeats them itself; expected 1, and ", kLaunchVariable,
           "=NAME,i for launch i");
 }
@@ -90,7 +92,6 @@ void CheckOutputDirectory(const RankOptions& options) {
 // depend on them: without them it names the records alone.
 void ShowAnswer(const char* argv0, const std::string& experiment, const std::string& out,
                 const std::string& set) {
-  constexpr std::chrono::minutes kPatience{5};
   std::error_code is_missing;
   const std::filesystem::directory_iterator files(out, is_missing);
   if (std::none_of(begin(files), end(files), [&](const auto& file) {
@@ -98,22 +99,30 @@ void ShowAnswer(const char* argv0, const std::string& experiment, const std::str
       }))
     return;
   try {
-    const comm::CommandResult answer = comm::RunCommand(
-        {RunfilePath(argv0, "tools/summarize"), out, "--format=screen", "--run=" + set}, kPatience);
+    const comm::CommandResult answer = comm::RunCommand(AnswerCommand(argv0, out, set), kPatience);
     std::printf("%s%s%s", answer.output.c_str(), answer.message.c_str(), answer.ok() ? "" : "\n");
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
   }
-  std::printf("Next: ./bazelw run //tools:report -- %s, or //tools:summarize with --details\n",
-              Quoted(out).c_str());
+  std::printf("%s\n", TypedNext(out).c_str());
+}
+
+// Whether so many launches are enough. Without an answer the measurement goes on as planned.
+bool IsPreciseEnough(const char* argv0, const std::string& out, double precision) {
+  const comm::CommandResult answer = comm::RunCommand(PrecisionCommand(argv0, out, precision), kPatience);
+  if (answer.ok()) {
+    std::printf("Every difference is known to +- %g %%: no further launch\n", 100 * precision);
+  } else if (!answer.end || answer.end->exit_status() != kNo) {
+    std::fprintf(stderr, "--precision: %s\n", answer.message.c_str());
+  }
+  return answer.ok();
 }
 
 // Throws InvalidInput if what the flags name cannot be used.
 int RunRank(const RankProgram& program, const comm::World& world, bool answer, int argc, char** argv) {
-  program.options.seed += ThisLaunch().index;
   // The other ranks say so too, and not only that this one has gone.
   const auto rank_failed = [&](const std::exception& error) {
-    const int status = Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
+    const int status = Fail(kFailed, Join("rank ", world.rank, ": ", error.what()));
     if (world.job != nullptr) world.job->store().Fail(Join("rank ", world.rank, " failed: ", error.what()));
     return status;
   };
@@ -131,8 +140,8 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
     } else {
       std::printf(
           "Each host has the records of its own ranks. With all of them in one directory, the answer is:\n"
-          "  ./bazelw run //tools:summarize -- %s --format=screen\n",
-          Quoted(rank->out()).c_str());
+          "  %s\n",
+          TypedAnswer(rank->out()).c_str());
     }
     return kDone;
   } catch (const InvalidInput& error) {
@@ -142,36 +151,35 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
     throw;
   } catch (const comm::CollectiveError& error) {
     const auto bad_argument = world.job == nullptr ? std::nullopt : world.job->store().bad_argument();
-    if (!bad_argument) return Fail(kRankFailed, error.what());
+    if (!bad_argument) return Fail(kFailed, error.what());
     throw InvalidInput(*bad_argument);
   } catch (const std::exception& error) {
     return rank_failed(error);
   }
 }
 
-int LaunchRanks(const RankProgram& program, bool answer, std::span<char* const> argv) {
+int LaunchRanks(const RankProgram& program, bool with_mpirun, bool answer, std::span<char* const> argv) {
   const RankOptions& options = program.options;
   comm::LaunchOptions launch;
   launch.world_size = static_cast<int>(options.world_size);
-  launch.with_mpirun = options.with_mpirun;
+  launch.with_mpirun = with_mpirun;
   launch.finish = options.timeout + std::chrono::seconds(10);
-  const std::string set = NewRunId();
+  const std::string set = NewRunId(), out = options.OutputDirectory(Join(program.experiment, "-", set));
+  const int64_t num_launches = options.num_launches();
   try {
-    for (int64_t i = 0; i < options.repeats; ++i) {
-      if (i >= 2 && program.is_enough && program.is_enough(set)) break;
-      if (options.repeats > 1) std::printf("Launch %lld of %lld\n", 1LL + i, 0LL + options.repeats);
+    for (int64_t i = 0; i < num_launches; ++i) {
+      if (i >= 2 && options.precision && IsPreciseEnough(argv[0], out, *options.precision)) break;
+      if (num_launches > 1) std::printf("Launch %lld of %lld\n", 1LL + i, 0LL + num_launches);
       std::fflush(stdout);
       SetLaunch(set, i);
       if (const int status = comm::LaunchSelf(launch, argv); status != kDone) return status;
     }
-    if (answer)
-      ShowAnswer(argv[0], program.experiment, options.OutputDirectory(Join(program.experiment, "-", set)),
-                 set);
+    if (answer) ShowAnswer(argv[0], program.experiment, out, set);
     return kDone;
   } catch (const InvalidInput&) {
     throw;
   } catch (const std::exception& error) {
-    return Fail(kRankFailed, Join("cannot start the ranks: ", error.what()));
+    return Fail(kFailed, Join("cannot start the ranks: ", error.what()));
   }
 }
 
@@ -182,7 +190,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   const RankOptions& options = program.options;
   bool answer = true;
   flags.BeginGroup("At the end");
-  flags.Add("answer", &answer, Switch(), "End with the answer on one screen. Without it: records alone.");
+  flags.Add("answer", &answer, Switch(), "End with the answer on one screen.\nWithout it: records alone.");
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
@@ -205,13 +213,20 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   }
   comm::World known = world.value_or(comm::World{});
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
+  bool with_mpirun = false;
   try {
     if (!options.threads_per_rank) program.options.threads_per_rank = ShareOfCpus(known, options.timeout);
-    if (program.complete) program.complete(known);
+    const std::vector<std::string> backends = program.plan(known);
+    CheckDevice(options, backends, known);
+    with_mpirun = std::ranges::any_of(backends, [](const std::string& backend) {
+      const Variant over = Variant::Parse("@" + backend);
+      return comm::TraitsOf(over.backend, over.backend_options).needs_mpirun;
+    });
     // Ranks that this program started have been checked by the process that started them.
     if (known.launcher != "self") {
       if (program.answer && program.answer(known)) return kDone;
       program.check(known);
+      if (options.precision) PrecisionCommand(argv[0], "", *options.precision);  // throws without the tool
       CheckOutputDirectory(options);
     }
   } catch (const InvalidInput& error) {
@@ -220,11 +235,13 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     throw;
   }
   if (world) return RunRank(program, *world, answer, argc, argv);
-  return LaunchRanks(program, answer, std::span<char* const>(argv, static_cast<size_t>(argc)));
+  return LaunchRanks(program, with_mpirun, answer, std::span<char* const>(argv, static_cast<size_t>(argc)));
+} catch (const TooLittleMemory& error) {
+  return Fail(kLacking, error.what());
 } catch (const InvalidInput& error) {
   return comm::IsFirstToReport() ? Fail(kBadArguments, error.what()) : kBadArguments;
 } catch (const comm::CollectiveError& error) {
-  return Fail(kRankFailed, error.what());
+  return Fail(kFailed, error.what());
 }
 
 }  // namespace gradsync::bench

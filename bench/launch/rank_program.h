@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/launch/rank.h"
 #include "bench/launch/rank_options.h"
@@ -25,26 +26,23 @@ struct RankProgram {
   const char* experiment;  // its name in records
   FlagTable& flags;
   RankOptions& options;
-  // Called in every process: completes the options. Throws InvalidInput if they contradict each other or the
-  // world.
-  std::function<void(const comm::World& world)> complete;
-  // Checks this host. Throws InvalidInput. Called once before the ranks start; if an external launcher
-  // started them, once in each rank.
+  // In every process, once: makes a plan of what the flags say, and returns the backends that it needs
+  // (Variant::over). Throws InvalidInput if they do not fit together, or do not fit the world.
+  std::function<std::vector<std::string>(const comm::World& world)> plan;
+  // Looks at this host. Throws InvalidInput likewise, or TooLittleMemory. Called once before the ranks start,
+  // where a launcher of its own started them once in each.
   std::function<void(const comm::World& world)> check;
   // Makes a rank's measurement. The rank outlives it. Throws InvalidInput if something that the flags name
   // cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Called after each launch from the second on: whether there are enough launches.
-  std::function<bool(const std::string& launch_set)> is_enough = {};
-  // Prints answers that need no ranks. True: the program is done.
+  // Prints what takes no ranks to know. True: that is all that was asked for.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
-// The main function of such a program. It reads the flags. Without a launcher it starts the ranks, each by
-// executing the program again, as often as --repeats says, with a new seed for each launch. Under torchrun,
-// mpirun or srun it is one rank. A measurement ends with its answer on one screen, by //tools:summarize,
-// unless --answer=false. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad arguments,
-// named in one line on stderr.
+// The main function of such a program: reads the flags; without a launcher starts the ranks, each by
+// executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
+// mpirun or srun is one of them. What was measured ends with its answer on one screen, by //tools:summarize,
+// unless --answer=false. Returns the exit status (exit_status.h): kDone, kFailed, kBadArguments or kLacking.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -50,9 +50,9 @@ TEST(RankTest, TextsOnAnotherDevice) {
 TEST(RankTest, ADeviceThatIsNotThereIsNamedWithItsFlag) {
   if (model::CudaDeviceCount() > 0) GTEST_SKIP() << "there is a GPU";
   RankOptions options;
-  options.device = "cuda";
-  for (const auto& ask :
-       {+[](RankOptions& o) { MakeDevice(o, {}); }, +[](RankOptions& o) { CheckDevice(o, {}, {}); }}) {
+  options.device = model::Device::Type::kCuda;
+  for (const auto& ask : {+[](const RankOptions& o) { MakeDevice(o, {}); },
+                          +[](const RankOptions& o) { CheckDevice(o, {}, {}); }}) {
     try {
       ask(options);
       ADD_FAILURE() << "no error";

@@ -57,6 +57,7 @@ Kind<LearningRateSchedule> LearningRateSchedules() {
 
 // Five seeds of all strategies take minutes on two cores.
 ConvergenceOptions::ConvergenceOptions() {
+  training.learns = true;
   training.num_layers = 2;
   training.d_model = 64;
   training.d_ff = 192;
@@ -69,64 +70,66 @@ ConvergenceOptions::ConvergenceOptions() {
 }
 
 void ConvergenceOptions::AddTo(FlagTable& flags) {
-  training.AddLearningTo(flags);
+  training.AddTo(flags);
+  flags.ShowFirst({"variants", "strategies", "corpus", "steps", "seeds", "learning_rate", "batch_size",
+                   "seq_len", "world_size", "out"});
   flags.BeginGroup("Schedule");
   flags.Add("lr_schedule", &lr_schedule, LearningRateSchedules(),
-            "How the learning rate changes. warmup: it grows in the first STEPS. cosine: it then falls "
+            "How the learning rate changes.\nwarmup: it grows in the first STEPS. cosine: it then falls "
             "until the last step, to min=SHARE of --learning_rate, else to 0.");
-  flags.Add("decay", &decay, OneOf({"all", "matrices"}),
-            "What AdamW's weight decay applies to. matrices: not to norms.");
+  flags.Add("decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
+            "What AdamW's weight decay applies to.\nmatrices: not to norms.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
-            "How many seeds. A seed decides the initial weights and the order of the text. Every variant "
+            "How many seeds every variant trains with.\nA seed decides the initial weights and the order of "
+            "the text. Every variant "
             "trains once with each.");
   flags.Add("steps", &training.steps, Integer(1, kMax), "Training steps of each variant with each seed.");
-  flags.Add(
-      "evaluate_every", &evaluate_every, Integer(1, kMax),
-      "After how many steps the loss on held-out text is measured again: a multiple of all periods. Default: "
-      "about 20 times in all.");
+  flags.Add("evaluate_every", &evaluate_every, Integer(1, kMax),
+            "After how many steps the loss on held-out text is measured again.\nA multiple of all periods. "
+            "Default: "
+            "about 20 times in all.");
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
-            "On how many sequences of held-out text, at even distances, the loss is measured.");
+            "How many sequences of held-out text, at even distances, the loss is measured on.");
   flags.Add(
       "text_bytes", &text_bytes, Bytes(),
-      "How much of a text is read, at most. Of a directory, whole files are read until that is reached.");
+      "How much of a text is read, at most.\nOf a directory, whole files are read until that is reached.");
   flags.Add(
       "tune", &tune, TunedOptions(),
-      "Tries all combinations of these values with every variant that takes the options and does not set "
-      "them. Then judges each variant with its best setting, on other seeds.");
+      "Tries all combinations of these values with every variant that takes the options.\nThat is, and does "
+      "not set them. Then judges each variant with its best setting, on other seeds.");
   flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds --tune tries each setting with.");
 }
 
-void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& world) {
+ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags)
+    : options(given), training(given.training, flags) {
   Require(training.batch_sizes.size() == 1, "--batch_size: expected one");
   Require(training.seq_lens.size() == 1, "--seq_len: expected one");
   Require(training.accumulation_steps.size() == 1, "--accumulation_steps: expected one");
-  Require(training.optimizer == "adamw" || !flags.given("decay"), "--decay: sgd has no weight decay");
-  Require(!lr_schedule.is_cosine || lr_schedule.warmup_steps < training.steps, "--lr_schedule: found ",
-          lr_schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps,
-          " of --steps");
-  Require(!tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
-  corpus = std::exchange(training.corpus, "");  // which may be a directory here
-  training.Complete(flags, world);
-  CompleteSettings();
-  CompletePeriods();
+  Require(training.optimizer == OptimizerKind::kAdamW || !flags.given("decay"),
+          "--decay: sgd has no weight decay");
+  const LearningRateSchedule& schedule = options.lr_schedule;
+  Require(!schedule.is_cosine || schedule.warmup_steps < training.steps, "--lr_schedule: found ",
+          schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps, " of --steps");
+  Require(!options.tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
+  AddSettings();
+  CheckPeriods();
 }
 
 // What is lossy begins exactly, as its sources do, for a tenth of the steps unless it is told otherwise.
-void ConvergenceOptions::CompleteSettings() {
+void ConvergencePlan::AddSettings() {
   const size_t element_bytes = SizeOf(training.gradient_type());
-  for (const TunedOption& option : tune) {
+  for (const TunedOption& option : options.tune) {
     const bool is_tried = std::ranges::any_of(
         training.variants, [&](const TrainingVariant& variant) { return IsOpen(variant, option.name); });
     Require(is_tried, "--tune: no variant is to be tried with ", option.name);
   }
-  for (TrainingVariant& variant : training.variants) {
+  for (const TrainingVariant& variant : training.variants) {
     const std::string start(variant.traits->OptionFor(ddp::Option::Role::kStart));
-    std::vector<TunedOption> options = tune;
-    if (!start.empty() && std::ranges::count(tune, start, &TunedOption::name) == 0)
-      options.push_back({start, {Join(std::max<int64_t>(1, training.steps / 10))}});
-    settings.push_back(SettingsOf(variant, options, element_bytes));
-    if (settings.back().size() == 1) variant = settings.back().front();
+    std::vector<TunedOption> tried = options.tune;
+    if (!start.empty() && std::ranges::count(tried, start, &TunedOption::name) == 0)
+      tried.push_back({start, {Join(std::max<int64_t>(1, training.steps / 10))}});
+    settings.push_back(SettingsOf(variant, tried, element_bytes));
     for (const TrainingVariant& setting : settings.back()) {
       Require(ddp::StartOf(*setting.traits, setting.strategy_options()) < training.steps,
               "--steps=", training.steps, ": ", setting.name(), " would send every step exactly");
@@ -135,7 +138,7 @@ void ConvergenceOptions::CompleteSettings() {
 }
 
 // Within a period replicas have parted: there is no one model to judge.
-void ConvergenceOptions::CompletePeriods() {
+void ConvergencePlan::CheckPeriods() {
   int64_t period = 1;  // at the end of which nobody's replicas have parted
   std::vector<TrainingVariant> all;
   for (const auto& tried : settings) all.insert(all.end(), tried.begin(), tried.end());
@@ -151,8 +154,8 @@ void ConvergenceOptions::CompletePeriods() {
     }
   };
   check("steps", training.steps);
-  if (evaluate_every) check("evaluate_every", *evaluate_every);
-  if (!evaluate_every) evaluate_every = next_whole(std::max<int64_t>(1, training.steps / 20));
+  if (options.evaluate_every) check("evaluate_every", *options.evaluate_every);
+  evaluated_every = options.evaluate_every.value_or(next_whole(std::max<int64_t>(1, training.steps / 20)));
 }
 
 }  // namespace gradsync::bench

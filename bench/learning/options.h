@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "bench/learning/tuning.h"
-#include "bench/training/options.h"
-#include "comm/rendezvous/world.h"
+#include "bench/training/plan.h"
 #include "model/base/flags.h"
 
 namespace gradsync::bench {
@@ -22,6 +21,7 @@ struct LearningRateSchedule {
   int64_t warmup_steps = 0;
   double min = 0;
 
+  bool operator==(const LearningRateSchedule&) const = default;
   double ShareIn(int64_t step, int64_t num_steps) const;
   // "cosine,warmup=100,min=0.1", without values that are defaults.
   std::string ToString() const;
@@ -35,24 +35,30 @@ Kind<LearningRateSchedule> LearningRateSchedules();
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  TrainingOptions training;  // its steps are the steps of each trial
-  std::string corpus;        // see ReadCorpus
+  TrainingOptions training;  // its steps are those of each trial; its corpus: see ReadCorpus
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;
   LearningRateSchedule lr_schedule;
-  std::string decay = "all";
-  std::optional<int64_t> evaluate_every;  // steps; default: about a twentieth of all
+  bool decays_vectors = true;
+  std::optional<int64_t> evaluate_every;  // steps; else about a twentieth of all
   int64_t held_out_windows = 128;
 
-  std::vector<TunedOption> tune;  // options that are chosen for each variant before its trials
-  int64_t tune_seeds = 2;         // seeds of the choice; other seeds than the trials'
-  // [variant][setting]: the settings to try; only the variant if there is nothing to choose. Complete sets
-  // it.
-  std::vector<std::vector<TrainingVariant>> settings;
+  std::vector<TunedOption> tune;  // what is chosen for each variant before it is judged
+  int64_t tune_seeds = 2;         // on which it is chosen; others than those that judge
 
   void AddTo(FlagTable& flags);
-  // Like TrainingOptions::Complete.
-  void Complete(const FlagTable& flags, const comm::World& world);
+};
+
+// What is tried and judged, likewise.
+struct ConvergencePlan {
+  // As TrainingPlan's.
+  ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
+
+  ConvergenceOptions options;
+  TrainingPlan training;
+  // By variant, what is tried; the variant alone if there is nothing to choose.
+  std::vector<std::vector<TrainingVariant>> settings;
+  int64_t evaluated_every = 0;  // steps
 
   int64_t seq_len() const { return training.seq_lens.front(); }
   int64_t batch_size() const { return training.batch_sizes.front(); }
@@ -60,12 +66,12 @@ struct ConvergenceOptions {
   // A variant's learning rate in step i.
   double LearningRateIn(const TrainingVariant& variant, int64_t i) const {
     const double own = variant.learning_rate();
-    return (own > 0 ? own : training.learning_rate) * lr_schedule.ShareIn(i, training.steps);
+    return (own > 0 ? own : training.learning_rate) * options.lr_schedule.ShareIn(i, training.steps);
   }
 
  private:
-  void CompleteSettings();
-  void CompletePeriods();
+  void AddSettings();
+  void CheckPeriods();
 };
 
 }  // namespace gradsync::bench

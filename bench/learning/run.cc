@@ -31,9 +31,9 @@ int64_t Nano(double nats) { return std::llround(1e9 * (std::isfinite(nats) ? nat
 
 class ConvergenceJob : public RankJob {
  public:
-  ConvergenceJob(const ConvergenceOptions& options, Rank& rank, Corpus corpus)
-      : options_(options), rank_(rank), corpus_(std::move(corpus)) {
-    rank.Join(options.training.GroupBackends());
+  ConvergenceJob(const ConvergencePlan& plan, Rank& rank, Corpus corpus)
+      : plan_(plan), rank_(rank), corpus_(std::move(corpus)) {
+    rank.Join(plan.training.GroupBackends());
     Record record;
     record.experiment = "convergence";
     rank.SetRecords(std::move(record), /*with_file=*/true);
@@ -43,33 +43,31 @@ class ConvergenceJob : public RankJob {
     rank_.Print(absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n", corpus_.name,
                                 corpus_.training.size(), corpus_.held_out.size(),
                                 corpus_.sha256.substr(0, 12)));
-    int64_t num_trials = options_.seeds * std::ssize(options_.settings);
-    for (const auto& settings : options_.settings) {
-      if (settings.size() > 1) num_trials += options_.tune_seeds * std::ssize(settings);
+    int64_t num_trials = plan_.options.seeds * std::ssize(plan_.settings);
+    for (const auto& settings : plan_.settings) {
+      if (settings.size() > 1) num_trials += plan_.options.tune_seeds * std::ssize(settings);
     }
-    rank_.Expect(num_trials * options_.training.steps);
+    rank_.Expect(num_trials * plan_.training.steps);
     std::vector<TrainingVariant> variants;
-    for (const auto& settings : options_.settings)
+    for (const auto& settings : plan_.settings)
       variants.push_back(settings.size() > 1 ? Choose(settings) : settings.front());
-    for (int64_t i = 0; i < options_.seeds; ++i) {
+    for (int64_t i = 0; i < plan_.options.seeds; ++i) {
       for (const int number :
-           RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
-        Train(variants[static_cast<size_t>(number)], ranks().seed + i, /*is_tuning=*/false);
+           RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(rank_.seed())))
+        Train(variants[static_cast<size_t>(number)], rank_.seed() + i, /*is_tuning=*/false);
     }
     rank_.Conclude("");
   }
 
  private:
-  const RankOptions& ranks() const { return options_.training.ranks; }
-
   // The setting with the lowest mean of held-out losses, on seeds that judge nothing.
   TrainingVariant Choose(const std::vector<TrainingVariant>& settings) {
     double least = std::numeric_limits<double>::infinity();
     const TrainingVariant* best = nullptr;
     for (const TrainingVariant& setting : settings) {
       double sum = 0;
-      for (int64_t i = 0; i < options_.tune_seeds; ++i) {
-        const int64_t seed = ranks().seed + options_.seeds + i;
+      for (int64_t i = 0; i < plan_.options.tune_seeds; ++i) {
+        const int64_t seed = rank_.seed() + plan_.options.seeds + i;
         sum += Train(setting, seed, /*is_tuning=*/true);
       }
       if (!(sum < least)) continue;
@@ -84,19 +82,19 @@ class ConvergenceJob : public RankJob {
 
   // Returns the held-out loss after the last step.
   double Train(const TrainingVariant& variant, int64_t seed, bool is_tuning) {
-    Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.over()));
+    Trial trial(plan_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.over()));
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
     for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "held_out_loss_nano"})
       record.samples[name];
-    while (trial.num_steps() < options_.training.steps) {
+    while (trial.num_steps() < plan_.training.steps) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(*step.result.times.step());
       losses.push_back(step.loss);
       sent_bytes += step.sent_bytes;
-      const bool is_last = trial.num_steps() == options_.training.steps;
-      const bool is_judged = is_last || trial.num_steps() % *options_.evaluate_every == 0;
+      const bool is_last = trial.num_steps() == plan_.training.steps;
+      const bool is_judged = is_last || trial.num_steps() % plan_.evaluated_every == 0;
       if (is_judged) held_out = trial.HeldOutLoss();
       record.samples["held_out_loss_nano"].push_back(is_judged ? Nano(held_out) : kNotMeasured);
       rank_.Step(Join(variant.name(), ", seed ", seed));
@@ -112,39 +110,38 @@ class ConvergenceJob : public RankJob {
   }
 
   Record RecordOf(const TrainingVariant& variant, int64_t seed, const Trial& trial) const {
-    const TrainingOptions& training = options_.training;
+    const TrainingPlan& training = plan_.training;
     const model::TransformerConfig model = training.transformer_config();
     Record record = rank_.RecordOf(variant.over());
     record.time_utc = NowUtc();
     variant.Describe(record);
-    ranks().Describe(record.config);
     ConfigFields& config = record.config;
     config.Set("model", training.model);
-    config.Set("dtype", training.dtype);
-    config.Set("batch_size", options_.batch_size());
-    if (options_.accumulation_steps() > 1) config.Set("accumulation_steps", options_.accumulation_steps());
-    config.Set("seq_len", options_.seq_len());
+    config.Set("dtype", Name(training.dtype));
+    config.Set("batch_size", plan_.batch_size());
+    if (plan_.accumulation_steps() > 1) config.Set("accumulation_steps", plan_.accumulation_steps());
+    config.Set("seq_len", plan_.seq_len());
     config.Set("num_layers", model.num_layers);
     config.Set("d_model", model.d_model);
     config.Set("d_ff", model.d_ff);
     config.Set("num_heads", model.num_heads);
-    config.Set("optimizer", training.optimizer);
+    config.Set("optimizer", Name(training.optimizer));
     config.Set("learning_rate", training.learning_rate);
-    if (const std::string schedule = options_.lr_schedule.ToString(); schedule != "constant")
-      config.Set("lr_schedule", schedule);
-    if (options_.decay != "all") config.Set("decay", options_.decay);
+    const LearningRateSchedule& schedule = plan_.options.lr_schedule;
+    if (schedule != LearningRateSchedule()) config.Set("lr_schedule", schedule.ToString());
+    if (!plan_.options.decays_vectors) config.Set("decay", "matrices");
     config.Set("text", corpus_.name);
     config.Set("text_sha256", corpus_.sha256);
     config.Set("training_steps", training.steps);
-    config.Set("evaluate_every", *options_.evaluate_every);
-    config.Set("held_out_windows", options_.held_out_windows);
+    config.Set("evaluate_every", plan_.evaluated_every);
+    config.Set("held_out_windows", plan_.options.held_out_windows);
     config.Set("trial_seed", seed);
     record.facts.Set("num_parameters", trial.trainer().num_elements());
     record.facts.Set("tokens_per_step", trial.batch_positions() * rank_.world().size);
     return record;
   }
 
-  const ConvergenceOptions& options_;
+  const ConvergencePlan& plan_;
   Rank& rank_;
   const Corpus corpus_;
 };
@@ -153,18 +150,20 @@ class ConvergenceJob : public RankJob {
 
 int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
   std::optional<Corpus> corpus;  // read once in each process
-  const auto complete = [&](const comm::World& world) { options.Complete(flags, world); };
+  std::optional<const ConvergencePlan> plan;
+  const auto make_plan = [&](const comm::World&) {
+    return plan.emplace(options, flags).training.GroupBackends();
+  };
+  const auto read = [&] { return ReadCorpus(options.training.corpus, options.text_bytes, plan->seq_len()); };
   const auto check = [&](const comm::World& world) {
-    const std::optional<std::string> too_large = TooLargeForThisHost(options.training, world);
-    Require(!too_large, too_large.value_or(""));
-    // Here, before there are ranks, which would all say the same.
-    corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
+    CheckMemoryOfThisHost(plan->training, world);
+    corpus = read();  // Here, before there are ranks, which would all say the same.
   };
   const auto prepare = [&](Rank& rank) {
-    if (!corpus) corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
-    return std::make_unique<ConvergenceJob>(options, rank, *std::move(corpus));
+    return std::make_unique<ConvergenceJob>(*plan, rank, corpus ? *std::move(corpus) : read());
   };
-  return RunRankProgram(argc, argv, {"convergence", flags, options.training.ranks, complete, check, prepare});
+  return RunRankProgram(argc, argv,
+                        {"convergence", flags, options.training.ranks, make_plan, check, prepare});
 }
 
 }  // namespace gradsync::bench

@@ -17,22 +17,20 @@ BatchShape ShapeOf(int64_t rows, int64_t seq_len) {
 
 }  // namespace
 
-Trial::Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed,
-             const Corpus& text, const model::DevicePtr& device, comm::RecordingProcessGroup& run,
+Trial::Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
+             const model::DevicePtr& device, comm::RecordingProcessGroup& run,
              comm::RecordingProcessGroup& group)
-    : options_(options),
+    : plan_(plan),
       variant_(variant),
       text_(text),
       run_(run),
       group_(group),
       source_(TextTokens(text.training, static_cast<uint64_t>(seed))),
-      trainer_(
-          std::make_unique<model::Transformer>(options.training.transformer_config(), device,
-                                               options.training.element_type(), static_cast<uint64_t>(seed)),
-          {options.training.optimizer, options.training.learning_rate, options.decay == "all"}, device, run,
-          CpuClock(ThreadIds())),
-      batch_(
-          ShapeOf(options.accumulation_steps() * options.batch_size(), options.seq_len()).NewBatch(device)) {
+      trainer_(std::make_unique<model::Transformer>(plan.training.transformer_config(), device,
+                                                    plan.training.dtype, static_cast<uint64_t>(seed)),
+               {plan.training.optimizer, plan.training.learning_rate, plan.options.decays_vectors}, device,
+               run, CpuClock(ThreadIds())),
+      batch_(ShapeOf(plan.accumulation_steps() * plan.batch_size(), plan.seq_len()).NewBatch(device)) {
   trainer_.Restart();
   strategy_ = trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
 }
@@ -41,9 +39,9 @@ TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
   TrialStep step{.result = trainer_.Step({.strategy = *strategy_,
                                           .group = group_,
-                                          .accumulation_steps = options_.accumulation_steps(),
+                                          .accumulation_steps = plan_.accumulation_steps(),
                                           .clip_norm = variant_.clip_norm(),
-                                          .learning_rate = options_.LearningRateIn(variant_, num_steps_)},
+                                          .learning_rate = plan_.LearningRateIn(variant_, num_steps_)},
                                          batch_)};
   ++num_steps_;
   step.loss = trainer_.loss();
@@ -56,16 +54,16 @@ TrialStep Trial::Step() {
 
 double Trial::HeldOutLoss() {
   strategy_->CompleteValues();  // Ranks take unequal numbers of forward passes.
-  const int64_t length = options_.seq_len() + 1, count = options_.held_out_windows;
+  const int64_t length = plan_.seq_len() + 1, count = plan_.options.held_out_windows;
   const int64_t last = static_cast<int64_t>(text_.held_out.size()) - length;
   std::vector<int64_t> mine;
   for (int64_t i = run_.rank(); i < count; i += run_.size())
     mine.push_back(count == 1 ? 0 : i * last / (count - 1));
   double sum = 0;
-  const auto full = static_cast<size_t>(options_.batch_size());
+  const auto full = static_cast<size_t>(plan_.batch_size());
   for (size_t begin = 0; begin < mine.size(); begin += full) {
     const size_t rows = std::min(full, mine.size() - begin);
-    const BatchShape shape = ShapeOf(static_cast<int64_t>(rows), options_.seq_len());
+    const BatchShape shape = ShapeOf(static_cast<int64_t>(rows), plan_.seq_len());
     const model::Batch host = shape.NewBatch(model::CpuDevice());
     for (size_t row = 0; row < rows; ++row) {
       FillRow(std::span(text_.held_out)

@@ -26,7 +26,7 @@ struct TrialStep {
 class Trial {
  public:
   // References must outlive it. `group`: the variant's group, `run`: the run's group.
-  Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed, const Corpus& text,
+  Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
   // Steps so far.
@@ -43,7 +43,7 @@ class Trial {
   double HeldOutLoss();
 
  private:
-  const ConvergenceOptions& options_;
+  const ConvergencePlan& plan_;
   const TrainingVariant& variant_;
   const Corpus& text_;
   comm::RecordingProcessGroup &run_, &group_;

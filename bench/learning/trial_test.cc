@@ -20,10 +20,10 @@ namespace {
 
 constexpr int64_t kSeed = 7;
 
-std::unique_ptr<ConvergenceOptions> Options(const std::string& variants, std::vector<std::string> more = {}) {
-  auto options = std::make_unique<ConvergenceOptions>();
+std::unique_ptr<ConvergencePlan> PlanOf(const std::string& variants, std::vector<std::string> more = {}) {
+  ConvergenceOptions options;
   FlagTable flags("test", "");
-  options->AddTo(flags);
+  options.AddTo(flags);
   more.insert(more.end(), {"--variants=" + variants, "--backend=shm", "--num_layers=1", "--d_model=16",
                            "--d_ff=32", "--num_heads=2", "--seq_len=16", "--batch_size=4",
                            "--held_out_windows=7", "--learning_rate=0.01"});
@@ -32,10 +32,7 @@ std::unique_ptr<ConvergenceOptions> Options(const std::string& variants, std::ve
   std::vector<const char*> argv = {"test"};
   for (const std::string& argument : more) argv.push_back(argument.c_str());
   flags.Parse(static_cast<int>(argv.size()), argv.data());
-  comm::World world;
-  world.size = world.local_size = 2;
-  options->Complete(flags, world);
-  return options;
+  return std::make_unique<ConvergencePlan>(options, flags);
 }
 
 Corpus SmallCorpus() {
@@ -48,24 +45,24 @@ Corpus SmallCorpus() {
 using Body = std::function<void(Trial& trial, int rank)>;
 
 // A trial of the first variant on each of so many ranks, which are threads.
-void RunTrials(const ConvergenceOptions& options, const Corpus& corpus, int world_size, const Body& body,
+void RunTrials(const ConvergencePlan& plan, const Corpus& corpus, int world_size, const Body& body,
                const std::string& backend = "local") {
   std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeGroups(backend, world_size);
   comm::RunRanks(world_size, [&](int rank) {
     comm::RecordingProcessGroup group(std::move(groups[static_cast<size_t>(rank)]));
-    Trial trial(options, options.training.variants.front(), kSeed, corpus, model::CpuDevice(1), group, group);
+    Trial trial(plan, plan.settings.front().front(), kSeed, corpus, model::CpuDevice(1), group, group);
     body(trial, rank);
   });
 }
 
 // `parts`: passes in each step. `rate`: that of step i.
-void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip_norm, int64_t parts,
+void ExpectLossesOfASingleProcess(const ConvergencePlan* plan, double clip_norm, int64_t parts,
                                   const std::function<double(int64_t i)>& rate) {
   constexpr int64_t kSteps = 12;
   const Corpus corpus = SmallCorpus();
   std::vector<std::vector<double>> losses(2);
   double sent_bytes = 0;
-  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
+  RunTrials(*plan, corpus, 2, [&](Trial& trial, int rank) {
     for (int64_t i = 0; i < kSteps; ++i) {
       const TrialStep step = trial.Step();
       losses[static_cast<size_t>(rank)].push_back(step.loss);
@@ -73,16 +70,17 @@ void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip
     }
   });
   // Two ranks send each gradient once; parts of them need another collective for their norm, of 8 bytes.
-  const bool has_parts = options->training.variants.front().traits->shards_state;
+  const bool has_parts = plan->settings.front().front().traits->shards_state;
   auto groups = comm::MakeGroups("local", 1);
   comm::RecordingProcessGroup group(std::move(groups[0]));
   const model::DevicePtr device = model::CpuDevice(1);
-  Trainer trainer(std::make_unique<model::Transformer>(options->training.transformer_config(), device,
+  Trainer trainer(std::make_unique<model::Transformer>(plan->training.transformer_config(), device,
                                                        model::DType::kF32, static_cast<uint64_t>(kSeed)),
-                  {"adamw", 1, /*decay_vectors=*/parts == 1}, device, group, CpuClock(ThreadIds()));
+                  {OptimizerKind::kAdamW, 1, /*decay_vectors=*/parts == 1}, device, group,
+                  CpuClock(ThreadIds()));
   trainer.Restart();
   double elements = static_cast<double>(trainer.num_elements());
-  if (options->training.variants.front().traits->shards_values) {
+  if (plan->settings.front().front().traits->shards_values) {
     // In each pass half of the vector is sent to gather it in forward, to gather all but the last two units
     // in backward, and to reduce it.
     std::vector<std::vector<model::Parameter*>> units = trainer.model().units();
@@ -111,7 +109,7 @@ void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip
 }
 
 TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
-  ExpectLossesOfASingleProcess(Options("naive").get(), std::numeric_limits<double>::infinity(), 1,
+  ExpectLossesOfASingleProcess(PlanOf("naive").get(), std::numeric_limits<double>::infinity(), 1,
                                [](int64_t) { return 0.01; });
 }
 
@@ -121,9 +119,9 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcessWithAllOfARecipe) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
     if (!traits.communicates || !traits.can_clip) continue;
     SCOPED_TRACE(name);
-    const auto options = Options(name + ":clip_norm=0.5", {"--accumulation_steps=3", "--decay=matrices",
-                                                           "--lr_schedule=cosine,warmup=4,min=0.1"});
-    ExpectLossesOfASingleProcess(options.get(), 0.5, 3, [](int64_t i) {
+    const auto plan = PlanOf(name + ":clip_norm=0.5", {"--accumulation_steps=3", "--decay=matrices",
+                                                       "--lr_schedule=cosine,warmup=4,min=0.1"});
+    ExpectLossesOfASingleProcess(plan.get(), 0.5, 3, [](int64_t i) {
       const double angle = std::acos(-1.0) * static_cast<double>(i - 4) / 996;
       return 0.01 * (i < 4 ? 0.2 * static_cast<double>(i + 1) : 0.55 + 0.45 * std::cos(angle));
     });
@@ -134,10 +132,10 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcessWithAllOfARecipe) {
 TEST(TrialTest, PartsOfAStepAreTakenOneAfterTheOther) {
   const Corpus corpus = SmallCorpus();
   const auto peak_with = [&](const std::vector<std::string>& flags) {
-    const auto options = Options("naive", flags);
+    const auto plan = PlanOf("naive", flags);
     comm::RecordingProcessGroup group(std::move(comm::MakeGroups("local", 1)[0]));
     const model::DevicePtr device = model::CpuDevice(1);
-    Trial trial(*options, options->training.variants.front(), kSeed, corpus, device, group, group);
+    Trial trial(*plan, plan->settings.front().front(), kSeed, corpus, device, group, group);
     trial.Step();
     return device->allocator().stats().peak_bytes_in_use;
   };
@@ -149,15 +147,15 @@ TEST(TrialTest, JudgesAfterWholePeriods) {
   const char* const variants = "naive,local_sgd:period=6,diloco:period=8";
   const auto error_of = [](const char* of, const std::vector<std::string>& flags) -> std::string {
     try {
-      Options(of, flags);
+      PlanOf(of, flags);
       return "";
     } catch (const InvalidInput& error) {
       return error.what();
     }
   };
-  EXPECT_EQ(*Options("naive")->evaluate_every, 50);
-  EXPECT_EQ(*Options(variants, {"--steps=1008"})->evaluate_every, 72);
-  EXPECT_EQ(*Options(variants, {"--steps=1008", "--evaluate_every=24"})->evaluate_every, 24);
+  EXPECT_EQ(PlanOf("naive")->evaluated_every, 50);
+  EXPECT_EQ(PlanOf(variants, {"--steps=1008"})->evaluated_every, 72);
+  EXPECT_EQ(PlanOf(variants, {"--steps=1008", "--evaluate_every=24"})->evaluated_every, 24);
   EXPECT_EQ(
       error_of("diloco:period=7", {}),
       "--steps=1000: ends within a period of diloco:period=7@shm, expected 1001 or another multiple of 7");
@@ -174,8 +172,8 @@ TEST(TrialTest, NormsDecayUnlessMatricesAloneDo) {
   std::vector<std::vector<std::vector<float>>> after(2);
   std::vector<bool> is_norm;
   for (size_t k = 0; k < 2; ++k) {
-    const auto options = Options("naive", {k == 0 ? "--decay=all" : "--decay=matrices"});
-    RunTrials(*options, corpus, 1, [&](Trial& trial, int) {
+    const auto plan = PlanOf("naive", {k == 0 ? "--decay=all" : "--decay=matrices"});
+    RunTrials(*plan, corpus, 1, [&](Trial& trial, int) {
       trial.Step();
       for (const model::Parameter* const param : trial.trainer().params()) {
         after[k].push_back(param->value().ToVector<float>());
@@ -191,18 +189,18 @@ TEST(TrialTest, NormsDecayUnlessMatricesAloneDo) {
 }
 
 TEST(TrialTest, RanksShareTheHeldOutText) {
-  const auto options = Options("naive");
+  const auto plan = PlanOf("naive");
   const Corpus corpus = SmallCorpus();
   std::vector<double> of_worlds;
   for (const int world_size : {1, 2, 3}) {
-    RunTrials(*options, corpus, world_size, [&](Trial& trial, int rank) {
+    RunTrials(*plan, corpus, world_size, [&](Trial& trial, int rank) {
       const double loss = trial.HeldOutLoss();
       if (rank == 0) of_worlds.push_back(loss);
     });
   }
   // By the definition: the mean of windows at even distances, each for itself.
   const model::DevicePtr device = model::CpuDevice();
-  model::Transformer alone(options->training.transformer_config(), device, model::DType::kF32,
+  model::Transformer alone(plan->training.transformer_config(), device, model::DType::kF32,
                            static_cast<uint64_t>(kSeed));
   double expected = 0;
   for (size_t i = 0; i < 7; ++i) {

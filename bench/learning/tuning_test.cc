@@ -72,15 +72,18 @@ TEST(TuningTest, RefusesWhatCannotBeTried) {
   EXPECT_EQ(message("naive", "outer_momentum=2"), "");
 }
 
-std::string CompleteWith(std::vector<const char*> arguments, ConvergenceOptions& options) {
+ConvergencePlan PlanOf(std::vector<const char*> arguments) {
+  ConvergenceOptions options;
   FlagTable flags("convergence", "");
   options.AddTo(flags);
   arguments.insert(arguments.begin(), "convergence");
-  comm::World world;
-  world.size = world.local_size = 2;
+  flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+  return ConvergencePlan(options, flags);
+}
+
+std::string ErrorOf(const std::vector<const char*>& arguments) {
   try {
-    flags.Parse(static_cast<int>(arguments.size()), arguments.data());
-    options.Complete(flags, world);
+    PlanOf(arguments);
   } catch (const InvalidInput& error) {
     return error.what();
   }
@@ -88,48 +91,38 @@ std::string CompleteWith(std::vector<const char*> arguments, ConvergenceOptions&
 }
 
 TEST(TuningTest, LossyStrategiesBeginExactly) {
-  ConvergenceOptions options;
-  EXPECT_EQ(CompleteWith({"--variants=topk,powersgd:start=7,powersgd:start=0,naive", "--steps=50"}, options),
-            "");
+  const ConvergencePlan plan =
+      PlanOf({"--variants=topk,powersgd:start=7,powersgd:start=0,naive", "--steps=50"});
   std::vector<std::string> names;
-  for (const auto& tried : options.settings) names.push_back(tried.front().label());
+  for (const auto& tried : plan.settings) names.push_back(tried.front().label());
   EXPECT_THAT(names, ElementsAre("topk:warmup=5", "powersgd:start=7", "powersgd", "naive"));
-  EXPECT_EQ(options.training.variants.front().label(), "topk:warmup=5");
-  ConvergenceOptions late;
-  EXPECT_THAT(CompleteWith({"--variants=powersgd:start=50", "--steps=50"}, late),
+  EXPECT_THAT(ErrorOf({"--variants=powersgd:start=50", "--steps=50"}),
               HasSubstr("--steps=50: powersgd:start=50@gloo would send every step exactly"));
 }
 
 TEST(TuningTest, HowLongTheyDoMayBeTried) {
-  ConvergenceOptions options;
-  EXPECT_EQ(CompleteWith({"--variants=topk,powersgd", "--steps=50", "--tune=warmup=0,20"}, options), "");
-  EXPECT_THAT(Names(options.settings.front()), ElementsAre("topk@gloo", "topk:warmup=20@gloo"));
-  EXPECT_THAT(Names(options.settings.back()), ElementsAre("powersgd:start=5@gloo"));
+  const ConvergencePlan plan = PlanOf({"--variants=topk,powersgd", "--steps=50", "--tune=warmup=0,20"});
+  EXPECT_THAT(Names(plan.settings.front()), ElementsAre("topk@gloo", "topk:warmup=20@gloo"));
+  EXPECT_THAT(Names(plan.settings.back()), ElementsAre("powersgd:start=5@gloo"));
 }
 
 // It stays what it is, whatever else is tried.
 TEST(TuningTest, ADefaultThatIsGivenIsNotTried) {
-  ConvergenceOptions given;
-  EXPECT_EQ(CompleteWith({"--variants=diloco:outer_momentum=0.9", "--tune=outer_momentum=0,0.5"}, given),
+  EXPECT_EQ(ErrorOf({"--variants=diloco:outer_momentum=0.9", "--tune=outer_momentum=0,0.5"}),
             "--tune: no variant is to be tried with outer_momentum");
-  ConvergenceOptions others;
-  EXPECT_EQ(CompleteWith({"--variants=diloco:outer_momentum=0.9,diloco:period=4", "--steps=40",
-                          "--tune=learning_rate=0.1,0.2:outer_momentum=0,0.5"},
-                         others),
-            "");
+  const ConvergencePlan others = PlanOf({"--variants=diloco:outer_momentum=0.9,diloco:period=4", "--steps=40",
+                                         "--tune=learning_rate=0.1,0.2:outer_momentum=0,0.5"});
   EXPECT_EQ(others.settings.front().size(), 2u);
   EXPECT_EQ(others.settings.back().size(), 4u);
 }
 
 TEST(TuningTest, TheDefaultMayBeTriedFirst) {
-  ConvergenceOptions options;
-  EXPECT_EQ(CompleteWith({"--variants=diloco", "--steps=40", "--tune=outer_momentum=0.9,0.5"}, options), "");
-  EXPECT_THAT(Names(options.settings.front()), ElementsAre("diloco@gloo", "diloco:outer_momentum=0.5@gloo"));
+  const ConvergencePlan plan = PlanOf({"--variants=diloco", "--steps=40", "--tune=outer_momentum=0.9,0.5"});
+  EXPECT_THAT(Names(plan.settings.front()), ElementsAre("diloco@gloo", "diloco:outer_momentum=0.5@gloo"));
 }
 
 TEST(TuningTest, RefusesOptionsThatNobodyTakes) {
-  ConvergenceOptions nobody;
-  EXPECT_EQ(CompleteWith({"--variants=naive", "--tune=outer_momentum=0,1"}, nobody),
+  EXPECT_EQ(ErrorOf({"--variants=naive", "--tune=outer_momentum=0,1"}),
             "--tune: no variant is to be tried with outer_momentum");
 }
 

@@ -29,20 +29,21 @@ std::string_view PyTorchWay(std::string_view twin) {
 void PeerOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Other frameworks");
   flags.Add(
-      "with_peers", &with_peers, OneOf({"none", "pytorch"}),
-      "pytorch: PyTorch takes turns with gradsync, with the same weights and batches, in the way that is "
+      "with_peers", &wanted, OneOf<bool>({{"none", false}, {"pytorch", true}}),
+      "Lets PyTorch take turns with gradsync, with the same weights and batches.\nIt trains in the way that "
+      "is "
       "closest to each strategy. Its gradients are checked, except on images in bf16, where rounding changes "
       "them too much. With buckets of another size than 25 MiB PyTorch has no small first bucket; gradsync's "
       "strategies keep theirs unless they have small_first=0.");
   flags.Add(
-      "peer_modes", &modes, OneOf({"eager", "compiled"}),
-      "How peers run the model. eager: operation by operation. compiled: by torch.compile in its default "
+      "peer_modes", &modes, OneOf<PeerMode>({{"eager", PeerMode::kEager}, {"compiled", PeerMode::kCompiled}}),
+      "How peers run the model.\neager: operation by operation. compiled: by torch.compile in its default "
       "mode, which compiles before the first step, perhaps for minutes. Both may be given.");
   flags.Add("peer_python", &peer_python, Text("a Python interpreter that has PyTorch"),
-            "Which Python runs PyTorch. Default: what PYTHON in the environment names, else python3.");
+            "Which Python runs PyTorch.\nDefault: what PYTHON in the environment names, else python3.");
 }
 
-bool PeerOptions::compiled() const { return wanted() && std::ranges::count(modes, "compiled") > 0; }
+bool PeerOptions::compiled() const { return wanted && std::ranges::count(modes, PeerMode::kCompiled) > 0; }
 
 std::string PeerOptions::python() const {
   if (!peer_python.empty()) return peer_python;
@@ -50,12 +51,9 @@ std::string PeerOptions::python() const {
   return python == nullptr || *python == '\0' ? "python3" : python;
 }
 
-void CheckPeerOptions(const PeerOptions& options, std::string_view dtype) {
-  Require(!options.wanted() || dtype == "f32" || dtype == "bf16", "--dtype=", dtype,
-          ": --with_peers takes f32 or bf16");
-  Require(options.wanted() || options.peer_python.empty(), "--peer_python: needs --with_peers=pytorch");
-  Require(options.wanted() || options.modes == PeerOptions().modes,
-          "--peer_modes: needs --with_peers=pytorch");
+void CheckPeerOptions(const PeerOptions& options) {
+  Require(options.wanted || options.peer_python.empty(), "--peer_python: needs --with_peers=pytorch");
+  Require(options.wanted || options.modes == PeerOptions().modes, "--peer_modes: needs --with_peers=pytorch");
 }
 
 }  // namespace gradsync::bench

@@ -158,9 +158,9 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0) {
   return {python, RunfilePath(argv0, "bench/peers/pytorch_ddp.py", /*executable=*/false)};
 }
 
-void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device) {
+void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for) {
   std::vector<std::string> command = {program.python, program.script, "--check"};
-  if (compiled) command.push_back(device);
+  if (!compile_for.empty()) command.push_back(compile_for);
   try {
     const comm::CommandResult check = comm::RunCommand(command, kCheckPatience);
     Require(check.ok(), "--with_peers=pytorch: ", check.message);
@@ -186,7 +186,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                      {"world_size", world.size},
                      {"local_rank", world.local_rank},
                      {"backend", backend},
-                     {"device", options.device},
+                     {"device", options.device_name()},
                      {"interface", InterfaceName(options, world)},
                      {"threads", options.compute_threads()},
                      {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
@@ -209,7 +209,7 @@ void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, 
   command["bucket_bytes"] = bucket_bytes;
   command["weights"] = weights;
   const auto num_compiled = std::ranges::count_if(
-      bucket_bytes, [](const auto& strategy) { return strategy.first.ends_with(kCompiled); });
+      bucket_bytes, [](const auto& strategy) { return strategy.first.ends_with(kCompiledSuffix); });
   const Json begun =
       process_->Ask(command, std::max<std::chrono::milliseconds>(
                                  kStartPatience + num_compiled * kCompilePatience, options_.timeout));

@@ -29,8 +29,8 @@ struct PeerProgram {
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
 // Throws InvalidInput, saying how to install PyTorch, if the interpreter cannot be run or has no PyTorch;
-// also if its models are to be compiled for `device`, "cpu" or "cuda", and it cannot.
-void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device);
+// also if its models are to be compiled for "cpu" or "cuda" (empty: they are not), and it cannot.
+void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
 // One step, as the peer reports it.
 struct PeerStep {

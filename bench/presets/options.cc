@@ -1,13 +1,12 @@
 #include "bench/presets/options.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "bench/collectives/options.h"
 #include "bench/records/variant.h"
-#include "bench/training/options.h"
+#include "bench/training/plan.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
@@ -61,10 +60,10 @@ std::vector<Choice> OfModels(const Arguments& models, const std::string& title, 
 
 class Builder {
  public:
-  Builder(const SuiteOptions& options, const MemoryLimits& memory, std::vector<std::string>* notes)
-      : options_(options), memory_(memory), shared_(ArgumentsOf(options.ranks)), notes_(notes) {
+  explicit Builder(const SuiteOptions& options) : options_(options), shared_(ArgumentsOf(options.ranks)) {
     shared_.push_back("--backend=" + absl::StrJoin(options.backends, ","));
     world_.size = world_.local_size = static_cast<int>(options.ranks.world_size);
+    CheckDevice(options.ranks, options.backends, world_);
   }
 
   void AllReduce(const Arguments& own) {
@@ -73,57 +72,49 @@ class Builder {
     FlagTable flags("all_reduce", "");
     Parse(experiment.arguments, flags, parsed);
     CheckAllReduceOptions(parsed, world_);
-    experiments_.push_back(std::move(experiment));
+    experiments_.push_back({std::move(experiment)});
   }
 
-  // "ddp" or "compare" with the first of `choices` that fits into this host's memory.
-  void Train(const std::string& program, const std::vector<Choice>& choices,
-             const std::string& subdirectory = "") {
-    for (size_t i = 0; i < choices.size(); ++i) {
-      Arguments arguments = Concatenate(choices[i].arguments, ArgumentsOf(options_.peers));
-      if (program == "ddp" && !options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
+  void Train(const std::vector<Choice>& choices, const std::string& subdirectory = "") {
+    Add("ddp", TrainingOptions(), choices, subdirectory);
+  }
+  void CompareBuckets(const std::vector<Choice>& choices) { Add("compare", CompareDefaults(), choices, ""); }
+
+  bool on_cpu() const { return options_.ranks.on_cpu(); }
+
+  std::vector<Alternatives> Take() { return std::move(experiments_); }
+
+ private:
+  // The program with these defaults, and the first of `choices` that fits into this host's memory.
+  void Add(const std::string& program, const TrainingOptions& defaults, const std::vector<Choice>& choices,
+           const std::string& subdirectory) {
+    Alternatives& alternatives = experiments_.emplace_back();
+    for (const Choice& choice : choices) {
+      Arguments arguments = Concatenate(choice.arguments, ArgumentsOf(options_.peers));
+      if (!defaults.on_images() && !options_.corpus.empty())
+        arguments.push_back("--corpus=" + options_.corpus);
       arguments = Concatenate(std::move(arguments), shared_);
-      const std::optional<std::string> too_large = TooLarge(program, arguments);
-      if (!too_large) {
-        experiments_.push_back({choices[i].title, program, std::move(arguments), subdirectory});
-        return;
-      }
-      const bool is_last = i + 1 == choices.size();
-      Note(Join(choices[i].title, is_last ? ": left out" : ": trying ", is_last ? "" : choices[i + 1].title,
-                is_last ? ": " : " instead: ", *too_large));
+      TrainingOptions parsed = defaults;
+      FlagTable flags(program, "");
+      Parse(arguments, flags, parsed);
+      TrainingPlan(parsed, flags);  // throws what the program would
+      alternatives.push_back({choice.title, program, std::move(arguments), subdirectory});
     }
   }
 
-  bool on_cpu() const { return options_.ranks.device == "cpu"; }
-  void Note(std::string note) { notes_->push_back(std::move(note)); }
-
-  std::vector<Experiment> Take() { return std::move(experiments_); }
-
- private:
-  // Why the host has not the memory, if it has not.
-  std::optional<std::string> TooLarge(const std::string& program, const Arguments& arguments) const {
-    TrainingOptions parsed = program == "compare" ? CompareDefaults() : TrainingOptions();
-    FlagTable flags(program, "");
-    Parse(arguments, flags, parsed);
-    parsed.Complete(flags, world_);
-    return TooLargeFor(memory_, parsed, world_);
-  }
-
   const SuiteOptions& options_;
-  const MemoryLimits memory_;
   Arguments shared_;
   comm::World world_;
-  std::vector<std::string>* const notes_;
-  std::vector<Experiment> experiments_;
+  std::vector<Alternatives> experiments_;
 };
 
 void Smoke(Builder& builder) {
   builder.AllReduce({"--sizes=4KiB,1MiB", "--iterations=20", "--warmup_iterations=2"});
-  builder.Train("ddp", OfModels({"tiny"}, "every strategy",
-                                {"--batch_size=2", "--seq_len=64", "--warmup_steps=1", "--steps=5"}));
-  builder.Train("compare", {{"bucket sizes, a narrow resnet50",
-                             {"--width=16", "--image_size=80", "--batch_size=2",
-                              "--buffer_elements=256Ki,2Mi", "--warmup_steps=1", "--steps=5"}}});
+  builder.Train(OfModels({"tiny"}, "every strategy",
+                         {"--batch_size=2", "--seq_len=64", "--warmup_steps=1", "--steps=5"}));
+  builder.CompareBuckets({{"bucket sizes, a narrow resnet50",
+                           {"--width=16", "--image_size=80", "--batch_size=2", "--buffer_elements=256Ki,2Mi",
+                            "--warmup_steps=1", "--steps=5"}}});
 }
 
 // Ten minutes on two cores, whatever their speed: the long experiments get a time. The small model decides,
@@ -137,81 +128,80 @@ void Quick(const SuiteOptions& options, Builder& builder) {
     if (!comm::TraitsOf(Variant::Parse("@" + backend).backend).is_within_host)
       forward += ",zero1:gather=forward@" + backend;
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
-  builder.Train("ddp",
-                OfModels({"tiny"}, "exact strategies",
+  builder.Train(OfModels({"tiny"}, "exact strategies",
                          {"--variants=none,naive,flat,overlap,bucketed_sync,bucketed_async,core,core:rows=1,"
                           "core_update,zero1" +
                               forward + ",zero2",
                           "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--repeats=2"}));
-  builder.Train("ddp", OfModels({"small"}, "exact strategies that could win",
-                                {"--variants=none,bucketed_async,core,core_update,zero1" + forward,
-                                 "--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
-  builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
-                                {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
-                                 "--warmup_steps=1", "--steps=30"}));
+  builder.Train(OfModels({"small"}, "exact strategies that could win",
+                         {"--variants=none,bucketed_async,core,core_update,zero1" + forward, "--batch_size=1",
+                          "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
+  builder.Train(OfModels({"tiny"}, "batch size x sequence length",
+                         {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
+                          "--warmup_steps=1", "--steps=30"}));
   builder.Train(
-      "ddp",
       OfModels(
           {"tiny"}, "a traced step of each strategy",
           {"--strategies=naive,flat,overlap,bucketed_sync,bucketed_async,core,core_update,zero1",
            "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--steps=3", "--trace", "--verify=false"}),
       "traces");
   // Half the width has 6.6 Mi elements.
-  builder.Train("compare", {{"bucket sizes, resnet50 of half the width",
-                             {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",
-                              "--warmup_steps=1", "--steps=36"}}});
+  builder.CompareBuckets({{"bucket sizes, resnet50 of half the width",
+                           {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",
+                            "--warmup_steps=1", "--steps=36"}}});
 }
 
 void Reference(Builder& builder) {
   const Arguments models = {"xl", "large", "medium", "small", "tiny"};
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB,1GiB", "--iterations=20", "--warmup_iterations=5"});
-  builder.Train("ddp", OfModels(models, "the published protocol: one strategy after the other",
-                                {"--strategies=naive,flat,overlap", "--batch_size=4", "--seq_len=256",
-                                 "--warmup_steps=5", "--steps=20", "--order=blocks"}));
-  builder.Train("ddp",
-                OfModels(models, "batch size x sequence length",
+  builder.Train(OfModels(models, "the published protocol: one strategy after the other",
+                         {"--strategies=naive,flat,overlap", "--batch_size=4", "--seq_len=256",
+                          "--warmup_steps=5", "--steps=20", "--order=blocks"}));
+  builder.Train(OfModels(models, "batch size x sequence length",
                          {"--batch_size=2,4", "--seq_len=128,256,512", "--warmup_steps=10", "--steps=14"}));
-  builder.Train("ddp",
-                OfModels(models, "traces",
+  builder.Train(OfModels(models, "traces",
                          {"--strategies=naive,overlap,core", "--batch_size=2", "--seq_len=128",
                           "--warmup_steps=2", "--steps=3", "--trace", "--verify=false"}),
                 "traces");
-  Arguments published = {"--preset=published"};
+  Choice published = {"bucket sizes, resnet50", {"--preset=published"}};
   if (builder.on_cpu()) {
-    published.push_back("--buffer_elements=3Mi,6Mi,12Mi,24Mi,25Mi");
-    builder.Note(
-        "bucket sizes, resnet50: 5 of the 25 published sizes, because all of them take a CPU many hours; "
-        "//bench:compare --preset=published runs them");
+    published.title += ": 5 of the 25 published ones, because all of them take a CPU many hours";
+    published.arguments.emplace_back("--buffer_elements=3Mi,6Mi,12Mi,24Mi,25Mi");
   }
-  builder.Train("compare", {{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
+  builder.CompareBuckets({published, {"bucket sizes, resnet50, scaled", {}}});
 }
 
 }  // namespace
 
+std::string_view Name(Preset preset) {
+  constexpr std::string_view kNames[] = {"smoke", "quick", "reference"};
+  return kNames[static_cast<size_t>(preset)];
+}
+
 void SuiteOptions::AddTo(FlagTable& flags) {
-  flags.Add("preset", &preset, OneOf({"smoke", "quick", "reference"}),
-            "Which experiments: smoke, quick or reference. "
+  flags.Add("preset", &preset, OneOf({Preset::kSmoke, Preset::kQuick, Preset::kReference}),
+            "Which experiments to run: smoke (1 minute), quick (10 minutes) or reference (hours).\n"
             "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
             "reference: the published experiments, for hours on a CPU.");
-  flags.Add("backend", &backends, OneOf(comm::BackendNames()),
-            "What moves the gradients; every experiment compares them. Default: gloo, but for quick on a CPU "
-            "gloo,shm.");
+  flags.Add(
+      "backend", &backends, OneOf(comm::BackendNames()),
+      "What moves the gradients; every experiment compares them.\nDefault: gloo, but for quick on a CPU "
+      "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
             "A text to train on, whose bytes are the tokens, instead of random tokens.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }
 
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
-                                        const MemoryLimits& memory) {
+std::vector<Alternatives> MakeExperiments(SuiteOptions options) {
   if (options.backends.empty()) {
     options.backends = {"gloo"};
-    if (options.preset == "quick" && options.ranks.device == "cpu") options.backends.emplace_back("shm");
+    if (options.preset == Preset::kQuick && options.ranks.on_cpu()) options.backends.emplace_back("shm");
   }
-  Builder builder(options, memory, notes);
-  if (options.preset == "smoke") Smoke(builder);
-  if (options.preset == "quick") Quick(options, builder);
-  if (options.preset == "reference") Reference(builder);
+  Builder builder(options);
+  if (options.preset == Preset::kSmoke) Smoke(builder);
+  if (options.preset == Preset::kQuick) Quick(options, builder);
+  if (options.preset == Preset::kReference) Reference(builder);
   return builder.Take();
 }
 

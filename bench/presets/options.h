@@ -2,19 +2,22 @@
 #define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
-#include "bench/training/memory.h"
 #include "model/base/flags.h"
 
 namespace gradsync::bench {
 
+enum class Preset { kSmoke, kQuick, kReference };
+std::string_view Name(Preset preset);
+
 // What //bench:suite takes on its command line.
 struct SuiteOptions {
   RankOptions ranks;
-  std::string preset = "quick";
+  Preset preset = Preset::kQuick;
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
   PeerOptions peers;
@@ -31,11 +34,13 @@ struct Experiment {
   std::string subdirectory;
 };
 
-// The experiments of the preset, in order; --help says what each preset is for. Where this host has not the
-// memory for a published model, the largest that fits takes its place. `notes` gets a line for everything
-// that was left out or replaced. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
-std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes,
-                                        const MemoryLimits& memory = MemoryOfThisHost());
+// Of these the first runs for which this host has the memory when its turn has come: programs end with
+// kLacking.
+using Alternatives = std::vector<Experiment>;
+
+// The experiments of the preset, in order; --help says what each preset is for. After a published model come
+// those that take less memory. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
+std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench
 

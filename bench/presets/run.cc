@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 
 #include "absl/time/time.h"
 #include "bench/launch/runfile.h"
+#include "bench/launch/tools.h"
 #include "bench/presets/options.h"
 #include "bench/records/record.h"
 #include "comm/processes/child_process.h"
@@ -25,6 +27,7 @@
 #include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
+#include "model/base/exit_status.h"
 #include "model/base/flags.h"
 
 namespace gradsync::bench {
@@ -45,14 +48,15 @@ void MakeDirectory(const std::string& out) {
 
 class Suite {
  public:
-  Suite(const char* argv0, std::string out, std::vector<Experiment> experiments)
+  Suite(const char* argv0, std::string out, std::vector<Alternatives> experiments)
       : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)) {}
 
   // The exit status.
   int Run() {
     for (size_t i = 0; i < experiments_.size() && !stopped_by_; ++i) {
-      const Experiment& next = experiments_[i];
-      RunExperiment(next, Join("[", i + 1, "/", experiments_.size(), "] ", next.title));
+      for (const Experiment& next : experiments_[i]) {
+        if (RunExperiment(next, Join("[", i + 1, "/", experiments_.size(), "] ", next.title))) break;
+      }
     }
     WriteReports();
     return Report();
@@ -61,56 +65,58 @@ class Suite {
   std::optional<int> stopped_by() const { return stopped_by_; }
 
  private:
-  void RunExperiment(const Experiment& experiment, const std::string& title) {
+  // False: this host has not the memory, of which the program has said more.
+  bool RunExperiment(const Experiment& experiment, const std::string& title) {
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<std::string> command = {RunfilePath(argv0_, "bench/" + experiment.program)};
+    Command command = {RunfilePath(argv0_, "bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
     command.emplace_back("--answer=false");
-    RunProgram(title, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
-               Join(experiment.title, ": ", experiment.program));
+    const bool has_memory = RunProgram(title, command, experiment.title) != kLacking;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    std::cout << title << ": " << absl::FormatDuration(absl::Seconds(std::llround(elapsed.count())))
+    std::cout << title << ": "
+              << (has_memory ? absl::FormatDuration(absl::Seconds(std::llround(elapsed.count())))
+                             : "left out, for want of memory")
               << std::endl;
+    return has_memory;
   }
 
-  // Has a program make a file, beside its place until it is whole. It may end with the status `excused`.
-  void Make(const std::string& name, const char* program, std::vector<std::string> command, int excused = 0) {
+  // Has a program make a file, beside its place until it is whole.
+  void Make(const std::string& name, const std::function<Command(const std::string& file)>& command) {
     const std::string path = Join(out_, "/", name), beside = Join(out_, "/new-", name);
-    command.insert(command.begin(), RunfilePath(argv0_, Join("tools/", program)));
-    command.push_back("--out=" + beside);
     std::error_code error;
-    if (!RunProgram("writing " + name, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
-                    Join(path, ": ", program), excused)) {
+    if (RunProgram("writing " + name, command(beside), path) == kDone) {
+      fs::rename(beside, path);
+    } else {
       fs::remove(beside, error);
-      return;
     }
-    fs::rename(beside, path);
   }
 
   // The tables, and one page of them, the traces below and figures of both.
   void WriteReports() {
     for (const auto& [format, extension] :
          {std::pair{"markdown", "md"}, std::pair{"csv", "csv"}, std::pair{"json", "json"}}) {
-      Make(Join("tables.", extension), "summarize", {out_, Join("--format=", format)});
+      Make(Join("tables.", extension), [&, format = format](const std::string& file) {
+        return TablesCommand(argv0_, out_, format, file);
+      });
     }
-    constexpr int kNoMatplotlib = 3;  // which it has said, in one line
-    Make("report.html", "report", {out_}, kNoMatplotlib);
+    Make("report.html", [&](const std::string& file) { return ReportCommand(argv0_, out_, file); });
     std::cout << std::endl;
-    RunProgram("printing the answer", {RunfilePath(argv0_, "tools/summarize"), out_, "--format=screen"},
-               STDOUT_FILENO, "summarize");
+    RunProgram("printing the answer", AnswerCommand(argv0_, out_), "the answer", /*is_shown=*/true);
   }
 
-  // Runs a program to its end and returns whether it did what it should; if not, it is among the failures,
-  // under `name`, unless it ends with the status `excused`. Hands on what asks this process to stop, `doing`
-  // something; whoever asks again does not want to wait.
-  bool RunProgram(const std::string& doing, const std::vector<std::string>& command, int stdout_fd,
-                  const std::string& name, int excused = 0) {
-    if (stopped_by_) return false;
+  // Runs a program to its end and returns its exit status. One that fails is among the failures, as what
+  // makes `name`, unless it is for want of something (kLacking). Hands on what asks this process to stop,
+  // `doing` something; whoever asks again does not want to wait.
+  int RunProgram(const std::string& doing, const Command& command, const std::string& name,
+                 bool is_shown = false) {
+    if (stopped_by_) return kFailed;
     std::cout.flush();
+    const comm::FileDescriptor nowhere = comm::OpenFile("/dev/null", O_WRONLY);
     // In a group of its own, so that no program is left of those that it starts.
-    comm::ChildProcess child(command, {.stdout_fd = stdout_fd, .own_group = true});
+    comm::ChildProcess child(command,
+                             {.stdout_fd = is_shown ? STDOUT_FILENO : nowhere.get(), .own_group = true});
     while (!child.end().has_value()) {
       pollfd events[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
                          {.fd = child.fd(), .events = POLLIN, .revents = 0}};
@@ -122,39 +128,38 @@ class Suite {
       }
     }
     const comm::ProcessEnd end = *child.end();
-    if (!end.ok() && end.exit_status() != excused && !stopped_by_)
-      failures_.push_back(Join(name, " ", comm::ToString(end)));
-    return end.ok();
+    if (!end.ok() && end.exit_status() != kLacking && !stopped_by_)
+      failures_.push_back(
+          Join(name, ": ", fs::path(command.front()).filename().string(), " ", comm::ToString(end)));
+    return end.shell_status();
   }
 
   int Report() const {
     if (stopped_by_) {
       std::cerr << "suite: stopped by " << comm::SignalName(*stopped_by_) << " during " << stopped_doing_
                 << "; its records so far are in " << out_ << "\n";
-      return 1;
+      return kFailed;
     }
     std::cout << "All tables, commands, flags: " << out_ << "/tables.md"
               << (fs::exists(out_ + "/report.html") ? ", report.html" : "") << std::endl;
     for (const std::string& failure : failures_) std::cerr << failure << "\n";
-    return failures_.empty() ? 0 : 1;
+    return failures_.empty() ? kDone : kFailed;
   }
 
   comm::StopSignals signals_;
   const char* const argv0_;
   const std::string out_;
-  const std::vector<Experiment> experiments_;
+  const std::vector<Alternatives> experiments_;
   std::vector<std::string> failures_;
   std::optional<int> stopped_by_;
   std::string stopped_doing_;
 };
 
 // Where to write what, as the command line says.
-std::pair<std::string, std::vector<Experiment>> Begin(const SuiteOptions& options) {
-  std::vector<std::string> notes;
-  std::vector<Experiment> experiments = MakeExperiments(options, &notes);
-  const std::string out = options.ranks.OutputDirectory(options.preset + "-" + NewRunId());
+std::pair<std::string, std::vector<Alternatives>> Begin(const SuiteOptions& options) {
+  std::vector<Alternatives> experiments = MakeExperiments(options);
+  const std::string out = options.ranks.OutputDirectory(Join(Name(options.preset), "-", NewRunId()));
   MakeDirectory(out);
-  for (const std::string& note : notes) std::cout << note << "\n";
   return {out, std::move(experiments)};
 }
 
@@ -170,7 +175,7 @@ int RunSuite(int argc, char** argv) try {
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::cout << flags.Usage();
-    return 0;
+    return kDone;
   }
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
@@ -183,10 +188,10 @@ int RunSuite(int argc, char** argv) try {
   return status;
 } catch (const InvalidInput& error) {
   std::cerr << error.what() << "\n";
-  return 2;
+  return kBadArguments;
 } catch (const std::exception& error) {
   std::cerr << "suite: " << error.what() << "\n";
-  return 1;
+  return kFailed;
 }
 
 }  // namespace gradsync::bench

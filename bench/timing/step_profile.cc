@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "model/base/error.h"
+#include "model/base/grid.h"
+#include "model/base/text.h"
 
 namespace gradsync::bench {
 namespace {
@@ -77,16 +79,15 @@ std::string StepProfile::ToString() const {
   std::ranges::stable_sort(rows, std::greater<>(), &Row::total_ns);
   const double steps = static_cast<double>(step_ns_.size());
   double flops = 0;
-  std::string table = absl::StrFormat("%-10s %-18s %7s %10s %7s %10s %10s\n", "phase", "operation", "calls",
-                                      "ms", "share", "GFLOP", "GFLOP/s");
+  Grid grid{.rows = {{"phase", "operation", "calls", "ms", "share", "GFLOP", "GFLOP/s"}}, .num_left = 2};
   for (const Row& row : rows) {
     const double own_ns = row.total_ns();
     flops += row.flops;
-    absl::StrAppendFormat(&table, "%-10s %-18s %7.1f %10.3f %6.1f%% %10.3f %10.1f\n", row.phase, row.name,
-                          static_cast<double>(row.calls) / steps, own_ns / steps / 1e6,
-                          Percent(own_ns, Sum(step_ns_)), row.flops / steps / 1e9,
-                          own_ns > 0 ? row.flops / own_ns : 0);
+    grid.rows.push_back({row.phase, row.name, Fixed(static_cast<double>(row.calls) / steps, 1),
+                         Fixed(own_ns / steps / 1e6, 3), Fixed(Percent(own_ns, Sum(step_ns_)), 1) + "%",
+                         Fixed(row.flops / steps / 1e9, 3), Fixed(own_ns > 0 ? row.flops / own_ns : 0, 1)});
   }
+  std::string table = grid.ToString();
   const double peak_ns = 1e9 * flops / peak_flops_.per_second;
   absl::StrAppendFormat(&table,
                         "At the peak of %.3g GFLOP/s (%s) the arithmetic takes %.3f ms of the step's %.3f ms "

@@ -123,7 +123,7 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
     const std::string out = FreshDirectory(), runfiles = FreshDirectory();
     const std::filesystem::path estimator = runfiles + "/gradsync/tools/summarize";
     std::filesystem::create_directories(estimator.parent_path());
-    std::ofstream(estimator) << "#!/bin/sh\n[ \"$1\" = " << precision << " ] && " << answer << "\n";
+    std::ofstream(estimator) << "#!/bin/sh\n[ \"$2\" = " << precision << " ] && " << answer << "\n";
     std::filesystem::permissions(estimator, std::filesystem::perms::owner_all);
     const Arguments arguments = Micro(out, {"--strategies=none,naive,core", precision, "--repeats=3"});
     const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "2"),
@@ -200,8 +200,7 @@ TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
 // One rank says it for all.
 TEST(DdpLaunchTest, WhatFitsIsSaidOnce) {
   const std::string out = FreshDirectory();
-  const std::vector<ProgramResult> ranks =
-      UnderTorchrun(Micro(out, {"--variants=core", "--max_memory=1GiB"}), out);
+  const std::vector<ProgramResult> ranks = UnderTorchrun({"--variants=core", "--max_memory=1GiB"}, out);
   EXPECT_THAT(ranks[0].out, HasSubstr("Memory of each of 2 ranks by estimate"));
   for (const ProgramResult& rank : ranks) EXPECT_EQ(rank.status, 0) << rank.err;
   EXPECT_EQ(ranks[1].out, "");

@@ -149,15 +149,12 @@ TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
 
 // It says so, and trains nothing.
 TEST(DdpMemoryTest, MaxMemoryShowsWhatFits) {
-  const std::string out = FreshDirectory();
-  const ProgramResult result =
-      RunProgram(kDdp, {"--variants=naive,zero3", "--max_memory=1GiB", "--out=" + out});
+  const ProgramResult result = RunProgram(kDdp, {"--variants=naive,zero3", "--max_memory=1GiB"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out,
               StartsWith("Memory of each of 2 ranks by estimate, in brackets if more than 1.00 GiB"));
   EXPECT_THAT(result.out,
               ContainsRegex("\nnaive@gloo .*[0-9] MiB .*\\([0-9.]+ GiB\\).*\nzero3@gloo [^\n]*\n$"));
-  EXPECT_THAT(RecordsIn(out), IsEmpty());
 }
 
 }  // namespace

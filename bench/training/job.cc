@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "bench/launch/rank_program.h"
-#include "bench/launch/runfile.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/host.h"
 #include "bench/timing/cpu_clock.h"
@@ -27,7 +26,6 @@
 #include "bench/training/trainer.h"
 #include "bench/training/verifier.h"
 #include "bench/training/verify.h"
-#include "comm/processes/run_command.h"
 #include "model/base/error.h"
 #include "model/base/units.h"
 #include "model/cuda_device.h"
@@ -58,59 +56,64 @@ struct Series {
 
 class TrainingJob : public RankJob {
  public:
-  TrainingJob(const TrainingOptions& options, Rank& rank, const char* program,
-              const MakeTrainingTask& make_task)
-      : options_(options),
+  TrainingJob(const TrainingPlan& plan, Rank& rank, const char* program, const AlterTask& alter_task)
+      : plan_(plan),
         rank_(rank),
         device_(rank.device()),
-        task_(make_task ? make_task(rank.world(), device_) : MakeTask(options, rank.world(), device_)),
-        ranges_(options.nvtx ? MakeNvtxSink() : std::move(task_.ranges)),
+        task_(NewTask(alter_task)),
+        ranges_(plan.nvtx ? MakeNvtxSink() : std::move(task_.ranges)),
         source_(std::move(task_.source)),
         threads_before_(ThreadIds()),
-        group_(rank.Join(options.GroupBackends())),
+        group_(rank.Join(plan.GroupBackends())),
         trainer_(std::move(task_.model),
-                 {.optimizer = options.optimizer,
-                  .learning_rate = options.learning_rate,
+                 {.optimizer = plan.optimizer,
+                  .learning_rate = plan.learning_rate,
                   .ranges = ranges_.get(),
-                  .check_gradients = options.check_gradients,
-                  .is_alone = options.is_alone(),
-                  .restarts = options.restarts()},
+                  .check_gradients = plan.check_gradients,
+                  .is_alone = plan.is_alone(),
+                  .restarts = plan.restarts()},
                  device_, group_, CpuClock(threads_before_)),
-        verifier_(options, *source_, trainer_, rank),
+        verifier_(plan, *source_, trainer_, rank),
         disturbance_(group_, device_, AllowedCpus()),
         recorder_(*device_, ranges_.get()) {
-    if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
+    if (plan.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
-    if (options.peers.wanted()) {
-      peers_.emplace(FindPeerProgram(options.peers.python(), program), options.ranks,
+    if (plan.peers.wanted) {
+      peers_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks,
                      rank.Has("nccl") ? "nccl" : "gloo", rank.world(), trainer_);
     }
-    if (options.trace) trace_.emplace(NewTrace());
+    if (plan.trace) trace_.emplace(NewTrace());
   }
 
   void Run() override {
-    if (!options_.dump_grads.empty()) DumpGradients();
-    options_.time ? rank_.Expect(std::ssize(task_.cells) * *options_.time) : rank_.Expect(TotalSteps());
+    if (!plan_.dump_grads.empty()) DumpGradients();
+    plan_.time ? rank_.Expect(std::ssize(task_.cells) * plan_.launch_time()) : rank_.Expect(TotalSteps());
     for (const Cell& cell : task_.cells) {
-      if (options_.interleaved()) {
-        Measure(cell, options_.variants);
+      if (plan_.interleaved()) {
+        Measure(cell, plan_.variants);
       } else {
-        for (const TrainingVariant& variant : options_.variants) Measure(cell, {&variant, 1});
+        for (const TrainingVariant& variant : plan_.variants) Measure(cell, {&variant, 1});
       }
     }
     Conclude();
   }
 
  private:
+  TrainingTask NewTask(const AlterTask& alter) const {
+    TrainingTask task = MakeTask(plan_, static_cast<uint64_t>(rank_.seed()), rank_.world(), device_);
+    if (alter) alter(task);
+    return task;
+  }
+
   void Measure(const Cell& cell, std::span<const TrainingVariant> variants) {
     trainer_.Restart();
-    if (options_.is_alone()) {
+    if (plan_.is_alone()) {
       device_->allocator().Trim();
       ResetPeakResidentBytes();
     }
     std::vector<Series> all = Prepare(cell, variants);
     TakeTurns(cell, all);
-    const int64_t peak_bytes = options_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
+    const int64_t peak_bytes = plan_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
     for (Series& series : all) {
       Record more;
       if (!series.stepper->variant().is_peer()) {
@@ -157,7 +160,7 @@ class TrainingJob : public RankJob {
   // As it is before the first step.
   Record RecordOf(const Cell& cell, const TrainingVariant& variant, double flops) const {
     Record record = rank_.RecordOf(variant.over());
-    options_.Describe(variant, record);
+    plan_.Describe(variant, record);
     record.config.SetAll(cell.config);
     record.facts.SetAll(cell.facts);
     record.facts.Set("flops_per_step", Value(flops));
@@ -174,20 +177,19 @@ class TrainingJob : public RankJob {
   void TakeTurns(const Cell& cell, std::vector<Series>& all) {
     const Batch batch = NewBatch(cell);
     const uint64_t seed =
-        OrderSeed(options_.ranks.seed, rank_.launch().run_id + cell.name);  // another in each launch
+        OrderSeed(rank_.seed(), rank_.launch().run_id + cell.name);  // another in each launch
     const int num_variants = static_cast<int>(all.size());
-    for (int64_t round = 0; round < options_.warmup_steps; ++round) {
+    for (int64_t round = 0; round < plan_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
         TakeStep(all[static_cast<size_t>(i)], round, /*sample=*/-1, batch);
       }
     }
-    const int64_t per_check =
-        options_.time ? kRoundsPerSpotCheck : std::min(options_.steps, kRoundsPerSpotCheck);
+    const int64_t per_check = plan_.time ? kRoundsPerSpotCheck : std::min(plan_.steps, kRoundsPerSpotCheck);
     const auto begin = std::chrono::steady_clock::now();
     for (int64_t round = 0; !IsEnough(round, num_variants, begin); ++round) {
       for (const int i : RoundOrder(num_variants, round, seed)) {
         Series& series = all[static_cast<size_t>(i)];
-        TakeStep(series, options_.warmup_steps + round, round, batch);
+        TakeStep(series, plan_.warmup_steps + round, round, batch);
         if (!series.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
           ++series.spot_checks;
           if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
@@ -204,11 +206,11 @@ class TrainingJob : public RankJob {
   // Whether so many rounds are all. With --time: whether they are whole blocks, and another block would, by
   // the mean of those so far, end too late; rank 0 says so, and how long which variant took plays no part.
   bool IsEnough(int64_t rounds, int num_variants, std::chrono::steady_clock::time_point begin) {
-    if (!options_.time) return rounds >= options_.steps;
+    if (!plan_.time) return rounds >= plan_.steps;
     const int64_t block = RoundsPerBlock(num_variants);
     if (rounds < kFewestRounds || rounds % block != 0) return false;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    const std::chrono::duration<double> budget = options_.time_in_turn();
+    const std::chrono::duration<double> budget = plan_.time_in_turn();
     const bool is_enough = IsTimeUp(spent.count(), budget.count(), rounds, block);
     if (is_enough && rank_.is_first() && spent > 1.5 * budget) {
       std::printf("--time: took %.0f s in place of %.0f: %lld rounds are the fewest that decide anything\n",
@@ -224,9 +226,9 @@ class TrainingJob : public RankJob {
     // Hosts that have all parts each begin with equal ones, as in training: `none` has left ranks' weights
     // different. One that trains alone begins with what Measure has restarted, and may have given that memory
     // back.
-    if (round == 0 && !options_.is_alone() && stepper.variant().num_parts(rank_.world()) < rank_.world().size)
+    if (round == 0 && !plan_.is_alone() && stepper.variant().num_parts(rank_.world()) < rank_.world().size)
       trainer_.Restart();
-    const bool listen = sample >= 0 && !stepper.variant().is_peer() && (options_.trace || options_.profile);
+    const bool listen = sample >= 0 && !stepper.variant().is_peer() && (plan_.trace || plan_.profile);
     const int64_t before_ns = disturbance_.NowNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
     if (sample >= 0) {
@@ -238,8 +240,8 @@ class TrainingJob : public RankJob {
       Add(SamplesOf(result, position_++), series);
       if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
     }
-    if (listen && options_.profile) {
-      if (!series.profile) series.profile.emplace(peak_flops_, options_.optimizer);
+    if (listen && plan_.profile) {
+      if (!series.profile) series.profile.emplace(peak_flops_, std::string(Name(plan_.optimizer)));
       series.profile->Add(result.marks.front(), *result.times.optimizer, recorder_.computed(),
                           recorder_.ops());
     }
@@ -267,9 +269,9 @@ class TrainingJob : public RankJob {
     const int64_t elements = trainer_.num_elements();
     record.facts.Set("num_parameters", elements);
     record.facts.Set("num_tensors", trainer_.params().size());
-    record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.gradient_type())));
+    record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(plan_.gradient_type())));
     group_.Barrier();
-    peak_flops_ = MeasureFlops(device_, options_.element_type());
+    peak_flops_ = MeasureFlops(device_, plan_.dtype);
     record.facts.Set("peak_flops_per_second",
                      Value(rank_.Reduce(peak_flops_.per_second, comm::ReduceOp::kSum)));
     rank_.SetRecords(std::move(record));
@@ -277,15 +279,14 @@ class TrainingJob : public RankJob {
 
   // With the steps of checks; of a run that is given a time, as if it took as many as without one.
   int64_t TotalSteps() const {
-    return std::ssize(task_.cells) * std::ssize(options_.variants) *
-           (options_.warmup_steps + options_.steps + 1);
+    return std::ssize(task_.cells) * std::ssize(plan_.variants) * (plan_.warmup_steps + plan_.steps + 1);
   }
 
   TraceLog NewTrace() const {
-    std::string origin = Join(options_.model, ", ", rank_.world().size, " ranks");
-    for (const std::string& backend : options_.GroupBackends()) origin += ", " + backend;
+    std::string origin = Join(plan_.model, ", ", rank_.world().size, " ranks");
+    for (const std::string& backend : plan_.GroupBackends()) origin += ", " + backend;
     std::vector<std::string> names;
-    for (const TrainingVariant& variant : options_.variants) names.push_back(variant.name());
+    for (const TrainingVariant& variant : plan_.variants) names.push_back(variant.name());
     return {rank_.world().rank, std::move(origin), std::move(names)};
   }
 
@@ -303,7 +304,7 @@ class TrainingJob : public RankJob {
 
   // A first step from the initial weights, before anything else. Others average no gradients.
   void DumpGradients() {
-    const TrainingVariant& variant = *std::ranges::find_if_not(options_.variants, &TrainingVariant::drifts);
+    const TrainingVariant& variant = *std::ranges::find_if_not(plan_.variants, &TrainingVariant::drifts);
     const Cell& cell = task_.cells.front();
     comm::RecordingProcessGroup& group = rank_.Of(variant.over());
     const std::unique_ptr<ddp::Strategy> strategy =
@@ -317,10 +318,10 @@ class TrainingJob : public RankJob {
     std::vector<std::pair<std::string, Tensor>> tensors = {
         {"loss", Tensor::From<double>(device_, {}, std::vector<double>{loss})}};
     for (Parameter* const param : trainer_.params()) tensors.emplace_back(param->name(), param->grad());
-    model::WriteSafetensors(options_.dump_grads, tensors, {{"strategy", variant.strategy}});
+    model::WriteSafetensors(plan_.dump_grads, tensors, {{"strategy", variant.strategy}});
   }
 
-  const TrainingOptions& options_;
+  const TrainingPlan& plan_;
   Rank& rank_;
   const model::DevicePtr device_;
   TrainingTask task_;                        // its model is the trainer's, its source and ranges below
@@ -339,51 +340,27 @@ class TrainingJob : public RankJob {
   int64_t position_ = 0;  // of the next timed step
 };
 
-// The tools estimate the differences, and this program must not depend on them.
-constexpr char kEstimator[] = "tools/summarize";
-constexpr std::chrono::minutes kEstimatePatience{5};
-
-// Without an answer the measurement goes on as planned.
-bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const std::string& launch_set) {
-  constexpr int kNotYet = 3;
-  const std::string precision = Join("--precision=", 100 * *options.precision, "%");
-  const comm::CommandResult answer = comm::RunCommand(
-      {RunfilePath(argv0, kEstimator), precision, options.ranks.OutputDirectory("ddp-" + launch_set)},
-      kEstimatePatience);
-  if (answer.ok()) {
-    std::printf("Every difference is known to +- %g %%: no further launch\n", 100 * *options.precision);
-  } else if (!answer.end || answer.end->exit_status() != kNotYet) {
-    std::fprintf(stderr, "--precision: %s\n", answer.message.c_str());
-  }
-  return answer.ok();
-}
-
 }  // namespace
 
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
-                       const MakeTrainingTask& make_task) {
-  const auto complete = [&](const comm::World& world) { options.Complete(flags, world); };
+                       const AlterTask& alter_task) {
+  std::optional<const TrainingPlan> plan;
+  const auto make_plan = [&](const comm::World&) { return plan.emplace(options, flags).GroupBackends(); };
   const auto answer = [&](const comm::World& world) {
-    if (options.max_memory && world.rank == 0)
-      std::cout << EstimatesFor(options, world, ResidentBytes().value_or(0));
-    return options.max_memory.has_value();
+    if (plan->max_memory && world.rank == 0)
+      std::cout << EstimatesFor(*plan, world, ResidentBytes().value_or(0));
+    return plan->max_memory.has_value();
   };
   const auto check = [&](const comm::World& world) {
-    const std::optional<std::string> too_large = TooLargeForThisHost(options, world);
-    Require(!too_large, too_large.value_or(""));
-    if (options.precision) RunfilePath(argv[0], kEstimator);
-    if (!options.peers.wanted()) return;
-    CheckPeerProgram(FindPeerProgram(options.peers.python(), argv[0]), options.peers.compiled(),
-                     options.ranks.device);
+    CheckMemoryOfThisHost(*plan, world);
+    if (plan->peers.wanted)
+      CheckPeerProgram(FindPeerProgram(plan->peers.python(), argv[0]),
+                       plan->peers.compiled() ? plan->ranks.device_name() : "");
   };
   const auto prepare = [&](Rank& rank) {
-    return std::make_unique<TrainingJob>(options, rank, argv[0], make_task);
+    return std::make_unique<TrainingJob>(*plan, rank, argv[0], alter_task);
   };
-  const auto is_enough = [&](const std::string& launch_set) {
-    return options.precision && IsPreciseEnough(options, argv[0], launch_set);
-  };
-  return RunRankProgram(argc, argv,
-                        {"ddp", flags, options.ranks, complete, check, prepare, is_enough, answer});
+  return RunRankProgram(argc, argv, {"ddp", flags, options.ranks, make_plan, check, prepare, answer});
 }
 
 }  // namespace gradsync::bench

@@ -5,15 +5,12 @@
 
 #include "bench/training/options.h"
 #include "bench/training/tasks.h"
-#include "comm/rendezvous/world.h"
 #include "model/base/flags.h"
-#include "model/device.h"
 
 namespace gradsync::bench {
 
-// What a rank measures. Throws InvalidInput if something the flags name cannot be used.
-using MakeTrainingTask =
-    std::function<TrainingTask(const comm::World& world, const model::DevicePtr& device)>;
+// Changes what a rank trains.
+using AlterTask = std::function<void(TrainingTask& task)>;
 
 // The main function of the training benchmark: RunRankProgram's, after a look at whether this host has the
 // memory and PyTorch, where it is wanted. Returns the exit status.
@@ -28,10 +25,9 @@ using MakeTrainingTask =
 // untimed: making the batch, putting gradients to their places, a barrier of all ranks.
 // Checks start again from the initial weights, because replicas under `none` drift apart.
 //
-// `make_task` (by default MakeTask) is called once, before the groups are joined: whoever waits for a rank
-// that found fault with a file is just stopped.
+// `alter_task` is called once, before the groups are joined.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
-                       const MakeTrainingTask& make_task = {});
+                       const AlterTask& alter_task = {});
 
 }  // namespace gradsync::bench
 

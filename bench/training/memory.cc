@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "bench/records/host.h"
 #include "comm/factory.h"
 #include "model/base/error.h"
+#include "model/base/grid.h"
 #include "model/base/units.h"
 #include "model/cuda_device.h"
 
@@ -24,7 +24,7 @@ constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
 // The optimizer's state.
-double StateCopies(const TrainingOptions& options) { return options.optimizer == "adamw" ? 2 : 0; }
+double StateCopies(const TrainingPlan& plan) { return plan.optimizer == OptimizerKind::kAdamW ? 2 : 0; }
 
 // Whether it keeps values in memory of its own alone.
 bool LeavesValues(const TrainingVariant& variant) {
@@ -39,10 +39,10 @@ bool MayShareValues(const TrainingVariant& variant) {
 
 // In the process of a rank: values, the gradients and the state that checks and all strategies share that
 // have none of their own, and what strategies keep at the same time.
-double OwnCopies(const TrainingOptions& options, double largest_unit, const comm::World& world) {
-  bool share_gradients = options.verify, share_state = options.verify;
+double OwnCopies(const TrainingPlan& plan, double largest_unit, const comm::World& world) {
+  bool share_gradients = plan.verify, share_state = plan.verify;
   double all = 0, largest = 0;
-  for (const TrainingVariant& variant : options.variants) {
+  for (const TrainingVariant& variant : plan.variants) {
     const ddp::Traits& traits = *variant.traits;
     share_gradients = share_gradients || !traits.places_gradients;
     share_state = share_state || !traits.owns_state;
@@ -51,14 +51,14 @@ double OwnCopies(const TrainingOptions& options, double largest_unit, const comm
     const double ranks = traits.shards_state ? num_parts : 1;
     double copies = CopiesOf(traits, variant.strategy_options(), num_parts, largest_unit);
     const std::string_view passes = traits.OptionFor(ddp::Option::Role::kPasses);
-    if (std::ranges::max(options.accumulation_steps) > 1 && !passes.empty() &&
+    if (std::ranges::max(plan.accumulation_steps) > 1 && !passes.empty() &&
         ddp::ValueOf(traits, passes, variant.strategy_options()) == 0)
       copies += 1;
-    const double state = traits.owns_state ? StateCopies(options) / ranks : 0;
+    const double state = traits.owns_state ? StateCopies(plan) / ranks : 0;
     // A part of the values, which ranks with memory in common keep there.
     if (MayShareValues(variant)) copies += 1 / ranks;
     // Values are given back before there is a state.
-    if (options.is_alone() && LeavesValues(variant)) {
+    if (plan.is_alone() && LeavesValues(variant)) {
       copies += std::max(state, 1.0) - 1;
     } else {
       copies += state;
@@ -66,16 +66,16 @@ double OwnCopies(const TrainingOptions& options, double largest_unit, const comm
     all += copies;
     largest = std::max(largest, copies);
   }
-  return 1 + (share_gradients ? 1 : 0) + (share_state ? StateCopies(options) : 0) +
-         (options.interleaved() ? all : largest);
+  return 1 + (share_gradients ? 1 : 0) + (share_state ? StateCopies(plan) : 0) +
+         (plan.interleaved() ? all : largest);
 }
 
 // In the process of a rank's peer: all share values and the optimizer's state. DistributedDataParallel has
 // gradients and buckets of its own, which may be the same; the others share their gradients, of which one
 // that copies them makes two copies. Compiled or not is all the same.
-double PeerCopies(const TrainingOptions& options) {
+double PeerCopies(const TrainingPlan& plan) {
   double of_ddp = 0, shared = 0;
-  for (const TrainingVariant& variant : options.variants) {
+  for (const TrainingVariant& variant : plan.variants) {
     if (!variant.is_peer()) continue;
     const ddp::Traits& traits = *variant.traits;
     if (traits.has_buckets) {
@@ -84,33 +84,34 @@ double PeerCopies(const TrainingOptions& options) {
       shared = std::max(shared, 1 + 2 * traits.gradient_copies);
     }
   }
-  return 1 + StateCopies(options) + of_ddp + shared;
+  return 1 + StateCopies(plan) + of_ddp + shared;
 }
 
 // Elements of one rank and of its peer, where they compute.
-double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, const comm::World& world) {
+double ElementsOfRank(const TrainingPlan& plan, const TrainingSize& size, const comm::World& world) {
   // Operation by operation, without fusion, about twice as much is left behind for backward.
   constexpr double kEagerActivations = 2;
   // In bf16 activations are smaller, and there is a copy of the values: in elements of gradients.
   double activations = size.activations, copy = 0;
-  if (options.element_type() != options.gradient_type()) {
-    const double smaller = static_cast<double>(SizeOf(options.element_type())) /
-                           static_cast<double>(SizeOf(options.gradient_type()));
+  if (plan.dtype != plan.gradient_type()) {
+    const double smaller =
+        static_cast<double>(SizeOf(plan.dtype)) / static_cast<double>(SizeOf(plan.gradient_type()));
     activations *= smaller;
     copy = smaller * size.params;
   }
   const double own =
-      OwnCopies(options, size.largest_unit, world) * size.params + activations + copy + size.batch;
-  if (!options.peers.wanted()) return own;
-  return own + PeerCopies(options) * size.params + kEagerActivations * activations + copy + size.batch;
+      OwnCopies(plan, size.largest_unit, world) * size.params + activations + copy + size.batch;
+  if (!plan.peers.wanted) return own;
+  return own + PeerCopies(plan) * size.params + kEagerActivations * activations + copy + size.batch;
 }
 
-std::string Line(const TrainingOptions& options, const std::string& who, double needed_bytes,
-                 const char* where, int64_t available_bytes, const char* are) {
-  return Join("--model=", options.model, ": ", who, " about ", ApproximateBytes(needed_bytes), " on ", where,
-              ", ", ApproximateBytes(static_cast<double>(available_bytes)), " ", are,
-              "; fewer variants, --order=blocks, ", options.peers.wanted() ? "--with_peers=none, " : "",
-              "--verify=false or a smaller --batch_size need less");
+[[noreturn]] void Refuse(const TrainingPlan& plan, int ranks, double needed_bytes, const char* where,
+                         int64_t available_bytes, const char* are) {
+  throw TooLittleMemory(Join(
+      "--model=", plan.model, ": ", ranks, ranks == 1 ? " rank needs" : " ranks need", " about ",
+      ApproximateBytes(needed_bytes), " on ", where, ", ",
+      ApproximateBytes(static_cast<double>(available_bytes)), " ", are, "; fewer variants, --order=blocks, ",
+      plan.peers.wanted ? "--with_peers=none, " : "", "--verify=false or a smaller --batch_size need less"));
 }
 
 int RanksPerGpu(const comm::World& world, int num_gpus) {
@@ -160,19 +161,19 @@ TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64
           .largest_unit = largest / params};
 }
 
-TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus) {
-  const TrainingSize size = options.Size();
-  const bool with_peers = options.peers.wanted();
-  const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
+TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world, int num_gpus) {
+  const TrainingSize size = plan.Size();
+  const bool with_peers = plan.peers.wanted;
+  const auto bytes = static_cast<double>(SizeOf(plan.gradient_type()));
   const double programs = kProgramBytes + (with_peers ? kPythonBytes : 0);
   // Rank 0 keeps initial values on the host, if they are needed again. To verify, every rank has the
   // reference's gradients and the variant's values there.
   const double kept =
-      (options.restarts() ? size.params : 0) + (options.verify ? 2 * world.local_size * size.params : 0);
+      (plan.restarts() ? size.params : 0) + (plan.verify ? 2 * world.local_size * size.params : 0);
   // It also has all ranks' batches, where it computes.
-  const double batches = options.verify ? world.size * size.batch : 0;
-  const double rank = ElementsOfRank(options, size, world);
-  if (options.ranks.device == "cpu") {
+  const double batches = plan.verify ? world.size * size.batch : 0;
+  const double rank = ElementsOfRank(plan, size, world);
+  if (plan.ranks.on_cpu()) {
     return {.host_bytes = (world.local_size * (rank + batches) + kept) * bytes + programs * world.local_size};
   }
   const int ranks_per_gpu = RanksPerGpu(world, num_gpus);
@@ -181,12 +182,13 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
           .gpu_bytes = ranks_per_gpu * (rank + batches) * bytes + contexts * ranks_per_gpu};
 }
 
-double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& variant,
-                      const comm::World& world, int64_t program_bytes) {
+double EstimateOfRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
+                      int64_t program_bytes) {
   // Blocks are rounded up by at most an eighth. What ranks have in common counts for each of them.
   constexpr double kRounding = 17.0 / 16;
-  TrainingOptions alone = options;
+  TrainingPlan alone = plan;
   alone.variants = {variant};
+  alone.verify = false;
   const double common =
       MayShareValues(variant) ? alone.Size().params * (1 - 1.0 / variant.num_parts(world)) : 0;
   const double more_program =
@@ -195,50 +197,40 @@ double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& var
                                      common * static_cast<double>(SizeOf(alone.gradient_type())));
 }
 
-std::string EstimatesFor(const TrainingOptions& options, const comm::World& world, int64_t program_bytes) {
-  constexpr int kWidth = 12;
+std::string EstimatesFor(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes) {
   const std::vector<std::string> models =
-      options.on_images() ? std::vector{options.model} : model::TransformerNames();
-  const auto limit = static_cast<double>(options.max_memory.value_or(0));
-  size_t width = 0;
-  for (const TrainingVariant& variant : options.variants) width = std::max(width, variant.name().size());
-  std::string text = Join("Memory of each of ", world.size, " ranks by estimate, in brackets if more than ",
-                          ApproximateBytes(limit), ":\n", std::string(width, ' '));
-  for (const std::string& model : models) text += absl::StrFormat("%*s", kWidth, model);
-  for (const TrainingVariant& variant : options.variants) {
-    text += absl::StrFormat("\n%-*s", static_cast<int>(width), variant.name());
+      plan.on_images() ? std::vector{plan.model} : model::TransformerNames();
+  const auto limit = static_cast<double>(plan.max_memory.value_or(0));
+  Grid grid{.rows = {{""}}, .num_left = 1};
+  grid.rows[0].insert(grid.rows[0].end(), models.begin(), models.end());
+  for (const TrainingVariant& variant : plan.variants) {
+    std::vector<std::string>& row = grid.rows.emplace_back(std::vector{variant.name()});
     for (const std::string& model : models) {
-      TrainingOptions of_model = options;
+      TrainingPlan of_model = plan;
       of_model.model = model;
       const double bytes = EstimateOfRank(of_model, variant, world, program_bytes);
       const std::string shown = ApproximateBytes(bytes);
-      text += absl::StrFormat("%*s", kWidth, bytes > limit ? Join("(", shown, ")") : shown);
+      row.push_back(bytes > limit ? Join("(", shown, ")") : shown);
     }
   }
-  return text + "\n";
+  return Join("Memory of each of ", world.size, " ranks by estimate, in brackets if more than ",
+              ApproximateBytes(limit), ":\n", grid.ToString());
 }
 
-std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
-                                       const comm::World& world) {
-  const TrainingMemory needed = EstimateMemory(options, world, limits.num_gpus);
-  if (needed.gpu_bytes > static_cast<double>(limits.gpu_bytes)) {
-    const int ranks = RanksPerGpu(world, limits.num_gpus);
-    const std::string who = Join(ranks, ranks == 1 ? " rank needs" : " ranks need");
-    return Line(options, who, needed.gpu_bytes, "each GPU", limits.gpu_bytes, "are there");
-  }
-  if (!limits.host_bytes || needed.host_bytes <= static_cast<double>(*limits.host_bytes)) return std::nullopt;
-  return Line(options, Join(world.local_size, " ranks need"), needed.host_bytes, "this host",
-              *limits.host_bytes, "are available");
+void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world) {
+  const TrainingMemory needed = EstimateMemory(plan, world, limits.num_gpus);
+  if (needed.gpu_bytes > static_cast<double>(limits.gpu_bytes))
+    Refuse(plan, RanksPerGpu(world, limits.num_gpus), needed.gpu_bytes, "each GPU", limits.gpu_bytes,
+           "are there");
+  if (limits.host_bytes && needed.host_bytes > static_cast<double>(*limits.host_bytes))
+    Refuse(plan, world.local_size, needed.host_bytes, "this host", *limits.host_bytes, "are available");
 }
 
-MemoryLimits MemoryOfThisHost() {
-  return {.host_bytes = AvailableMemoryBytes(),
-          .gpu_bytes = static_cast<int64_t>(model::CudaMemoryBytes(0)),
-          .num_gpus = model::CudaDeviceCount()};
-}
-
-std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const comm::World& world) {
-  return TooLargeFor(MemoryOfThisHost(), options, world);
+void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world) {
+  CheckMemory({.host_bytes = AvailableMemoryBytes(),
+               .gpu_bytes = static_cast<int64_t>(model::CudaMemoryBytes(0)),
+               .num_gpus = model::CudaDeviceCount()},
+              plan, world);
 }
 
 }  // namespace gradsync::bench

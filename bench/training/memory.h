@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "bench/training/options.h"
+#include "bench/training/plan.h"
 #include "comm/rendezvous/world.h"
 #include "model/resnet.h"
 #include "model/transformer.h"
@@ -31,23 +31,21 @@ struct MemoryLimits {
 // About how much memory the ranks of one host will use together, at the moment when they use most. Gradients,
 // parameters, optimizer state and buffers are counted exactly, and those of peers likewise; a peer's
 // activations and its program are guesses.
-TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus);
+TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world, int num_gpus);
 
-// The same of one rank that trains this variant alone, on the CPU. `program_bytes`: resident before training,
-// code and libraries, which are more in a build with CUDA.
-double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& variant,
-                      const comm::World& world, int64_t program_bytes);
-// What the options' variants take by it, for people: a line for each, a column for each size of their model.
+// The same of one rank that trains this variant alone, on the CPU, unchecked. `program_bytes`: resident
+// before training, code and libraries, which are more in a build with CUDA.
+double EstimateOfRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
+                      int64_t program_bytes);
+// What the plan's variants take by it, for people: a line for each, a column for each size of their model.
 // In brackets what is more than max_memory.
-std::string EstimatesFor(const TrainingOptions& options, const comm::World& world, int64_t program_bytes);
+std::string EstimatesFor(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
-// Nothing if that is within the limits, else one line that says what is needed, what there is, and what would
-// help.
-std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
-                                       const comm::World& world);
-// What this host has at the moment: of its GPUs all memory, since asking what is free takes some of it.
-MemoryLimits MemoryOfThisHost();
-std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const comm::World& world);
+// Throws TooLittleMemory, with one line that says what is needed, what there is, and what would help, unless
+// that is within the limits; or within what this host has at the moment: of its GPUs all memory, since asking
+// what is free takes some of it.
+void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world);
+void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 
 }  // namespace gradsync::bench
 

@@ -26,7 +26,7 @@ constexpr int64_t kMebi = int64_t{1} << 20;
 TEST(MemoryTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
   for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
     const auto bytes = [&](const char* dtype) {
-      const TrainingOptions options =
+      const TrainingPlan options =
           Parse({model, dtype, "--batch_size=4096", "--verify=false", "--strategies=naive"});
       return EstimateMemory(options, WorldOf(1), 0).host_bytes;
     };
@@ -36,7 +36,7 @@ TEST(MemoryTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
 
 TEST(MemoryTest, CountsResNetsParametersExactly) {
   EXPECT_EQ(Parse({"--model=resnet50"}).Size().params, 25557032);
-  const TrainingOptions narrow = Parse({"--model=resnet50", "--width=8"});
+  const TrainingPlan narrow = Parse({"--model=resnet50", "--width=8"});
   const model::ResNet model(narrow.resnet_config(), model::CpuDevice(), model::DType::kF32, 0);
   double params = 0;
   for (const model::Parameter* const param : model.parameters())
@@ -46,8 +46,7 @@ TEST(MemoryTest, CountsResNetsParametersExactly) {
 
 // What a forward pass really leaves behind.
 TEST(MemoryTest, EstimatesWhatAForwardPassKeeps) {
-  const TrainingOptions options =
-      Parse({"--model=resnet50", "--width=8", "--image_size=64", "--batch_size=2"});
+  const TrainingPlan options = Parse({"--model=resnet50", "--width=8", "--image_size=64", "--batch_size=2"});
   const model::DevicePtr device = model::CpuDevice();
   model::ResNet model(options.resnet_config(), device, model::DType::kF32, 0);
   const model::Tensor images = model::Tensor::Zeros(device, {2, 3, 64, 64}, model::DType::kF32);
@@ -59,7 +58,7 @@ TEST(MemoryTest, EstimatesWhatAForwardPassKeeps) {
 
 // At most, when the loss's gradient is there too: logits twice.
 TEST(MemoryTest, EstimatesWhatABackwardPassTakes) {
-  const TrainingOptions options = Parse(
+  const TrainingPlan options = Parse(
       {"--d_model=16", "--d_ff=32", "--num_layers=1", "--num_heads=2", "--seq_len=64", "--batch_size=4"});
   const model::DevicePtr device = model::CpuDevice();
   model::Transformer model(options.transformer_config(), device, model::DType::kF32, 0);
@@ -75,7 +74,7 @@ TEST(MemoryTest, EstimatesWhatABackwardPassTakes) {
 TEST(MemoryTest, CountsWhatEveryRankHolds) {
   const auto expect_bytes = [&](double per_param, std::vector<const char*> flags) {
     flags.insert(flags.end(), {"--model=small", "--batch_size=1", "--seq_len=1"});
-    const TrainingOptions options = Parse(flags);
+    const TrainingPlan options = Parse(flags);
     const double params = static_cast<double>(NumParameters(options.transformer_config()));
     const TrainingMemory memory = EstimateMemory(options, WorldOf(2), 0);
     EXPECT_NEAR(memory.host_bytes, per_param * params, 0.05 * per_param * params + 2 * (64 << 20));
@@ -99,7 +98,7 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
 // A rank that trains one variant alone: 16 bytes for each parameter, of which halves are sharded, buffers and
 // a program.
 TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
-  const TrainingOptions options =
+  const TrainingPlan options =
       Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
              "--variants=core,zero1,zero1@shm,zero1:gather=forward,zero3,zero3:keep=1"});
   const double params = static_cast<double>(NumParameters(options.transformer_config()));
@@ -121,8 +120,8 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   EXPECT_EQ(with_program(30 * kMebi), with_program(0));
   EXPECT_EQ(with_program(180 * kMebi) - with_program(0), (180 + 32 - 64) * kMebi);
   // Each of four ranks on two hosts has half of the state; each host has one copy of the weights.
-  const TrainingOptions within = Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
-                                        "--variants=zero1:within=host@hierarchical"});
+  const TrainingPlan within = Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
+                                     "--variants=zero1:within=host@hierarchical"});
   comm::World hosts = WorldOf(4);
   hosts.local_size = 2;
   const double of_rank = EstimateOfRank(within, within.variants.front(), hosts, 0);
@@ -133,7 +132,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
 TEST(MemoryTest, CountsGradientsOfEarlierPasses) {
   const auto more_per_param = [](const char* variants) {
     const auto bytes = [&](const char* passes) {
-      const TrainingOptions options =
+      const TrainingPlan options =
           Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false", variants, passes});
       return EstimateMemory(options, WorldOf(2), 0).host_bytes / options.Size().params;
     };
@@ -145,7 +144,7 @@ TEST(MemoryTest, CountsGradientsOfEarlierPasses) {
 }
 
 TEST(MemoryTest, WhatDoesNotFitIsInBrackets) {
-  const TrainingOptions options =
+  const TrainingPlan options =
       Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"});
   const auto estimates = [&](int64_t program_bytes) {
     return EstimatesFor(options, WorldOf(2), program_bytes);
@@ -155,12 +154,11 @@ TEST(MemoryTest, WhatDoesNotFitIsInBrackets) {
   EXPECT_THAT(estimates(0), ContainsRegex("zero3@gloo +[0-9]+ MiB +1[.0-9]* GiB +\\("));
   // What the program has already taken counts.
   EXPECT_THAT(estimates(1024 * kMebi), ContainsRegex("zero3@gloo +[0-9.]+ GiB +\\(2[.0-9]* GiB\\)"));
-  EXPECT_FALSE(options.verify);
   EXPECT_THAT(
       [] {
         Parse({"--max_memory=3GiB", "--order=blocks"});
       },
-      ThrowsMessage<InvalidInput>("--order: cannot be given beside --max_memory"));
+      ThrowsMessage<InvalidInput>("--order: has no effect with --max_memory"));
 }
 
 // The largest unit is that of the models themselves: a block, or the head with a large vocabulary; a stage.
@@ -176,20 +174,20 @@ TEST(MemoryTest, KnowsTheLargestUnitOfAModel) {
     return largest / all;
   };
   for (const char* const flag : {"--vocab_size=20", "--vocab_size=5000", "--d_ff=7"}) {
-    const TrainingOptions options =
+    const TrainingPlan options =
         Parse({"--model=tiny", "--num_layers=2", "--d_model=16", "--num_heads=2", flag});
     const model::Transformer model(options.transformer_config(), model::CpuDevice(), model::DType::kF32, 1);
     EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << flag;
   }
   for (const char* const width : {"--width=8", "--width=32"}) {
-    const TrainingOptions options = Parse({"--model=resnet50", width, "--image_size=32"});
+    const TrainingPlan options = Parse({"--model=resnet50", width, "--image_size=32"});
     const model::ResNet model(options.resnet_config(), model::CpuDevice(), model::DType::kF32, 1);
     EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << width;
   }
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
-  const TrainingOptions options = Parse({"--model=small", "--verify=false"});
+  const TrainingPlan options = Parse({"--model=small", "--verify=false"});
   comm::World world = WorldOf(8);
   const auto bytes = [&](const comm::World& of) { return EstimateMemory(options, of, 0).host_bytes; };
   const double of_eight = bytes(world);
@@ -225,8 +223,8 @@ TEST(MemoryTest, CountsPeers) {
 
 // On a GPU there is what computes; on the host what is kept to start again and to compare with.
 TEST(MemoryTest, OfAGpu) {
-  TrainingOptions options = Parse({"--model=small", "--strategies=core", "--batch_size=1", "--seq_len=1"});
-  options.ranks.device = "cuda";
+  TrainingPlan options = Parse({"--model=small", "--strategies=core", "--batch_size=1", "--seq_len=1"});
+  options.ranks.device = model::Device::Type::kCuda;
   const double params = static_cast<double>(NumParameters(options.transformer_config()));
   const auto memory = [&](int num_gpus) { return EstimateMemory(options, WorldOf(2), num_gpus); };
   constexpr double kContext = 512 << 20;
@@ -235,8 +233,13 @@ TEST(MemoryTest, OfAGpu) {
   EXPECT_NEAR(memory(2).host_bytes, 20 * params, 2 * params);
 
   constexpr int64_t kGiB = 1 << 30;
-  const auto line = [&](const MemoryLimits& limits) {
-    return TooLargeFor(limits, options, WorldOf(2)).value_or("none");
+  const auto line = [&](const MemoryLimits& limits) -> std::string {
+    try {
+      CheckMemory(limits, options, WorldOf(2));
+    } catch (const TooLittleMemory& error) {
+      return error.what();
+    }
+    return "none";
   };
   EXPECT_EQ(line({.host_bytes = 8 * kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}), "none");
   EXPECT_THAT(
@@ -254,9 +257,9 @@ TEST(MemoryTest, OfAGpu) {
 // fit into its 139.8.
 TEST(MemoryTest, OfAPeerInBF16) {
   const auto gibibytes = [](const char* peers) {
-    TrainingOptions options = Parse({"--model=xl", "--batch_size=8", "--seq_len=1024", "--dtype=bf16",
-                                     "--strategies=none", "--verify=false", peers});
-    options.ranks.device = "cuda";
+    TrainingPlan options = Parse({"--model=xl", "--batch_size=8", "--seq_len=1024", "--dtype=bf16",
+                                  "--strategies=none", "--verify=false", peers});
+    options.ranks.device = model::Device::Type::kCuda;
     return EstimateMemory(options, WorldOf(1), 1).gpu_bytes / (1 << 30);
   };
   EXPECT_NEAR(gibibytes("--with_peers=none"), 58.3, 3);
@@ -265,12 +268,11 @@ TEST(MemoryTest, OfAPeerInBF16) {
 }
 
 TEST(MemoryTest, SaysWhatWouldHelp) {
-  const TrainingOptions small = Parse({"--num_layers=1"});
-  EXPECT_EQ(TooLargeForThisHost(small, WorldOf(1)), std::nullopt);
-  const TrainingOptions large = Parse({"--model=2.7b", "--batch_size=4096"});
-  const auto line = TooLargeForThisHost(large, WorldOf(1024));
-  ASSERT_TRUE(line.has_value());
-  EXPECT_THAT(*line, StartsWith("--model=2.7b: 1024 ranks need about "));
+  const TrainingPlan small = Parse({"--num_layers=1"});
+  CheckMemoryOfThisHost(small, WorldOf(1));
+  const TrainingPlan large = Parse({"--model=2.7b", "--batch_size=4096"});
+  EXPECT_THAT([&] { CheckMemoryOfThisHost(large, WorldOf(1024)); },
+              ThrowsMessage<TooLittleMemory>(StartsWith("--model=2.7b: 1024 ranks need about ")));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "bench/training/options.h"
+#include "bench/peers/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/peers/options.h"
 #include "bench/timing/schedule.h"
+#include "bench/training/plan.h"
 #include "bench/training/test_options.h"
 #include "ddp/factory.h"
 #include "model/base/error.h"
@@ -42,12 +42,12 @@ TEST(TrainingOptionsTest, ReadmeNamesWhatPyTorchCallsEachStrategy) {
   }
 }
 
-TrainingOptions ParseCompare(const std::vector<const char*>& arguments) {
-  return Complete(CompareDefaults(), arguments);
+TrainingPlan ParseCompare(const std::vector<const char*>& arguments) {
+  return PlanOf(CompareDefaults(), arguments);
 }
 
 TEST(OptionsTest, DefaultsAreASmallRunOfWhatAllReduces) {
-  const TrainingOptions options = Parse({});
+  const TrainingPlan options = Parse({});
   EXPECT_THAT(options.strategies, ElementsAreArray(ddp::AllReduceStrategyNames()));
   EXPECT_EQ(options.variants.size(), options.strategies.size());
   EXPECT_EQ(options.variants.front().name(), "none");
@@ -74,7 +74,7 @@ TEST(OptionsTest, ListsAreMultipliedIntoVariants) {
   EXPECT_THAT(NamesOf(Parse({"--strategies=none,core", "--backend=shm,gloo", "--bucket_bytes=1MiB,25MiB"})),
               ElementsAre("none", "core:bucket_bytes=1Mi@shm", "core@shm", "core:bucket_bytes=1Mi@gloo",
                           "core@gloo"));
-  const TrainingOptions options = Parse({"--variants=none,flat,core@shm", "--backend=gloo"});
+  const TrainingPlan options = Parse({"--variants=none,flat,core@shm", "--backend=gloo"});
   EXPECT_THAT(NamesOf(options), ElementsAre("none", "flat@gloo", "core@shm"));
   EXPECT_THAT(options.GroupBackends(), ElementsAre("gloo", "shm"));
   EXPECT_THAT(Parse({"--variants=none", "--backend=shm"}).GroupBackends(), ElementsAre("shm"));
@@ -124,7 +124,7 @@ TEST(OptionsTest, RowsTakeF32OrF64OnTheCpu) {
 }
 
 TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
-  const TrainingOptions options = Parse({"--accumulation_steps=1,4"});
+  const TrainingPlan options = Parse({"--accumulation_steps=1,4"});
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
   EXPECT_EQ(options.Size().batch, 4 * Parse({}).Size().batch);
   for (const char* const flag : {"--with_peers=pytorch", "--trace", "--profile"}) {
@@ -151,11 +151,15 @@ TEST(OptionsTest, TracesAndProfilesAreOfTurnsOfOneStep) {
 }
 
 TEST(OptionsTest, LaunchesShareTheTime) {
-  EXPECT_EQ(Parse({"--time=3m"}).time, std::chrono::minutes(3));
-  const TrainingOptions options = Parse({"--time=2m", "--precision=2%"});
-  EXPECT_EQ(options.ranks.repeats, 4);
-  EXPECT_EQ(options.time, std::chrono::seconds(30));
-  EXPECT_EQ(Parse({"--time=3m", "--repeats=2"}).time, std::chrono::seconds(90));
+  EXPECT_EQ(Parse({"--time=3m"}).launch_time(), std::chrono::minutes(3));
+  const TrainingPlan options = Parse({"--time=2m", "--precision=2%"});
+  EXPECT_EQ(options.ranks.num_launches(), 4);
+  EXPECT_EQ(options.time, std::chrono::minutes(2));
+  EXPECT_EQ(options.launch_time(), std::chrono::seconds(30));
+  Record record;
+  options.Describe(options.variants.front(), record);
+  EXPECT_EQ(record.config.StringOr("time", ""), "30s");
+  EXPECT_EQ(Parse({"--time=3m", "--repeats=2"}).launch_time(), std::chrono::seconds(90));
   EXPECT_EQ(options.time_in_turn(), std::chrono::seconds(30));
   EXPECT_EQ(Parse({"--time=2m", "--order=blocks", "--strategies=none,core,flat"}).time_in_turn(),
             std::chrono::seconds(40));
@@ -168,7 +172,7 @@ TEST(OptionsTest, LaunchesShareTheTime) {
 }
 
 TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
-  const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
+  const TrainingPlan options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
   EXPECT_TRUE(options.on_images());
   EXPECT_EQ(options.resnet_config().width, 8);
   EXPECT_EQ(options.variants.size(), ddp::AllReduceStrategyNames().size());
@@ -182,10 +186,10 @@ TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
 }
 
 TEST(CompareTest, DefaultsAreTheScaledPreset) {
-  const TrainingOptions options = ParseCompare({});
+  const TrainingPlan options = ParseCompare({});
   EXPECT_THAT(options.strategies, ElementsAre("core", "bucketed_async", "bucketed_sync"));
   EXPECT_EQ(options.model, "resnet50");
-  EXPECT_EQ(options.optimizer, "sgd");
+  EXPECT_EQ(options.optimizer, OptimizerKind::kSgd);
   EXPECT_TRUE(options.interleaved());
   EXPECT_LT(options.image_size, 224);
   ASSERT_EQ(options.variants.size(), 12u);
@@ -197,7 +201,7 @@ TEST(CompareTest, DefaultsAreTheScaledPreset) {
 }
 
 TEST(CompareTest, ThePublishedPresetIsTheOriginal) {
-  const TrainingOptions options = ParseCompare({"--preset=published", "--units=published"});
+  const TrainingPlan options = ParseCompare({"--preset=published", "--units=published"});
   EXPECT_EQ(options.variants.size(), 75u);
   EXPECT_EQ(options.variants.front().name(), "core:published_size=3Mi@gloo");
   EXPECT_EQ(options.variants.back().name(), "bucketed_sync:published_size=27Mi@gloo");
@@ -209,8 +213,8 @@ TEST(CompareTest, ThePublishedPresetIsTheOriginal) {
 }
 
 TEST(CompareTest, FlagsOverrideThePreset) {
-  const TrainingOptions options = ParseCompare({"--batch_size=2", "--preset=published", "--steps=100",
-                                                "--buffer_elements=512Ki,3Mi", "--strategies=core,flat"});
+  const TrainingPlan options = ParseCompare({"--batch_size=2", "--preset=published", "--steps=100",
+                                             "--buffer_elements=512Ki,3Mi", "--strategies=core,flat"});
   EXPECT_THAT(options.batch_sizes, ElementsAre(2));
   EXPECT_EQ(options.steps, 100);
   EXPECT_EQ(options.image_size, 224);

@@ -9,43 +9,41 @@ namespace {
 
 constexpr int64_t kImageChannels = 3;
 
-uint64_t SeedOf(const TrainingOptions& options) { return static_cast<uint64_t>(options.ranks.seed); }
-
-Cell NewCell(const TrainingOptions& options, const char* what, int64_t batch_size, int64_t parts,
+Cell NewCell(const TrainingPlan& plan, const char* what, int64_t batch_size, int64_t parts,
              int64_t row_size) {
   Cell cell;
   ConfigFields& config = cell.config;
   cell.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
   cell.accumulation_steps = parts;
   // A narrower model is another one, in tables too.
-  const bool is_narrow = options.on_images() && options.width;
-  config.Set("model", is_narrow ? Join(options.model, " of width ", *options.width) : options.model);
+  const bool is_narrow = plan.on_images() && plan.width;
+  config.Set("model", is_narrow ? Join(plan.model, " of width ", *plan.width) : plan.model);
   config.Set("batch_size", batch_size);
   if (parts > 1) config.Set("accumulation_steps", parts);
-  config.Set("data", options.corpus.empty() ? "uniform" : "corpus");
-  config.Set("weights", options.weights.empty() ? "random" : "file");
+  config.Set("data", plan.corpus.empty() ? "uniform" : "corpus");
+  config.Set("weights", plan.weights.empty() ? "random" : "file");
   return cell;
 }
 
-Cell ImagesCell(const TrainingOptions& options, int64_t batch_size, int64_t parts, const comm::World& world) {
-  const model::ResNetConfig config = options.resnet_config();
-  Cell cell = NewCell(options, ", image ", batch_size, parts, options.image_size);
+Cell ImagesCell(const TrainingPlan& plan, int64_t batch_size, int64_t parts, const comm::World& world) {
+  const model::ResNetConfig config = plan.resnet_config();
+  Cell cell = NewCell(plan, ", image ", batch_size, parts, plan.image_size);
   cell.positions = parts * batch_size;
-  cell.batch = {{cell.positions, kImageChannels, options.image_size, options.image_size},
-                options.gradient_type(),
+  cell.batch = {{cell.positions, kImageChannels, plan.image_size, plan.image_size},
+                plan.gradient_type(),
                 {cell.positions, config.num_classes},
-                options.gradient_type()};
-  cell.config.Set("image_size", options.image_size);
+                plan.gradient_type()};
+  cell.config.Set("image_size", plan.image_size);
   cell.config.Set("width", config.width);
   cell.facts.Set("images_per_step", cell.positions * world.size);
   return cell;
 }
 
-Cell TokensCell(const TrainingOptions& options, int64_t batch_size, int64_t parts, int64_t seq_len,
+Cell TokensCell(const TrainingPlan& plan, int64_t batch_size, int64_t parts, int64_t seq_len,
                 const comm::World& world) {
-  const model::TransformerConfig config = options.transformer_config();
+  const model::TransformerConfig config = plan.transformer_config();
   const model::Shape shape = {parts * batch_size, seq_len};
-  Cell cell = NewCell(options, ", sequence ", batch_size, parts, seq_len);
+  Cell cell = NewCell(plan, ", sequence ", batch_size, parts, seq_len);
   cell.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
   cell.positions = model::Numel(shape);
   cell.config.Set("seq_len", seq_len);
@@ -58,36 +56,36 @@ Cell TokensCell(const TrainingOptions& options, int64_t batch_size, int64_t part
   return cell;
 }
 
-std::unique_ptr<BatchSource> MakeSource(const TrainingOptions& options) {
-  if (options.on_images()) return UniformImages(SeedOf(options));
-  const int64_t vocab_size = options.transformer_config().vocab_size;
-  if (options.corpus.empty()) return UniformTokens(vocab_size, SeedOf(options));
-  return CorpusTokens(options.corpus, vocab_size, options.longest_seq_len(), SeedOf(options));
+std::unique_ptr<BatchSource> MakeSource(const TrainingPlan& plan, uint64_t seed) {
+  if (plan.on_images()) return UniformImages(seed);
+  const int64_t vocab_size = plan.transformer_config().vocab_size;
+  if (plan.corpus.empty()) return UniformTokens(vocab_size, seed);
+  return CorpusTokens(plan.corpus, vocab_size, plan.longest_seq_len(), seed);
 }
 
-std::unique_ptr<model::Model> MakeModel(const TrainingOptions& options, const model::DevicePtr& device) {
-  const model::DType dtype = options.element_type();
-  if (options.on_images())
-    return std::make_unique<model::ResNet>(options.resnet_config(), device, dtype, SeedOf(options));
-  return std::make_unique<model::Transformer>(options.transformer_config(), device, dtype, SeedOf(options));
+std::unique_ptr<model::Model> MakeModel(const TrainingPlan& plan, uint64_t seed,
+                                        const model::DevicePtr& device) {
+  const model::DType dtype = plan.dtype;
+  if (plan.on_images()) return std::make_unique<model::ResNet>(plan.resnet_config(), device, dtype, seed);
+  return std::make_unique<model::Transformer>(plan.transformer_config(), device, dtype, seed);
 }
 
 }  // namespace
 
-TrainingTask MakeTask(const TrainingOptions& options, const comm::World& world,
+TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device) {
-  TrainingTask task = {MakeModel(options, device), MakeSource(options), {}};
-  if (world.rank == 0 && !options.weights.empty()) {
-    model::LoadParameters(task.model->parameters(), options.weights);
+  TrainingTask task = {MakeModel(plan, seed, device), MakeSource(plan, seed), {}};
+  if (world.rank == 0 && !plan.weights.empty()) {
+    model::LoadParameters(task.model->parameters(), plan.weights);
   }
-  for (const int64_t batch_size : options.batch_sizes) {
-    for (const int64_t parts : options.accumulation_steps) {
-      if (options.on_images()) {
-        task.cells.push_back(ImagesCell(options, batch_size, parts, world));
+  for (const int64_t batch_size : plan.batch_sizes) {
+    for (const int64_t parts : plan.accumulation_steps) {
+      if (plan.on_images()) {
+        task.cells.push_back(ImagesCell(plan, batch_size, parts, world));
         continue;
       }
-      for (const int64_t seq_len : options.seq_lens)
-        task.cells.push_back(TokensCell(options, batch_size, parts, seq_len, world));
+      for (const int64_t seq_len : plan.seq_lens)
+        task.cells.push_back(TokensCell(plan, batch_size, parts, seq_len, world));
     }
   }
   return task;

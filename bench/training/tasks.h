@@ -9,7 +9,7 @@
 #include "bench/records/record.h"
 #include "bench/timing/range_sink.h"
 #include "bench/training/batches.h"
-#include "bench/training/options.h"
+#include "bench/training/plan.h"
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 #include "model/model.h"
@@ -35,9 +35,9 @@ struct TrainingTask {
   std::unique_ptr<RangeSink> ranges = {};  // hears what each step does, if there is one and no --nvtx
 };
 
-// The model, its batches and a cell for each of their shapes. Only rank 0 reads the weights' file. Throws
-// InvalidInput if it does not fit the model.
-TrainingTask MakeTask(const TrainingOptions& options, const comm::World& world,
+// The model, its batches and a cell for each of their shapes. `seed`: of weights and batches. Only rank 0
+// reads the weights' file. Throws InvalidInput if it does not fit the model.
+TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

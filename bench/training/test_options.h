@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/training/options.h"
+#include "bench/training/plan.h"
 
-// Options as a command line gives them. For tests.
+// Plans of what a command line gives. For tests.
 namespace gradsync::bench {
 
 inline comm::World WorldOf(int size) {
@@ -15,22 +15,21 @@ inline comm::World WorldOf(int size) {
   return world;
 }
 
-inline TrainingOptions Complete(TrainingOptions options, std::vector<const char*> arguments) {
+inline TrainingPlan PlanOf(TrainingOptions options, std::vector<const char*> arguments) {
   FlagTable flags("program", "");
   options.AddTo(flags);
   arguments.insert(arguments.begin(), "program");
   flags.Parse(static_cast<int>(arguments.size()), arguments.data());
-  options.Complete(flags, WorldOf(2));
-  return options;
+  return TrainingPlan(options, flags);
 }
 
-inline TrainingOptions Parse(const std::vector<const char*>& arguments) {
-  return Complete(TrainingOptions(), arguments);
+inline TrainingPlan Parse(const std::vector<const char*>& arguments) {
+  return PlanOf(TrainingOptions(), arguments);
 }
 
-inline std::vector<std::string> NamesOf(const TrainingOptions& options) {
+inline std::vector<std::string> NamesOf(const TrainingPlan& plan) {
   std::vector<std::string> names;
-  for (const TrainingVariant& variant : options.variants) names.push_back(variant.name());
+  for (const TrainingVariant& variant : plan.variants) names.push_back(variant.name());
   return names;
 }
 

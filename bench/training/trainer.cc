@@ -24,7 +24,7 @@ using model::Var;
 
 std::unique_ptr<model::Optimizer> MakeOptimizer(const TrainerOptions& options,
                                                 std::span<Parameter* const> params) {
-  if (options.optimizer == "sgd") {
+  if (options.optimizer == OptimizerKind::kSgd) {
     return std::make_unique<model::Sgd>(params, model::Sgd::Options{.learning_rate = options.learning_rate});
   }
   return std::make_unique<model::AdamW>(

@@ -46,7 +46,7 @@ struct StepResult {
 Record SamplesOf(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
-  std::string optimizer = "adamw";  // or "sgd"
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // of AdamW, see model::AdamW::Options
   // Hears of the phases of each step, and of the collectives of strategies; null: nobody does. It must

@@ -105,7 +105,7 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
           }
         }
       },
-      MicroTransformer, {.optimizer = "sgd"}, "shm");
+      MicroTransformer, {.optimizer = OptimizerKind::kSgd}, "shm");
 }
 
 TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
@@ -212,7 +212,7 @@ TEST(TrainerTest, ClippedStepsAreTheEquations) {
               << name;
         }
       },
-      MicroTransformer, {.optimizer = "sgd"});
+      MicroTransformer, {.optimizer = OptimizerKind::kSgd});
 }
 
 // A batch norm sees one rank's images only, so the single process must not see them all at once either.

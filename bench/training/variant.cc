@@ -8,7 +8,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "bench/peers/options.h"
 #include "comm/factory.h"
 #include "model/base/error.h"
 #include "model/base/flags.h"
@@ -127,7 +126,7 @@ double TrainingVariant::learning_rate() const {
 }
 
 std::string TrainingVariant::peer() const {
-  return Join(strategy, options.empty() ? "" : Join(":", bucket_bytes), compiled ? kCompiled : "");
+  return Join(strategy, options.empty() ? "" : Join(":", bucket_bytes), compiled ? kCompiledSuffix : "");
 }
 
 ddp::StrategyOptions TrainingVariant::strategy_options() const {
@@ -181,7 +180,7 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 }
 
 std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
-                                     std::span<const std::string> modes) {
+                                     std::span<const PeerMode> modes) {
   const bool on_nccl = std::ranges::count(variants, "nccl", &TrainingVariant::backend) > 0;
   std::vector<TrainingVariant> peers;
   for (const TrainingVariant& variant : variants) {
@@ -193,12 +192,12 @@ std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
             " does not clip gradients, expected no clip_norm");
     Require(variant.learning_rate() == 0, "--with_peers: PyTorch's twin of ", variant.name(),
             " takes the rate of --learning_rate, expected no learning_rate");
-    for (const std::string& mode : modes) {
+    for (const PeerMode mode : modes) {
       TrainingVariant peer = variant;
       for (const auto& [name, value] : variant.values) peer.options.erase(name);
       peer.values.clear();
       peer.framework = kPyTorch;
-      peer.compiled = mode == "compiled";
+      peer.compiled = mode == PeerMode::kCompiled;
       peer.strategy = ddp::FloorTraits().pytorch_twin;
       peer.floor = peer.qualified_strategy();
       peer.strategy = variant.traits->pytorch_twin;

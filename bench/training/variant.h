@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/peers/options.h"
 #include "bench/records/record.h"
 #include "bench/records/variant.h"
 #include "comm/rendezvous/world.h"
@@ -20,6 +21,10 @@
 namespace gradsync::bench {
 
 using ddp::kDefaultBucketBytes;
+
+// What updates the weights.
+enum class OptimizerKind { kAdamW, kSgd };
+constexpr std::string_view Name(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? "sgd" : "adamw"; }
 
 // A variant that there is, and what it means. Its options are only those that differ from their defaults: the
 // strategy's own (its traits), those that the benchmark gives to every strategy (BenchOptions), and the
@@ -86,7 +91,7 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // InvalidInput, in a line that begins with --with_peers, for a variant that clips gradients or has a learning
 // rate of its own: no peer does.
 std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
-                                     std::span<const std::string> modes);
+                                     std::span<const PeerMode> modes);
 
 }  // namespace gradsync::bench
 

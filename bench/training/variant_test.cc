@@ -105,7 +105,8 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   const std::vector<TrainingVariant> own =
       Make("none,naive@shm,core:bucket_bytes=1Mi@shm,bucketed_sync@gloo,bucketed_async@shm",
            {{"gloo"}, {kDefaultBucketBytes}});
-  const std::vector<TrainingVariant> peers = PeersOf(own, std::vector<std::string>{"eager", "compiled"});
+  const std::vector<TrainingVariant> peers =
+      PeersOf(own, std::vector<PeerMode>{PeerMode::kEager, PeerMode::kCompiled});
   EXPECT_THAT(NamesOf(peers),
               ElementsAre("pytorch_none", "pytorch_none_compiled", "pytorch_naive@gloo",
                           "pytorch_naive_compiled@gloo", "pytorch_ddp_view:bucket_bytes=1Mi@gloo",
@@ -121,7 +122,7 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   EXPECT_EQ(peers[6].traits->name, "bucketed_async");
   // The first of those that have the same.
   EXPECT_THAT(NamesOf(PeersOf(Make("core:bucket_elements=1Mi,naive,core:bucket_bytes=4Mi", {{"gloo"}, {}}),
-                              std::vector<std::string>{"eager"})),
+                              std::vector<PeerMode>{PeerMode::kEager})),
               ElementsAre("pytorch_ddp_view:bucket_elements=1Mi@gloo", "pytorch_naive@gloo"));
 }
 
@@ -129,11 +130,11 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
 TEST(VariantTest, OtherOptionsHaveNoTwin) {
   EXPECT_THAT(NamesOf(PeersOf(Make("core:small_first=0,small_last=0,core:views=0,core:rows=1",
                                    {{"gloo"}, {kDefaultBucketBytes}}),
-                              std::vector<std::string>{"eager"})),
+                              std::vector<PeerMode>{PeerMode::kEager})),
               ElementsAre("pytorch_ddp_view@gloo"));
   const std::vector<TrainingVariant> peers = PeersOf(
       Make("bf16_wire,powersgd,local_sgd:period=3,local_sgd,zero1", {{"gloo"}, {kDefaultBucketBytes}}),
-      std::vector<std::string>{"eager"});
+      std::vector<PeerMode>{PeerMode::kEager});
   EXPECT_THAT(NamesOf(peers),
               ElementsAre("pytorch_bf16_hook@gloo", "pytorch_post_local_sgd@gloo", "pytorch_zero1@gloo"));
   EXPECT_EQ(peers[1].period(), 8);
@@ -161,7 +162,7 @@ TEST(VariantTest, TurnsHaveSeveralSteps) {
 
 // They would train unclipped beside it.
 TEST(VariantTest, PeersDoNotClip) {
-  const std::vector<std::string> modes = {"eager"};
+  const std::vector<PeerMode> modes = {PeerMode::kEager};
   EXPECT_THAT(
       [&] {
         PeersOf(Make("naive,core:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);

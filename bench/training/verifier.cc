@@ -52,8 +52,8 @@ CheckFields Verifier::Check(Stepper& stepper) {
   CheckFields checks;
   const TrainingVariant& variant = stepper.variant();
   const bool tells = !variant.is_peer() || (std::isfinite(variant.traits->twin_differs_by) &&
-                                            !(options_.on_images() && options_.dtype == "bf16"));
-  const bool wanted = options_.verify && tells;
+                                            !(plan_.on_images() && plan_.dtype == model::DType::kBF16));
+  const bool wanted = plan_.verify && tells;
   const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
   if (wanted) {
     const Batch batch = stepper.cell().batch.NewBatch(trainer_.device());
@@ -100,14 +100,14 @@ void Verifier::MakeReference(const Cell& cell, double loss_scale) {
 }
 
 double Verifier::ToleranceOf(const Stepper& stepper) const {
-  const model::DType dtype = options_.element_type();
+  const model::DType dtype = plan_.dtype;
   const int num_ranks = trainer_.group().size();
   if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks * stepper.cell().accumulation_steps);
   const int64_t positions = stepper.cell().positions * num_ranks;
   const double rounding =
       std::max(stepper.variant().traits->twin_differs_by,
-               options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions));
-  return options_.on_images() ? std::max(rounding, kImagePeerTolerance) : rounding;
+               plan_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions));
+  return plan_.on_images() ? std::max(rounding, kImagePeerTolerance) : rounding;
 }
 
 }  // namespace gradsync::bench

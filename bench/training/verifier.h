@@ -9,7 +9,7 @@
 #include "bench/launch/rank.h"
 #include "bench/records/record.h"
 #include "bench/training/batches.h"
-#include "bench/training/options.h"
+#include "bench/training/plan.h"
 #include "bench/training/stepper.h"
 #include "bench/training/trainer.h"
 #include "bench/training/verify.h"
@@ -21,8 +21,8 @@ namespace gradsync::bench {
 class Verifier {
  public:
   // All must outlive it.
-  Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer, Rank& rank)
-      : options_(options), source_(source), trainer_(trainer), rank_(rank) {}
+  Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
+      : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
   // Whether all ranks have the same gradients after timed step `round`, or, of a strategy that has parts of
   // them only, the same weights, which it has brought to all. Throws std::runtime_error if they are not and
@@ -39,7 +39,7 @@ class Verifier {
   void MakeReference(const Cell& cell, double loss_scale);
   double ToleranceOf(const Stepper& stepper) const;
 
-  const TrainingOptions& options_;
+  const TrainingPlan& plan_;
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;

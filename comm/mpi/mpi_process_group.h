@@ -10,6 +10,10 @@ namespace gradsync::comm {
 
 // "Open MPI 4.1.4"; empty in a build without it.
 std::string MpiVersion();
+// What such a build says.
+inline constexpr char kWithoutMpi[] =
+    "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
+    "builds it in";
 
 // Ranks that are processes started by mpirun or srun, over Open MPI's nonblocking collectives. CPU tensors of
 // fewer than 2^31 elements only.

@@ -9,7 +9,7 @@ std::string MpiVersion() { return ""; }
 
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions&, const model::DevicePtr&,
                                            std::shared_ptr<FirstCause>) {
-  throw InvalidInput("backend mpi: this program was built without Open MPI");
+  throw InvalidInput(kWithoutMpi);
 }
 
 }  // namespace gradsync::comm

@@ -10,6 +10,9 @@ namespace gradsync::comm {
 
 // "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
+// What such a build says.
+inline constexpr char kWithoutNccl[] =
+    "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 
 // Ranks that are processes or threads, each with its own GPU (`device`), over NCCL.
 //

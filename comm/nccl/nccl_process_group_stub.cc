@@ -9,7 +9,7 @@ std::string NcclVersion() { return ""; }
 
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions&, const model::DevicePtr&,
                                             std::shared_ptr<FirstCause>) {
-  throw InvalidInput("backend nccl: this program was built without NCCL");
+  throw InvalidInput(kWithoutNccl);
 }
 
 }  // namespace gradsync::comm

@@ -11,7 +11,7 @@ constexpr Option kOptions[] = {
     {.name = "prefetch", .meaning = "so many units are gathered ahead", .default_value = 1, .range = {0, 2}},
     {.name = "keep", .meaning = "1: weights stay from forward to backward, 0: they are gathered again"},
     kWithin,
-    {.name = "unit", .meaning = "what is gathered at once, layer or model", .words = kUnitWords},
+    {.name = "unit", .meaning = "what is gathered at once", .words = kUnitWords},
     {.name = "shared", .meaning = "1: weights exist once for each host, where ranks share memory"}};
 
 double Value(const StrategyContext& context, std::string_view option) {

@@ -24,15 +24,6 @@ std::optional<double> ParsePositiveNumber(std::string_view text) {
   return is_number && value > 0 && value < 1e300 ? std::optional(value) : std::nullopt;
 }
 
-// "a", "a or b", "a, b or c".
-std::string JoinChoices(const std::vector<std::string>& choices) {
-  std::string joined;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    absl::StrAppend(&joined, i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
-  }
-  return joined;
-}
-
 // In how few characters, put in, left out or replaced, they differ (Levenshtein).
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -49,6 +40,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string JoinChoices(const std::vector<std::string>& choices) {
+  std::string joined;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    absl::StrAppend(&joined, i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
+  }
+  return joined;
+}
 
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names) {
   const auto distance = [&](const std::string& other) { return EditDistance(name, other); };
@@ -73,7 +72,7 @@ Kind<bool> Switch() {
   const auto parse = [](std::string_view text) {
     return text == "true" ? std::optional(true) : text == "false" ? std::optional(false) : std::nullopt;
   };
-  return {"true or false", parse, [](bool value) { return value ? "true" : "false"; }};
+  return {"true or false", parse, [](bool value) { return value ? "true" : "false"; }, {}, true};
 }
 
 Kind<int64_t> Integer(int64_t min, int64_t max) {
@@ -129,12 +128,9 @@ Kind<std::chrono::milliseconds> Duration() {
 }
 
 Kind<std::string> OneOf(std::vector<std::string> choices) {
-  std::string takes = JoinChoices(choices);
-  std::vector<std::string> all = choices;
-  const auto parse = [choices = std::move(choices)](std::string_view text) {
-    return std::ranges::count(choices, text) > 0 ? std::optional<std::string>(text) : std::nullopt;
-  };
-  return {std::move(takes), parse, PrintText, std::move(all)};
+  std::vector<std::pair<std::string, std::string>> named;
+  for (const std::string& choice : choices) named.emplace_back(choice, choice);
+  return OneOf<std::string>(std::move(named));
 }
 
 Kind<std::string> Path(std::string what) {
@@ -228,9 +224,17 @@ bool FlagTable::IsOf(const Flag& flag, std::string_view topic) {
   return flag.name == topic || absl::AsciiStrToLower(flag.group) == topic;
 }
 
+std::string FlagTable::LineOf(const Flag& flag) {
+  constexpr size_t kNameWidth = 27, kMostDefault = 12;
+  std::string line = "  --" + flag.name;
+  if (!flag.text.empty() && flag.text.size() <= kMostDefault && !flag.is_switch) line += "=" + flag.text;
+  line.resize(std::max(line.size() + 1, kNameWidth), ' ');
+  return line + flag.help.substr(0, flag.help.find('\n')) + "\n";
+}
+
 std::string FlagTable::Usage() const {
+  std::string usage;
   if (!topic_.empty()) {
-    std::string usage;
     for (const Flag& flag : flags_) {
       if (topic_ != "all" && !IsOf(flag, topic_)) continue;
       absl::StrAppend(&usage, "--", flag.name, "\n    ", absl::StrReplaceAll(flag.help, {{"\n", "\n    "}}),
@@ -239,37 +243,33 @@ std::string FlagTable::Usage() const {
     }
     return usage;
   }
-  // A line for each flag, as long as that is a screen; the flags of later groups are only named.
-  constexpr size_t kMostLines = 42, kNameWidth = 27, kMostDefault = 12, kWidth = 110;
-  std::string usage = summary_ + "\n\n";
+  usage = summary_ + "\n\n";
   if (paths_ != nullptr) usage += program_ + " takes " + paths_help_ + ".\n\n";
-  std::string_view group;
-  size_t num_lines = 0;
-  bool is_named = false;
+  if (!first_.empty()) usage += "Most used:\n";
+  for (const std::string& name : first_) usage += LineOf(*std::ranges::find(flags_, name, &Flag::name));
+  if (!first_.empty()) usage += "\n";
+  constexpr size_t kWidth = 110;
+  size_t line_begin = 0;
   for (size_t i = 0; i < flags_.size(); ++i) {
     const Flag& flag = flags_[i];
-    if (i == 0 || flag.group != group) {
-      group = flag.group;
-      const auto size = static_cast<size_t>(std::ranges::count(flags_, flag.group, &Flag::group));
-      if (is_named) usage += '\n';
-      is_named = num_lines + 1 + size > kMostLines;
-      num_lines += is_named ? 1 : 1 + size;
-      usage += group.empty() ? "Flags of " + program_ + ":" : Join(group, ":");
-      if (!is_named) usage += "\n";
+    if (i == 0 || flag.group != flags_[i - 1].group) {
+      if (i > 0 && !first_.empty()) usage += "\n";
+      line_begin = usage.size();
+      usage += flag.group.empty() ? "Flags of " + program_ + ":" : Join(flag.group, ":");
+      if (first_.empty()) usage += "\n";
     }
-    if (is_named) {
-      usage += " --" + flag.name;
+    if (first_.empty()) {
+      usage += LineOf(flag);
       continue;
     }
-    std::string line = "  --" + flag.name;
-    if (!flag.text.empty() && flag.text.size() <= kMostDefault && !flag.is_switch) line += "=" + flag.text;
-    line.resize(std::max(line.size() + 1, kNameWidth), ' ');
-    line += flag.help.substr(0, std::min(flag.help.find(". "), flag.help.find(".\n")));
-    if (line.size() > kWidth) line = line.substr(0, line.rfind(' ', kWidth - 4)) + " ...";
-    usage += line + (line.ends_with('.') ? "\n" : ".\n");
+    if (usage.size() - line_begin + flag.name.size() > kWidth) {
+      line_begin = usage.size();
+      usage += "\n   ";
+    }
+    usage += " --" + flag.name;
   }
-  if (is_named) usage += '\n';
-  return usage + "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n";
+  return usage + (first_.empty() ? "" : "\n") +
+         "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n";
 }
 
 }  // namespace gradsync

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ struct Kind {
   std::function<std::optional<T>(std::string_view)> parse;  // nullopt: not what the flag takes
   std::function<std::string(const T&)> print;
   std::vector<std::string> choices = {};  // the allowed values, if they are a list
+  bool is_switch = false;                 // --name alone is "true"
 };
 
 Kind<bool> Switch();
@@ -49,6 +51,30 @@ Kind<int64_t> Elements();
 // A duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
+// "a", "a or b", "a, b or c": what OneOf takes.
+std::string JoinChoices(const std::vector<std::string>& choices);
+// The values by their names.
+template <class T>
+Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
+  std::vector<std::string> choices;
+  for (const auto& [name, value] : named) choices.push_back(name);
+  std::string takes = JoinChoices(choices);
+  const auto parse = [named](std::string_view text) {
+    const auto found = std::ranges::find(named, text, &std::pair<std::string, T>::first);
+    return found == named.end() ? std::nullopt : std::optional<T>(found->second);
+  };
+  const auto print = [named](const T& value) {
+    return std::ranges::find(named, value, &std::pair<std::string, T>::second)->first;
+  };
+  return {std::move(takes), parse, print, std::move(choices)};
+}
+// Values of an enumeration, by what their function Name calls them.
+template <class T>
+requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
+  std::vector<std::pair<std::string, T>> named;
+  for (const T value : values) named.emplace_back(Name(value), value);
+  return OneOf<T>(std::move(named));
+}
 // A path that is not empty. Relative paths start at the directory where the user typed the command, also
 // under `bazel run`.
 Kind<std::string> Path(std::string what);
@@ -66,7 +92,11 @@ class FlagTable {
   // Usage shows later flags under this title.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // --name=value, or --name alone for a Switch.
+  // Without a topic, Usage shows these with a line each, and names the others.
+  void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
+
+  // --name=value, or --name alone for a Switch. The first line of `help` is a sentence that begins with what
+  // the flag does; what Usage shows of it without a topic.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target);
@@ -92,7 +122,7 @@ class FlagTable {
     for (const T& value : *target) text += (text.empty() ? "" : ",") + kind.print(value);
     AddFlag<std::vector<T>>(
         std::move(name),
-        {kind.takes + ", or a comma-separated list without repeats", parse_list, {}, kind.choices},
+        {kind.takes + ", or a comma-separated list without repeats", parse_list, {}, kind.choices, false},
         std::move(text), std::move(help), target);
   }
 
@@ -134,17 +164,19 @@ class FlagTable {
       if (parsed) *target = *std::move(parsed);
       return parsed.has_value();
     };
-    flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set,
-                      std::is_same_v<T, bool>, group_, kind.choices});
+    flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set, kind.is_switch,
+                      group_, kind.choices});
   }
 
   Flag& Find(std::string_view name);
   static bool IsOf(const Flag& flag, std::string_view topic);
+  static std::string LineOf(const Flag& flag);
 
   const std::string program_;
   const std::string summary_;
   std::vector<Flag> flags_;
   std::string group_;  // of flags to be added
+  std::vector<std::string> first_;
   std::vector<std::string>* paths_ = nullptr;
   std::string paths_help_;
   bool help_requested_ = false;

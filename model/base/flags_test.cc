@@ -235,44 +235,58 @@ TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
 TEST(FlagTableTest, UsageShowsFlagsByGroups) {
   int64_t steps = 1, batch_size = 2;
   FlagTable table("demo", "Demonstrates flags.");
-  table.Add("steps", &steps, Integer(1, 10), "Steps to take.");
+  table.Add("steps", &steps, Integer(1, 10), "Steps to take, e.g. 3, in a row.\nNot this.");
   table.BeginGroup("Data");
   table.Add("batch_size", &batch_size, Integer(1, 10), "Rows of a batch.");
   EXPECT_EQ(table.Usage(),
-            "Demonstrates flags.\n\nFlags of demo:\n  --steps=1                Steps to take.\nData:\n"
+            "Demonstrates flags.\n\nFlags of demo:\n"
+            "  --steps=1                Steps to take, e.g. 3, in a row.\nData:\n"
             "  --batch_size=2           Rows of a batch.\n"
             "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n");
   Parse(table, {"--help=data"});
   EXPECT_THAT(table.Usage(), AllOf(HasSubstr("--batch_size\n"), Not(HasSubstr("--steps"))));
 }
 
-// What does not fit on a screen is named by groups.
-TEST(FlagTableTest, UsageIsAScreen) {
+// The others are named by groups, on lines that fit a screen.
+TEST(FlagTableTest, UsageBeginsWithWhatIsMostUsed) {
   std::vector<int64_t> values(60, 1);
   FlagTable table("demo", "Demonstrates flags.");
   for (size_t i = 0; i < values.size(); ++i) {
-    if (i % 10 == 0) table.BeginGroup(Join("Group ", i));
-    table.Add(Join("flag", i), &values[i], Integer(1, 10), std::string(300, 'x') + " and more. Not this.");
+    if (i % 30 == 0) table.BeginGroup(Join("Group ", i));
+    table.Add(Join("flag", i), &values[i], Integer(1, 10), Join("Sets ", i, ".\nNot this."));
   }
+  table.ShowFirst({"flag40", "flag2"});
   const std::string usage = table.Usage();
-  EXPECT_LE(std::ranges::count(usage, '\n'), 52);
+  EXPECT_THAT(usage, HasSubstr("\n\nMost used:\n  --flag40=1               Sets 40.\n"
+                               "  --flag2=1                Sets 2.\n\nGroup 0: --flag0 --flag1 --flag2 "));
+  EXPECT_THAT(usage, AllOf(HasSubstr("\nGroup 30: --flag30 --flag31"), HasSubstr(" --flag59\n\n--help=FLAG"),
+                           Not(HasSubstr("Not this")), Not(HasSubstr("Sets 3."))));
   std::istringstream lines(usage);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120) << line;
-  EXPECT_THAT(usage, AllOf(HasSubstr("\n  --flag0=1"), HasSubstr("\nGroup 50: --flag50 --flag51"),
-                           HasSubstr(" --flag59\n\n--help=FLAG"), Not(HasSubstr("Not this"))));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 112) << line;
 }
 
-// A group that fits may follow one that does not.
-TEST(FlagTableTest, UsageBeginsEveryGroupWithALine) {
-  std::vector<int64_t> values(80, 1);
-  FlagTable table("demo", "Demonstrates flags.");
-  table.BeginGroup("Large");
-  for (size_t i = 1; i < values.size(); ++i) table.Add(Join("flag", i), &values[i], Integer(1, 10), "One.");
-  table.BeginGroup("Small");
-  table.Add("last", &values[0], Integer(1, 10), "The last.");
-  EXPECT_THAT(table.Usage(),
-              AllOf(HasSubstr("flags.\n\nLarge: --flag1 --flag2 "),
-                    HasSubstr(" --flag79\nSmall:\n  --last=1                 The last.\n\n--help")));
+enum class Order { kBlocks, kInterleaved };
+std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
+
+TEST(FlagTableTest, NamesStandForValues) {
+  Order order = Order::kInterleaved;
+  std::vector<Order> orders = {Order::kBlocks, Order::kInterleaved};
+  bool is_published = true;
+  FlagTable table("demo", "");
+  table.Add("order", &order, OneOf({Order::kInterleaved, Order::kBlocks}), "Order.");
+  table.Add("orders", &orders, OneOf({Order::kInterleaved, Order::kBlocks}), "Orders.");
+  table.Add("preset", &is_published, OneOf<bool>({{"scaled", false}, {"published", true}}), "Preset.");
+  EXPECT_THAT(table.Usage(), AllOf(HasSubstr("--order=interleaved "), HasSubstr("--preset=published ")));
+  EXPECT_EQ(table.Values({}).at(1).second, "blocks,interleaved");
+  Parse(table, {"--order=blocks", "--orders=interleaved", "--preset", "scaled"});
+  EXPECT_EQ(order, Order::kBlocks);
+  EXPECT_THAT(orders, ElementsAre(Order::kInterleaved));
+  EXPECT_FALSE(is_published);
+  FlagTable again("demo", "");
+  again.Add("order", &order, OneOf({Order::kInterleaved, Order::kBlocks}), "Order.");
+  EXPECT_THAT([&] { Parse(again, {"--order=block"}); },
+              ::testing::ThrowsMessage<InvalidInput>(
+                  "--order=block: expected interleaved or blocks; did you mean blocks?"));
 }
 
 TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {

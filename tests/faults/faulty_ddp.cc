@@ -133,20 +133,17 @@ int Main(int argc, char** argv) {
   bench::TrainingOptions options;
   FlagTable flags("faulty_ddp", "ddp, with an accident.");
   options.AddTo(flags);
-  const int status = bench::RunTrainingProgram(
-      argc, argv, flags, options, [&](const comm::World& world, const model::DevicePtr& device) {
-        Pass("join");
-        if (OwnFault().place == "soon") {
-          std::thread([] {
-            std::this_thread::sleep_for(std::chrono::microseconds(OwnFault().count));
-            Commit();
-          }).detach();
-        }
-        bench::TrainingTask task = bench::MakeTask(options, world, device);
-        Replica() = task.model.get();
-        if (!OwnFault().place.empty()) task.ranges = std::make_unique<FaultSink>();
-        return task;
-      });
+  const int status = bench::RunTrainingProgram(argc, argv, flags, options, [](bench::TrainingTask& task) {
+    Pass("join");
+    if (OwnFault().place == "soon") {
+      std::thread([] {
+        std::this_thread::sleep_for(std::chrono::microseconds(OwnFault().count));
+        Commit();
+      }).detach();
+    }
+    Replica() = task.model.get();
+    if (!OwnFault().place.empty()) task.ranges = std::make_unique<FaultSink>();
+  });
   Pass("end");
   return status;
 }

@@ -6,7 +6,7 @@ bazelw=$PWD/bazelw
 list=$PWD/tools/dev/packages.txt
 scratch=$TEST_TMPDIR
 export CUDA_HOME=$scratch/cuda XDG_CACHE_HOME=$scratch/cache
-unset CUDNN_FRONTEND
+unset CUDNN_FRONTEND CUDA_ARCHITECTURES
 tools=$scratch/bin
 calls=$scratch/calls
 mkdir -p "$tools" "$scratch/workspace/tools/dev" "$scratch/workspace/model" "$scratch/workspace/third_party/shim"
@@ -94,13 +94,32 @@ stand_in apt-get ''
 run_bazelw /
 expect "sudo in place of root" called "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install"
 
-# cuDNN's frontend, only where cuDNN is.
+# What Bazel asks before it looks again for libraries.
+# shellcheck disable=SC2016
+stand_in bazel 'echo "installed $GRADSYNC_INSTALLED" >>'"$(printf %q "$calls")"
+mkdir -p "$CUDA_HOME/include"
+run_bazelw /
+before=$(grep "^installed" "$calls")
+run_bazelw /
+expect "nothing is new" called "$before"
+touch --date="2001-01-01 UTC" "$CUDA_HOME/include"
+run_bazelw /
+expect "a toolkit is new" not_called "$before"
+expect "when" called " 978307200"
+
+# cuDNN's frontend, only where cuDNN is and CUDA is compiled.
+export CUDA_ARCHITECTURES=90
 # shellcheck disable=SC2016
 stand_in bazel 'echo "frontend ${CUDNN_FRONTEND-none}" >>'"$(printf %q "$calls")"
 run_bazelw /
 [[ -e /usr/include/cudnn.h ]] || expect "no frontend without cuDNN" not_called python3
-mkdir -p "$CUDA_HOME/include"
 touch "$CUDA_HOME/include/cudnn.h"
+stand_in nvidia-smi 'exit 9'
+CUDA_ARCHITECTURES='' run_bazelw /
+expect "no frontend without a GPU" not_called python3
+stand_in nvidia-smi ''
+CUDA_ARCHITECTURES='' run_bazelw /
+expect "a GPU" called "python3 -m pip install"
 run_bazelw /
 expect "the attempt" called "python3 -m pip install"
 expect "no frontend is no failure" exited 0

@@ -11,7 +11,7 @@ namespace gradsync::tools {
 // section, and no detail tables.
 void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
-// For \usepackage{booktabs}. The header becomes comments.
+// For \usepackage{booktabs}. The header and the runs become comments.
 void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 
 // {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...], numbers as numbers, no value as null.

@@ -1,6 +1,7 @@
 #include "tools/render/screen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -8,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
-#include "tools/render/grid.h"
+#include "tools/render/choice_grid.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/convergence.h"
 #include "tools/tables/pairs.h"
@@ -23,17 +24,18 @@ constexpr size_t kMostChoices = 6;    // more are counted
 constexpr size_t kLeastLearning = 3;  // lines: headers, a row and what is not shown
 constexpr size_t kLeastGrid = 6;      // lines for which findings give way
 
-// The command that would tell best rows from their rivals where that is soonest; empty if all are told apart.
+// The command that would decide an undecided setting, where that is soonest; nothing if there is none.
 void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
-  size_t num_undecided = 0;
   double least_s = kNaN;
   std::string what, command;
   for (const Choice& choice : choices) {
-    num_undecided += !choice.rivals.empty();
+    if (choice.state != State::kUndecided) continue;
     const Setting& setting = choice.setting();
     const Measurement& any = *choice.base->row->measured;
-    for (const Comparison* const open : choice.rivals) {
-      const Row *const rival = open->row, *const best = choice.best->row;
+    const Row* const best = choice.candidates[0]->row;
+    for (const Comparison* const open : choice.candidates) {
+      const Row* const rival = open->row;
+      if (rival == best) continue;
       const Estimate estimate = CompareSteps(setting, {{rival, best}})[0];
       double turns_s = 0;
       for (const Row* const row : {rival, best})
@@ -58,41 +60,45 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
                       options.substr(1, options.size() - 2), " --out=DIR");
     }
   }
-  if (num_undecided == 0) return;
-  const std::string head = Join("Undecided in ", num_undecided, " of ", choices.size(), " settings.");
-  std::string line = command.empty() ? head : Join(head, " This tells ", what, ":");
-  // The command names both rows too.
-  if (NumCharacters(line) > kScreenColumns) line = head + " This tells two rows apart:";
-  lines->push_back(line);
-  if (!command.empty()) AddText("  ", command, 4, lines, " \\");
+  if (command.empty()) return;
+  AddText("", Join("To tell ", what, ":"), 2, lines);
+  AddText("  ", command, 4, lines, " \\");
 }
 
-// "best: core in 8 of 8; 8 slower; core costs 15 to 41 % (gloo) of a step".
-std::string BestOf(const std::vector<Choice>& choices) {
+// "best: core in 7, undecided in 1 of 8".
+std::string CountBest(const std::vector<Choice>& choices) {
   std::map<std::string, size_t> counts;
-  std::map<std::string, Interval> costs;  // of the baseline, by backend
-  std::vector<Answer> answers;
   for (const Choice& choice : choices) {
-    if (choice.best != nullptr)
-      ++counts[choice.best->spans_backends ? choice.best->row->label : choice.best->row->strategy()];
-    for (const Comparison* const own : choice.comparisons()) {
-      if (own != choice.base) answers.push_back(AnswerOf("", choice.setting(), *own));
-    }
-    const Row& base = *choice.base->row;
-    const Cost cost = choice.setting().CostOf(base);
-    if (cost.row == nullptr || !cost.told().interval.is_known()) continue;
-    Interval& all = costs[base.backend()];
-    all = all.With(Scaled(cost.told(), 1 / base.step_s).interval);
+    if (choice.state == State::kNone) continue;
+    const Comparison& first = *choice.candidates[0];
+    ++counts[choice.state == State::kEqual       ? "several equal"
+             : choice.state == State::kUndecided ? "undecided"
+             : first.spans_backends              ? first.row->label
+                                                 : first.row->strategy()];
   }
   std::vector<std::string> parts;
   for (const auto& [name, count] : counts) parts.push_back(Join(name, " in ", count));
-  std::string text = parts.empty() ? "no verdict" : Join("best: ", Listed(parts), " of ", choices.size());
-  if (const std::string others = CountsOf(answers); !others.empty()) text += "; " + others;
-  parts.clear();
-  for (const auto& [backend, cost] : costs) parts.push_back(Join(PercentRange(cost), " (", backend, ")"));
-  return parts.empty() ? text
-                       : Join(text, "; ", choices[0].base->row->strategy(), " costs ",
-                              absl::StrJoin(parts, ", "), " of a step");
+  return parts.empty() ? "no verdict" : Join("best: ", absl::StrJoin(parts, ", "), " of ", choices.size());
+}
+
+// What others took of the processors, and what to do, if an answer is missing for it, or undecided while half
+// of the rows have the warning; else empty.
+std::string DisturbedBy(const std::vector<Choice>& choices) {
+  size_t num_rows = 0, num_disturbed = 0;
+  double most = 0;
+  bool is_undecided = false;
+  for (const Choice& choice : choices) {
+    is_undecided |= choice.state == State::kUndecided;
+    for (const Row& row : choice.setting().rows) {
+      ++num_rows;
+      if (!Has(row.warnings, Warning::kDisturbed)) continue;
+      ++num_disturbed;
+      most = std::fmax(most, OthersShare(*row.measured, MainTimes(*row.measured)));
+    }
+  }
+  if (most < kTooDisturbed && !(is_undecided && 2 * num_disturbed >= num_rows)) return "";
+  return Join("This machine is disturbed: others used up to ", PercentAtMost(most),
+              " of its processors. Stop what else runs, and measure again.");
 }
 
 std::string ChecksOf(const Settings& settings) {
@@ -139,53 +145,6 @@ std::string CountWarnings(const Settings& settings) {
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
 
-template <class T>
-using Groups = std::vector<std::pair<std::string, T>>;  // in the order in which they were begun
-
-template <class T>
-T& GroupOf(const std::string& name, Groups<T>* groups) {
-  const auto group = std::ranges::find(*groups, name, &std::pair<std::string, T>::first);
-  return group == groups->end() ? groups->emplace_back(name, T()).second : group->second;
-}
-
-void AddOnce(const std::string& text, std::vector<std::string>* all) {
-  if (std::ranges::count(*all, text) == 0) all->push_back(text);
-}
-
-// "37.3 (zero1@shm, zero2@shm 18.6)": what the baselines of a model send, and rows that send another amount.
-std::string AmountsOf(const std::vector<Choice>& choices) {
-  std::vector<std::string> amounts, differing;
-  Groups<std::vector<std::string>> others;  // names by amount
-  for (const Choice& choice : choices) {
-    const std::string base = SentIn(choice.base->row);
-    AddOnce(base, &amounts);
-    for (const Comparison* const own : choice.comparisons()) {
-      const Row& row = *own->row;
-      const std::string amount = SentIn(&row);
-      if (amount == base) continue;
-      const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
-        const Comparison* const same = other.Find(row.label);
-        return other.at.setting != choice.at.setting ||
-               SentIn(same == nullptr ? nullptr : same->row) == amount;
-      });
-      AddOnce(is_everywhere ? row.label : row.variant(), &GroupOf(amount, &others));
-    }
-  }
-  for (const auto& [amount, names] : others)
-    differing.push_back(Join(absl::StrJoin(names, ", "), " ", amount));
-  return Join(Listed(amounts), differing.empty() ? "" : Join(" (", absl::StrJoin(differing, "; "), ")"));
-}
-
-// "MB a step: tiny 37.3 (zero1@shm, zero2@shm 18.6), small 515".
-std::string BytesOf(const std::vector<Choice>& choices) {
-  Groups<std::vector<Choice>> models;
-  for (const Choice& choice : choices)
-    GroupOf(choice.setting().any().config().StringOr("model", ""), &models).push_back(choice);
-  std::vector<std::string> parts;
-  for (const auto& [model, own] : models) parts.push_back(Join(model, " ", AmountsOf(own)));
-  return Join("MB a step: ", absl::StrJoin(parts, ", "));
-}
-
 // In at most so many lines; settings that would have fewer than kLeastLearning are left out.
 void AddLearning(const Summary& summary, size_t most, Lines* lines) {
   size_t num_left = summary.learning.size();
@@ -205,7 +164,9 @@ void AddLearning(const Summary& summary, size_t most, Lines* lines) {
 void AddCollectives(const Settings& settings, size_t most, Lines* lines) {
   std::vector<std::string> backends;
   for (const NamedSetting& at : settings) {
-    for (const Row& row : at.setting->rows) AddOnce(row.backend(), &backends);
+    for (const Row& row : at.setting->rows) {
+      if (std::ranges::count(backends, row.backend()) == 0) backends.push_back(row.backend());
+    }
   }
   Grid grid{.rows = {{""}}};
   for (const std::string& backend : backends) grid.rows[0].push_back(Join(backend, ": time, GB/s"));
@@ -213,7 +174,6 @@ void AddCollectives(const Settings& settings, size_t most, Lines* lines) {
     const bench::ConfigFields& config = at.setting->any().config();
     std::vector<std::string>& line = grid.rows.emplace_back(std::vector<std::string>{
         Join(config.StringOr("collective", "all_reduce"), " of ", SizeText(config.IntOr("size_bytes", 0)))});
-
     line.resize(1 + backends.size());
     for (const Row& row : at.setting->rows)
       line[1 + static_cast<size_t>(std::ranges::find(backends, row.backend()) - backends.begin())] =
@@ -232,64 +192,60 @@ std::string ScreenOf(const Summary& summary) {
                        [](const NamedSetting& at) { return at.setting->any().strategy().empty(); });
   // The settings of the first run, and of others as long as there is room and they have the same baseline.
   std::vector<Choice> shown;
-  Groups<std::vector<Choice>> others;
-  for (const Choice& choice : ChoicesOf(training))
-    GroupOf(choice.base->row->measured->record.run_id, &others).push_back(choice);
-  std::erase_if(others, [&](const auto& run) {
-    const bool fits = shown.empty() || (shown.size() + run.second.size() < kMostSettings &&
-                                        run.second[0].base->row->label == shown[0].base->row->label);
-    if (fits) Append(run.second, &shown);
+  std::vector<std::vector<Choice>> others;  // by run
+  const auto run_of = [](const Choice& choice) { return choice.base->row->measured->record.run_id; };
+  for (const Choice& choice : MakeChoices(training)) {
+    const auto run = std::ranges::find_if(
+        others, [&](const std::vector<Choice>& own) { return run_of(own[0]) == run_of(choice); });
+    (run == others.end() ? others.emplace_back() : *run).push_back(choice);
+  }
+  std::erase_if(others, [&](const std::vector<Choice>& run) {
+    const bool fits = shown.empty() || (shown.size() + run.size() < kMostSettings &&
+                                        run[0].base->row->label == shown[0].base->row->label);
+    if (fits) Append(run, &shown);
     return fits;
   });
 
   Lines head, tail, last;
+  if (const std::string text = DisturbedBy(shown); !text.empty()) AddText("", text, 2, &head);
+  if (const std::string reason = NoVerdict(training); !reason.empty()) AddText("", reason, 2, &head);
+  size_t width = 0;
+  for (const Choice& choice : shown) width = std::max(width, NumCharacters(NameOf(choice)) + 2);
+  for (const Choice& choice : shown) {
+    const std::string sentence = shown.size() > kMostChoices ? "" : SentenceOf(choice);
+    if (!sentence.empty()) AddText(Padded(NameOf(choice), width), sentence, 2, &head);
+  }
+  if (shown.size() > kMostChoices) AddText("", CountBest(shown), 2, &head);
+  AddUndecided(shown, &head);
+  if (!head.empty()) head.emplace_back();
   if (!summary.runs.empty()) {
     const bench::Record& run = *summary.runs.front();
-    head.push_back(Shortened(Join(RankCount(run.world_size), " on ", run.provenance.cpu_count, " x ",
-                                  run.provenance.cpu_model, ", ", run.config.StringOr("device", ""), ", ",
-                                  run.config.StringOr("dtype", ""), ". Differences in %, with 95 % intervals",
-                                  shown.empty() ? "" : "; * may be fastest of the exact rows"),
-                             kScreenColumns));
-  }
-  for (size_t i = 0; i < std::min(shown.size(), kMostChoices); ++i) {
-    if (shown[i].best == nullptr) continue;
     AddText("",
-            Join("Use ", shown[i].best->row->label, " for ", NameOf(shown[i]), ": ", SentenceOf(shown[i])), 2,
-            &head);
+            Join(RankCount(run.world_size), " on ", run.provenance.cpu_count, " x ", run.provenance.cpu_model,
+                 ", ", run.config.StringOr("device", ""), ", ", run.config.StringOr("dtype", ""),
+                 ". Differences in %, with 95 % intervals",
+                 shown.empty() ? "" : "; * may be fastest of the exact rows"),
+            2, &head);
   }
-  if (shown.size() > kMostChoices) AddText("", BestOf(shown), 2, &head);
-  std::string reason = NoVerdict(training);
-  for (const Choice& choice : shown) {
-    const std::vector<const Comparison*> all = choice.comparisons();
-    const auto other =
-        std::ranges::find_if(all, [](const Comparison* own) { return !own->no_verdict.empty(); });
-    if (!reason.empty() || choice.best != nullptr || other == all.end()) continue;
-    const Comparison& own = choice.base->no_verdict.empty() ? **other : *choice.base;
-    reason = Join("No verdict for ", NameOf(choice), ": ", own.row->label, " ", own.no_verdict);
-  }
-  if (!reason.empty()) AddText("", reason, 2, &head);
-  AddUndecided(shown, &head);
 
   const auto add = [](const std::string& name, const std::string& text, size_t most, Lines* lines) {
     if (!text.empty()) AddText(Padded(name, 12), text, most, lines);
   };
   if (const std::string text = NotCompared(training); !text.empty()) AddText("", text, 2, &tail);
-  if (shown.size() > 1) add("sent", BytesOf(shown), 1, &tail);
   for (const Table& table : summary.report.tables) {
     if (table.name() == "ddp" || table.is_detail() || table.findings().empty()) continue;
     const bool is_aside = table.name() == "all_reduce" && !training.empty();
     add(table.name(), is_aside ? table.findings()[0] : absl::StrJoin(table.findings(), " "), is_aside ? 1 : 4,
         &tail);
   }
-  for (const auto& [run, choices] : others) {
+  for (const std::vector<Choice>& choices : others) {
     const std::string model = choices[0].base->row->config().StringOr("model", "");
-    add(model.substr(0, model.find(' ')), BestOf(choices), 1, &tail);
+    add(model.substr(0, model.find(' ')), CountBest(choices), 1, &tail);
   }
   add("checks", ChecksOf(summary.settings), 2, &last);
   add("warnings", CountWarnings(summary.settings), 1, &last);
 
   Lines lines = std::move(head);
-  lines.emplace_back();
   // Whatever the room, the last lines stay: results may be wrong.
   const bool has_rows = !shown.empty() || (training.empty() && !collectives.empty());
   const size_t num_grids = size_t{has_rows} + size_t{!summary.learning.empty()};
@@ -307,7 +263,6 @@ std::string ScreenOf(const Summary& summary) {
     AddCollectives(collectives, room, &lines);
   }
   for (Lines* const part : {&learning, &tail, &last}) Append(std::move(*part), &lines);
-  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
   return absl::StrJoin(lines, "\n") + "\n";
 }
 

@@ -8,7 +8,7 @@
 
 namespace gradsync::tools {
 
-inline constexpr size_t kScreenLines = 29, kScreenColumns = 110;
+inline constexpr size_t kScreenLines = 29;
 
 // The answer on one screen, as plain text of at most so many lines and columns: which row to use in each
 // setting and how sure that is, what is undecided and the command that would decide it, the rows' differences

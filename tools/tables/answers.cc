@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "bench/records/rounds.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "tools/tables/pairs.h"
@@ -25,17 +26,22 @@ constexpr double kHalfWidthsToShow = 1.3;
 
 using Members = std::vector<const Answer*>;
 
-// "slower by 8 to 12 %", of several "slower by at least 8 %": by the end of all intervals that is nearest to
-// zero.
-std::string By(const char* word, const Members& members, bool is_less) {
-  double least = kNaN;
+// "slower by 8 to 12 %", of several "slower by at least 8 %", by the end of all intervals that is nearest to
+// zero; "equal within 2 %", by the one that is furthest from it.
+std::string By(Verdict verdict, const Members& members, const AnswerWords& words) {
+  if (verdict == Verdict::kOpen) return "open";
+  if (verdict == Verdict::kNone) return "no verdict";
+  double least = kNaN, most = kNaN;
   Interval by;
   for (const Answer* answer : members) {
     by = answer->difference.interval;
-    if (is_less) by = {-by.high, -by.low};
+    if (verdict == Verdict::kFaster) by = {-by.high, -by.low};
     least = std::fmin(least, by.low);
+    most = std::fmax(most, std::fmax(-by.low, by.high));
   }
-  return Join(word, " by ", members.size() > 1 ? "at least " + PercentAtLeast(least) : PercentRange(by));
+  if (verdict == Verdict::kEqual) return "equal within " + PercentAtMost(most);
+  return Join(verdict == Verdict::kSlower ? words.slower : words.faster, " by ",
+              members.size() > 1 ? "at least " + PercentAtLeast(least) : PercentRange(by));
 }
 
 // What an answer of a group is called in it: its place in a group of one row, else its row.
@@ -60,13 +66,7 @@ std::string SentenceOf(std::string head, const Members& members, bool by_row, co
     std::ranges::copy_if(members, std::back_inserter(own),
                          [&](const Answer* answer) { return answer->verdict == verdict; });
     if (own.empty()) continue;
-    const std::string text = verdict == Verdict::kSlower   ? By(words.slower, own, false)
-                             : verdict == Verdict::kFaster ? By(words.faster, own, true)
-                             : verdict == Verdict::kEqual
-                                 ? Join("equal within ", Fixed(100 * kEqualWithin, 0), " %")
-                             : verdict == Verdict::kOpen ? "open"
-                                                         : "no verdict";
-    parts.push_back(Join(text, ": ", Listing(own, by_row)));
+    parts.push_back(Join(By(verdict, own, words), ": ", Listing(own, by_row)));
   }
   if (!by_row) head[0] = static_cast<char>(std::toupper(head[0]));
   return Join(head, words.what.empty() ? "" : ", ", words.what, ": ", absl::StrJoin(parts, "; "), ".");
@@ -143,16 +143,7 @@ std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const A
   return sentences;
 }
 
-std::string CountsOf(const std::vector<Answer>& answers) {
-  std::vector<std::string> parts;
-  for (const Verdict verdict : {Verdict::kSlower, Verdict::kFaster, Verdict::kEqual, Verdict::kOpen}) {
-    if (const auto count = std::ranges::count(answers, verdict, &Answer::verdict); count > 0)
-      parts.push_back(Join(count, " ", WordOf(verdict)));
-  }
-  return absl::StrJoin(parts, ", ");
-}
-
-Answer AnswerOf(const std::string& place, const Setting& setting, const Comparison& comparison) {
+Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison) {
   return {place,
           comparison.row->label,
           comparison.base->label,
@@ -162,14 +153,14 @@ Answer AnswerOf(const std::string& place, const Setting& setting, const Comparis
                                                : comparison.no_verdict};
 }
 
-std::vector<Answer> AnswersOf(const Settings& settings) {
+std::vector<Answer> MakeAnswers(const Settings& settings) {
   std::vector<Answer> answers;
   const Baselines bases = BaselinesOf(settings);
   std::map<const Setting*, RowPairs> sizes;
   for (const auto& [at, base] : bases.all) {
     for (const Comparison& own : at.setting->comparisons) {
       if (own.base == base->row && !own.row->is_floor() && !own.is_of_baseline())
-        answers.push_back(AnswerOf(NamePlace(at, *base, bases), *at.setting, own));
+        answers.push_back(MakeAnswer(NamePlace(at, *base, bases), *at.setting, own));
     }
     const auto first = std::ranges::find_if(bases.all, [&, at = at, base = base](const auto& other) {
       return other.first.setting == at.setting && other.second->row->strategy() == base->row->strategy() &&
@@ -181,8 +172,9 @@ std::vector<Answer> AnswersOf(const Settings& settings) {
     const RowPairs& pairs = sizes[at.setting];
     const std::vector<Estimate> estimates = CompareSteps(*at.setting, pairs);
     for (size_t i = 0; i < pairs.size(); ++i) {
-      const Comparison own = Compared(*pairs[i].first, *pairs[i].second, estimates[i]);
-      answers.push_back(AnswerOf(NamePlace(at, own, bases), *at.setting, own));
+      Comparison own{.row = pairs[i].first, .base = pairs[i].second, .estimate = estimates[i]};
+      Judge(&own);
+      answers.push_back(MakeAnswer(NamePlace(at, own, bases), *at.setting, own));
     }
   }
   return answers;
@@ -203,56 +195,91 @@ const Comparison* Choice::Find(const std::string& label) const {
   return nullptr;
 }
 
-std::vector<Choice> ChoicesOf(const Settings& settings) {
+std::vector<Choice> MakeChoices(const Settings& settings) {
   std::vector<Choice> choices;
   const Baselines bases = BaselinesOf(settings, /*with_void=*/true);
   for (const auto& [at, base] : bases.all) {
-    Choice& choice = choices.emplace_back(Choice{at, base, NamePlace(at, *base, bases)});
+    Choice& choice = choices.emplace_back(Choice{at, base});
     std::vector<const Comparison*> rows;
     for (const Comparison* const own : choice.comparisons()) {
       const bool is_exact = own->row->facts().StringOr("agreement", "exact") == "exact";
       const bool is_comparable = own == base || own->verdict != Verdict::kNone;
       if (is_exact && is_comparable && own->no_verdict.empty()) rows.push_back(own);
     }
-    if (rows.size() < 2 || !at.setting->void_reason.empty()) continue;
+    if (rows.size() < 2 || !at.setting->takes_turns()) continue;
+    std::ranges::stable_sort(rows, {}, [](const Comparison* own) { return own->estimate.value; });
     const std::vector<std::vector<double>> leads = FindLeads(*at.setting, rows);
-    const auto difference = [&](size_t k) { return rows[k] == choice.base ? 0 : rows[k]->estimate.value; };
-    size_t best = rows.size();
+    std::vector<size_t> candidates;
     for (size_t k = 0; k < rows.size(); ++k) {
-      if (MayBeFastest(leads[k]) && (best == rows.size() || difference(k) < difference(best))) best = k;
+      if (MayBeFastest(leads[k])) candidates.push_back(k);
     }
-    if (best == rows.size()) continue;  // each is slower than another one
-    choice.best = rows[best];
-    for (size_t k = 0; k < rows.size(); ++k) {
-      if (k == best) continue;
-      if (MayBeFastest(leads[k])) {
-        choice.rivals.push_back(rows[k]);
-      } else if (choice.best == base || rows[k] == base) {
-        choice.lead = std::fmin(choice.lead, leads[k][best]);
+    if (candidates.empty()) continue;  // each is slower than another one
+    const size_t first = candidates[0];
+    double most_behind = 0;  // of any candidate
+    for (const size_t k : candidates) {
+      choice.candidates.push_back(rows[k]);
+      for (const size_t other : candidates) {
+        if (other == k) continue;
+        most_behind = std::max(most_behind, -leads[other][k]);
+        if (k != first) continue;
+        choice.behind = std::max(choice.behind, -leads[other][k]);
+        choice.differences = choice.differences.With({leads[k][other], -leads[other][k]});
       }
+    }
+    const bool is_alone = candidates.size() == 1;
+    choice.state = is_alone                       ? State::kUse
+                   : most_behind < kEqualWithin   ? State::kEqual
+                   : choice.behind < kEqualWithin ? State::kUse
+                                                  : State::kUndecided;
+    if (choice.state == State::kEqual) choice.behind = most_behind;
+    for (size_t k = 0; is_alone && k < rows.size(); ++k) {
+      if (k != first && (rows[first] == base || rows[k] == base))
+        choice.lead = std::fmin(choice.lead, leads[k][first]);
     }
   }
   return choices;
 }
 
 std::string SentenceOf(const Choice& choice) {
-  if (choice.best == nullptr) return "";
-  std::vector<std::string> rivals;
-  for (const Comparison* const rival : choice.rivals) {
-    if (rival != choice.base) rivals.push_back(rival->row->label);
+  std::vector<std::string> names, without;
+  for (const Comparison* const own : choice.candidates) names.push_back(own->row->label);
+  for (const Comparison* const own : choice.comparisons()) {
+    if (!own->no_verdict.empty()) without.push_back(Join(own->row->label, " (", own->row->no_verdict, ")"));
   }
-  const std::string perhaps = rivals.empty() ? "" : Join("; ", Listed(rivals), " may be as fast");
-  const Interval& interval = choice.best->estimate.interval;
+  const std::string excluded = without.empty() ? "" : Join("; not judged: ", Listed(without));
+  switch (choice.state) {
+    case State::kNone:
+      if (!choice.base->no_verdict.empty())
+        return Join("No answer: ", choice.base->row->label, " ", choice.base->no_verdict);
+      if (!choice.setting().void_reason.empty()) return "";
+      return Join("No answer: ",
+                  choice.setting().takes_turns() ? "no two exact rows to compare" : "rows did not take turns",
+                  excluded);
+    case State::kEqual:
+      return Join("Equal within ", PercentAtMost(choice.behind), ": use ", absl::StrJoin(names, " or "),
+                  excluded);
+    case State::kUndecided:
+      return Join("Undecided: ", Listed(names), " differ by less than can be told (",
+                  PercentRange(choice.differences), ")", excluded);
+    case State::kUse:
+      break;
+  }
+  const Comparison& first = *choice.candidates[0];
+  const Interval& interval = first.estimate.interval;
   const std::string& base = choice.base->row->label;
-  if (choice.best == choice.base)
-    return Join(choice.lead > 0 ? "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer"
-                                : "no exact row is shown to be faster",
-                perhaps);
-  return Join(choice.best->verdict == Verdict::kFaster
-                  ? Join(PercentRange({-interval.high, -interval.low}), " faster than ", base)
-              : choice.lead > 0 ? Join("at least ", PercentAtLeast(choice.lead), " faster than ", base)
-                                : Join("not told apart from ", base, " (", PercentRange(interval), ")"),
-              perhaps);
+  const std::string behind = PercentAtMost(choice.behind);
+  std::string why = choice.behind > 0 ? Join("no other exact row is more than ", behind, " faster")
+                                      : "faster than all other exact rows";
+  if (first.is_of_baseline() && choice.lead > 0) {
+    why = Join("all other exact rows take at least ", PercentAtLeast(choice.lead), " longer");
+  } else if (first.verdict == Verdict::kFaster || choice.lead > 0) {
+    why = first.verdict == Verdict::kFaster
+              ? Join(PercentRange({-interval.high, -interval.low}), " faster than ", base)
+              : Join("at least ", PercentAtLeast(choice.lead), " faster than ", base);
+    names.erase(names.begin());
+    if (!names.empty()) why += Join("; ", Listed(names), " may be up to ", behind, " faster still");
+  }
+  return Join("Use ", first.row->label, ": ", why, excluded);
 }
 
 std::string CostSentence(const Settings& settings) {
@@ -295,7 +322,7 @@ std::string NotCompared(const Settings& settings) {
 double SecondsToDecide(const Setting& setting, const Estimate& difference) {
   const auto launches =
       static_cast<double>(setting.num_looks > 1 ? setting.num_looks + 1 : setting.num_launches);
-  const auto block = static_cast<double>(RoundsPerBlock(setting));
+  const auto block = static_cast<double>(bench::RoundsPerBlock(std::ssize(setting.rows)));
   const double rounds = TimesToDecide(difference) * static_cast<double>(setting.num_rounds) / launches;
   // Half a block more: a run ends when it has no time for another one, and may be a little slower.
   return block * (std::ceil(rounds / block) + 0.5) * setting.round_s * launches;

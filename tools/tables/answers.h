@@ -27,27 +27,39 @@ struct AnswerWords {
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." Answers without a verdict are left out, unless they say why.
 std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
-// "4 slower, 1 open": how many there are of each verdict. Empty without one.
-std::string CountsOf(const std::vector<Answer>& answers);
 
 // The answer of a comparison in a place.
-Answer AnswerOf(const std::string& place, const Setting& setting, const Comparison& comparison);
+Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // The answers of settings about training. Each row is compared with its baseline. Baselines of one strategy
 // and backend that differ in the size of buckets are compared with the first of them. Wrong rows and floors
 // have no answers.
-std::vector<Answer> AnswersOf(const Settings& settings);
-// The row to use in a place, which is a setting over one backend. It has the shortest step of the exact rows
-// that may be the fastest of these (see FindLeads). Rows that are lossy, wrong or without a verdict take no
-// part.
+std::vector<Answer> MakeAnswers(const Settings& settings);
+// What is known of the fastest exact row in a place.
+enum class State {
+  kNone,      // nothing: rows were disturbed, or did not take turns
+  kUse,       // one row is the fastest, or at most kEqualWithin behind the fastest
+  kEqual,     // several are, and any of them will do
+  kUndecided  // no row is known to be
+};
+
+// What to use in a place, which is a setting over one backend. Rows that are lossy, wrong or without a
+// verdict take no part.
+//
+// All of it holds at once in 95 cases of 100. If each row's bounds against all others hold for the fastest
+// row (Hsu, see FindLeads), then that row is a candidate, and each row is behind it by at most its largest
+// bound against a candidate.
 struct Choice {
   NamedSetting at{};
-  const Comparison* base = nullptr;         // of the row that all are compared with
-  std::string place{};                      // as in answers
-  const Comparison* best = nullptr;         // maybe of the baseline; null: no verdict
-  std::vector<const Comparison*> rivals{};  // of rows that may be as fast
-  // If the best is the baseline, by which all rows but these are slower than it at least, as a part of its
-  // step; else by which the baseline is slower than the best.
-  double lead = kNaN;
+  const Comparison* base = nullptr;  // of the row that all are compared with
+  State state = State::kNone;
+  // Those that may be the fastest, the shortest step first. One alone is the fastest. Of kUse the first is
+  // the one to use.
+  std::vector<const Comparison*> candidates{};
+  double behind = 0;   // how much longer than the fastest row's step the first one's is at most; of kEqual
+                       // each one's; as all here as a part of the baseline's step
+  double lead = kNaN;  // how much longer all other rows' steps are at least, if the baseline alone is a
+                       // candidate; else how much longer the baseline's is
+  Interval differences{};  // of the first candidate to the others
 
   const Setting& setting() const { return *at.setting; }
   // Of the rows with this baseline, itself included.
@@ -56,8 +68,9 @@ struct Choice {
   const Comparison* Find(const std::string& label) const;
 };
 // One for each baseline.
-std::vector<Choice> ChoicesOf(const Settings& settings);
-// "7 to 12 % faster than core; zero2 may be as fast": how sure the best is.
+std::vector<Choice> MakeChoices(const Settings& settings);
+// "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...", or why
+// there is no choice; and which rows took no part, and why.
 std::string SentenceOf(const Choice& choice);
 // "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
 // many.

@@ -69,11 +69,6 @@ double StepsUntil(double target, const std::vector<double>& steps, const std::ve
   return kNaN;
 }
 
-Verdict VerdictOnLoss(const Interval& interval) {
-  if (!interval.is_known()) return Verdict::kNone;
-  return interval.low > 0 ? Verdict::kSlower : interval.high < 0 ? Verdict::kFaster : Verdict::kOpen;
-}
-
 void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>& steps, size_t family,
                          LearningRow* row) {
   std::vector<double> differences, base, reached;
@@ -88,7 +83,8 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
   if (!base.empty() && reached.size() == base.size()) row->steps_to_reach = Mean(reached);
   if (row == &baseline) return;
   row->against_baseline = Scaled(MeanOver(differences, family), 1 / Mean(base));
-  if (differences.size() >= kFewestSeeds) row->verdict = VerdictOnLoss(row->against_baseline.interval);
+  if (differences.size() >= kFewestSeeds)
+    row->verdict = JudgeInterval(row->against_baseline.interval, kLossEqualWithin);
 }
 
 // Every variant is one row; its measurements are of one seed each.

@@ -18,6 +18,8 @@ inline constexpr std::string_view kLossBaseline = "naive";
 // With fewer seeds no difference has a verdict: an interval of two knows their deviation with one degree of
 // freedom.
 inline constexpr size_t kFewestSeeds = 3;
+// Losses are called equal where the interval of their difference lies within this part of the baseline's.
+inline constexpr double kLossEqualWithin = 0.005;
 // A loss is reached where it is within this part of it, so that rounding does not decide.
 inline constexpr double kReachedWithin = 1e-3;
 

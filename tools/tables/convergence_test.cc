@@ -121,6 +121,17 @@ TEST(ConvergenceTest, OneSeedShowsNothing) {
   EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("naive is missing"));
 }
 
+TEST(ConvergenceTest, ANarrowIntervalAroundZeroIsEqual) {
+  const auto sentence = [](double by) {
+    Group group;
+    AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);
+    AddTrials("bf16_wire", {by, -by, by, -by, 0}, 8, &group);
+    return Learnt({group}).sentence();
+  };
+  EXPECT_THAT(sentence(0.002), HasSubstr(": equal within 0.2 %: bf16_wire@gloo."));
+  EXPECT_THAT(sentence(0.01), HasSubstr(": open: bf16_wire@gloo (-0.5 to 0.5 %)."));
+}
+
 TEST(ConvergenceTest, TheBaselineAloneIsComparedWithNothing) {
   Group group;
   AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);

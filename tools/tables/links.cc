@@ -29,13 +29,11 @@ struct Links {
   std::set<std::string> backends{};  // without a link
 };
 
-// The difference of the view at `place`; NaN without one.
+// The comparison at `place`; without a row if there is none.
 template <class Place>
-auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
-  return [=](const OverLinks& row) {
-    const auto found = (row.*views).find(place);
-    return found == (row.*views).end() ? Estimate{} : Scaled(found->second.comparison().estimate, 100);
-  };
+Comparison At(const std::map<Place, View>& views, const Place& place) {
+  const auto found = views.find(place);
+  return found == views.end() ? Comparison() : found->second.comparison();
 }
 
 // What rows have in common that differ in link and backend alone.
@@ -49,16 +47,6 @@ std::string RatesText(const std::vector<double>& rates) {
   std::vector<std::string> texts;
   for (const double rate : rates) texts.push_back(RateText(rate));
   return Listed(texts);
-}
-
-// "faster": what its interval shows there.
-template <class Place>
-auto VerdictAt(Place place, std::map<Place, View> OverLinks::*views) {
-  return [=](const OverLinks& row) {
-    const auto found = (row.*views).find(place);
-    return std::string(
-        WordOf(found == (row.*views).end() ? Verdict::kNone : found->second.comparison().verdict));
-  };
 }
 
 // At which of the measured rates the intervals show that the row is faster, and at which slower: "up to 1
@@ -89,25 +77,21 @@ std::string FasterWhere(const OverLinks& row) {
 
 std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
   enum Section { kHeadline = 1, kDetails };
-  const auto delta = [](const std::string& place) {
-    const std::string name = Join("delta ", place, " (%)");
-    return Column{.name = name, .kind = Kind::kPercent, .header = name, .section = kHeadline};
-  };
-  const auto verdict = [](const std::string& place) {
-    return Column{.name = "verdict " + place, .audience = Audience::kMachines};
-  };
   std::vector<Field<OverLinks>> fields = {
       {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label; }},
       {{.name = "backend", .said_once = true}, [](const OverLinks& row) { return row.any.row.backend(); }},
       {{.name = "faster than baseline"}, FasterWhere}};
-  for (const std::string& backend : links.backends) {
-    fields.push_back({delta("over " + backend), DeltaAt(backend, &OverLinks::by_backend)});
-    fields.push_back({verdict("over " + backend), VerdictAt(backend, &OverLinks::by_backend)});
-  }
-  for (const double rate : links.rates) {
-    fields.push_back({delta("at " + RateText(rate)), DeltaAt(rate, &OverLinks::by_rate)});
-    fields.push_back({verdict("at " + RateText(rate)), VerdictAt(rate, &OverLinks::by_rate)});
-  }
+  const auto add = [&](const std::string& place, const std::function<Comparison(const OverLinks&)>& at) {
+    const std::string name = Join("delta ", place, " (%)");
+    fields.push_back({{.name = name, .kind = Kind::kPercent, .header = name, .section = kHeadline},
+                      [at](const OverLinks& row) { return Scaled(at(row).estimate, 100); }});
+    fields.push_back({{.name = "verdict " + place, .audience = Audience::kMachines},
+                      [at](const OverLinks& row) { return std::string(WordOf(at(row).verdict)); }});
+  };
+  for (const std::string& backend : links.backends)
+    add("over " + backend, [backend](const OverLinks& row) { return At(row.by_backend, backend); });
+  for (const double rate : links.rates)
+    add("at " + RateText(rate), [rate](const OverLinks& row) { return At(row.by_rate, rate); });
   fields.push_back(
       {{.name = "verified", .section = kDetails}, [](const OverLinks& row) { return row.any.equality(); }});
   fields.push_back(

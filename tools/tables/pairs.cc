@@ -122,7 +122,7 @@ void EstimateCosts(const Rounds& rounds, Setting* setting) {
   for (size_t k = 0; k < owners.size(); ++k) {
     owners[k]->total = of_totals[k];
     for (size_t part = 0; part < std::size(kCostParts); ++part)
-      owners[k]->*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part].value;
+      owners[k]->*kCostParts[part] = of_parts[k * std::size(kCostParts) + part].value;
   }
 }
 

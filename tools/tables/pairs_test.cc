@@ -15,17 +15,11 @@ namespace {
 
 using bench::Record;
 
-double Of(const Cost& cost, const char* name) {
-  const auto found =
-      std::ranges::find(kCostParts, std::string_view(name), [](const auto& part) { return part.name; });
-  return 1e3 * (cost.*found->part);
-}
-
 void ExpectParts(const Cost& cost, double exposed, double own, double tax, double rest) {
-  EXPECT_NEAR(Of(cost, "exposed"), exposed, 1e-6);
-  EXPECT_NEAR(Of(cost, "own"), own, 1e-6);
-  EXPECT_NEAR(Of(cost, "tax"), tax, 1e-6);
-  EXPECT_NEAR(Of(cost, "rest"), rest, 1e-6);
+  EXPECT_NEAR(1e3 * cost.exposed, exposed, 1e-6);
+  EXPECT_NEAR(1e3 * cost.own, own, 1e-6);
+  EXPECT_NEAR(1e3 * cost.tax, tax, 1e-6);
+  EXPECT_NEAR(1e3 * cost.rest, rest, 1e-6);
   EXPECT_NEAR(1e3 * cost.total.value, exposed + own + tax + rest, 1e-6);
 }
 

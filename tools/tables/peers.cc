@@ -133,7 +133,7 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
       continue;
     const std::string row = NameOf(pair);
     const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {
-      const Verdict verdict = VerdictOf(difference.interval);
+      const Verdict verdict = JudgeInterval(difference.interval);
       if (verdict != Verdict::kNone)
         answers->push_back(
             {"", row, "PyTorch's twin", verdict, difference,

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "bench/records/rounds.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "tools/tables/pairs.h"
@@ -86,9 +85,6 @@ std::string WhyNothingIsSaid(const Setting& setting) {
   return "";
 }
 
-// Others took so much of the processors that nobody knows what of a difference is theirs.
-constexpr double kTooDisturbed = 0.1;
-
 std::string WhyNoVerdict(const Row& row) {
   const bool is_disturbed = OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
   Warnings warnings = row.warnings;
@@ -109,9 +105,7 @@ void Conclude(Setting* setting) {
     Estimate& estimate = comparison.estimate;
     if (!setting->void_reason.empty()) estimate.interval = {};
     if (std::isnan(estimate.value)) estimate.value = row.step_s / base.step_s - 1;
-    const Comparison concluded = Compared(row, base, estimate);
-    comparison.verdict = concluded.verdict;
-    comparison.no_verdict = concluded.no_verdict;
+    Judge(&comparison);
     const bool is_comparable = comparison.is_of_baseline() || comparison.verdict != Verdict::kNone;
     if (is_comparable && row.is_right() && comparison.no_verdict.empty())
       rivals[&base].push_back(&comparison);
@@ -146,20 +140,20 @@ double BusBandwidthOf(const Measurement& measurement) {
 
 }  // namespace
 
-Verdict VerdictOf(const Interval& interval) {
+Verdict JudgeInterval(const Interval& interval, double equal_within) {
   if (!interval.is_known()) return Verdict::kNone;
   if (interval.low > 0) return Verdict::kSlower;
   if (interval.high < 0) return Verdict::kFaster;
-  return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
+  return interval.low > -equal_within && interval.high < equal_within ? Verdict::kEqual : Verdict::kOpen;
 }
 
-Comparison Compared(const Row& row, const Row& base, const Estimate& estimate) {
-  Comparison comparison{.row = &row, .base = &base, .estimate = estimate, .no_verdict = row.no_verdict};
+void Judge(Comparison* comparison) {
+  const Row &row = *comparison->row, &base = *comparison->base;
+  comparison->no_verdict = row.no_verdict;
   if (row.no_verdict.empty() && !base.no_verdict.empty())
-    comparison.no_verdict = Join(base.label, " ", base.no_verdict);
-  if (row.is_right() && base.is_right() && comparison.no_verdict.empty())
-    comparison.verdict = VerdictOf(estimate.interval);
-  return comparison;
+    comparison->no_verdict = Join(base.label, " ", base.no_verdict);
+  if (row.is_right() && base.is_right() && comparison->no_verdict.empty())
+    comparison->verdict = JudgeInterval(comparison->estimate.interval);
 }
 
 std::string_view WordOf(Verdict verdict) {
@@ -195,26 +189,18 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name) {
   return measurement.record.config.DoubleOr(name, kNaN);
 }
 
-size_t RoundsPerBlock(const Setting& setting) {
-  return static_cast<size_t>(bench::RoundsPerBlock(std::ssize(setting.rows)));
-}
-
 double PrecisionOf(const Setting& setting) {
-  double widest = kNaN;
-  for (const Row& row : setting.rows) {
-    const Comparison comparison = setting.ComparisonOf(row);
-    const Cost cost = setting.CostOf(row);
-    const Row* const base = comparison.row != nullptr ? comparison.base : cost.floor;
-    for (const auto& [other, estimate] :
-         {std::pair(comparison.base, comparison.estimate),
-          std::pair(cost.floor, Scaled(cost.total, base == nullptr ? kNaN : 1 / base->step_s))}) {
-      if (other == &row || other == nullptr) continue;
-      const double half_width = estimate.interval.half_width();
-      if (std::isnan(half_width)) return kNaN;
-      widest = std::fmax(widest, half_width);
-    }
+  std::vector<double> widths;
+  for (const Comparison& own : setting.comparisons) {
+    if (!own.is_of_baseline()) widths.push_back(own.estimate.interval.half_width());
   }
-  return widest;
+  for (const Cost& cost : setting.costs) {
+    const Row* const base = setting.ComparisonOf(*cost.row).base;
+    if (cost.row != cost.floor)
+      widths.push_back(cost.total.interval.half_width() / (base == nullptr ? cost.floor : base)->step_s);
+  }
+  const bool is_known = std::ranges::none_of(widths, [](double width) { return std::isnan(width); });
+  return is_known && !widths.empty() ? std::ranges::max(widths) : kNaN;
 }
 
 Comparison Setting::ComparisonOf(const Row& row) const {

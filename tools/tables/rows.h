@@ -21,9 +21,12 @@ inline constexpr std::string_view kDefaultBaseline = "core";
 // Differences are called equal where their interval lies within this part of the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
+// Others took so much of the processors that nobody knows what of a difference is theirs.
+inline constexpr double kTooDisturbed = 0.1;
+
 // What the interval of a difference shows.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
-Verdict VerdictOf(const Interval& interval);
+Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 // "slower"; empty for none.
 std::string_view WordOf(Verdict verdict);
 
@@ -66,8 +69,8 @@ struct Comparison {
 
   bool is_of_baseline() const { return row == base; }
 };
-// With the verdict of the estimate, or why there is none.
-Comparison Compared(const Row& row, const Row& base, const Estimate& estimate);
+// Sets the verdict of its estimate, or why there is none.
+void Judge(Comparison* comparison);
 
 // What synchronisation costs: how much longer a row's step takes than the floor's, which does not
 // synchronise, in the same round, in seconds, and its parts, which add up to it:
@@ -86,11 +89,7 @@ struct Cost {
   // The total, unless the row or its floor can have no verdict.
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
-inline constexpr struct {
-  const char* name;
-  double Cost::*part;
-} kCostParts[] = {
-    {"exposed", &Cost::exposed}, {"tax", &Cost::tax}, {"own", &Cost::own}, {"rest", &Cost::rest}};
+inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
 
 // What all variants of a run's setting have in common: model, batch size, sequence length, dtype and so on.
 // They took turns, if order is interleaved.
@@ -147,9 +146,6 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
 // The size of buckets on a variant's label; 0 without one.
 double LabelledSize(const Measurement& measurement);
-
-// The number of rounds in which every row takes every place equally often.
-size_t RoundsPerBlock(const Setting& setting);
 
 // The widest interval of a difference to the baseline, or to the floor, to either side, as a part of the
 // baseline's step; NaN if one is not known or there is none.

@@ -94,7 +94,7 @@ TEST(RowsTest, ABackendWithoutBaselineIsNotCompared) {
   EXPECT_THAT(t.findings("ddp"),
               HasSubstr("Not compared, because there is no core over shm: naive@shm (23.2 ms) "
                         "and flat@shm (23.2 ms). `summarize DIR --baseline_row=core@gloo` "));
-  for (const NamedSetting& at : t.settings) EXPECT_EQ(ChoicesOf({at}).size(), 1u);
+  for (const NamedSetting& at : t.settings) EXPECT_EQ(MakeChoices({at}).size(), 1u);
   const Tabled by_variant({group}, "core@gloo");
   EXPECT_LT(by_variant.comparison("flat@shm").estimate.value, -0.2);
   EXPECT_EQ(NotCompared(by_variant.settings), "");

@@ -23,10 +23,6 @@ struct Summary {
   Problems problems;
   int64_t num_records = 0;           // used
   std::vector<std::string> remarks;  // a line each, about the tables as a whole
-
-  Summary() = default;
-  Summary(Summary&&) = default;
-  Summary& operator=(Summary&&) = default;
 };
 
 // Why no table can hold the record; empty if one can.

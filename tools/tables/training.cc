@@ -163,7 +163,7 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
       if (at.setting->ComparisonOf(row).may_be_fastest) table.MarkLast("variant");
     }
   }
-  std::vector<std::string> findings = SentencesOf(AnswersOf(settings));
+  std::vector<std::string> findings = SentencesOf(MakeAnswers(settings));
   findings.push_back(CostSentence(settings));
   if (std::ranges::all_of(findings, &std::string::empty)) findings = {NoVerdict(settings)};
   findings.push_back(NotCompared(settings));

@@ -1,0 +1,229 @@
+#include "bench/training/plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "bench/timing/nvtx.h"
+#include "bench/training/batches.h"
+#include "bench/training/memory.h"
+#include "ddp/factory.h"
+#include "model/base/error.h"
+#include "model/base/units.h"
+
+namespace gradsync::bench {
+namespace {
+
+// Sets what no flag was given for.
+template <class T>
+void SetDefault(const FlagTable& flags, const char* flag, T& target, T value) {
+  if (!flags.given(flag)) target = std::move(value);
+}
+
+// The published experiment: 25 sizes; 40 iterations, of which 20 count.
+void ApplyPublished(const FlagTable& flags, TrainingPlan& options) {
+  std::vector<int64_t> sizes;
+  for (int64_t mebi = 3; mebi <= 27; ++mebi) sizes.push_back(mebi << 20);
+  SetDefault(flags, "buffer_elements", options.sweep->buffer_elements, std::move(sizes));
+  SetDefault(flags, "batch_size", options.batch_sizes, {32});
+  SetDefault(flags, "image_size", options.image_size, int64_t{224});
+  SetDefault(flags, "warmup_steps", options.warmup_steps, int64_t{20});
+  SetDefault(flags, "steps", options.steps, int64_t{20});
+}
+
+// A batch norm needs two pixels or more of each channel.
+void CheckPixels(const TrainingPlan& options) {
+  const int64_t side = (options.image_size + 31) / 32;  // after five strides of 2
+  const int64_t smallest = std::ranges::min(options.batch_sizes);
+  Require(smallest * side * side >= 2, "--batch_size=", smallest,
+          ": the last layers see one pixel of images of ", options.image_size, " x ", options.image_size,
+          ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
+}
+
+// Flags that no variant takes, because each says the same itself.
+void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
+  bool sends = false, takes_backend = false, takes_bytes = false;
+  for (const std::string& text : texts) {
+    const Variant given = Variant::Parse(text);
+    const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
+    sends |= traits.communicates;
+    takes_backend |= traits.communicates && given.backend == kNoBackend;
+    takes_bytes |= traits.has_buckets && !given.options.contains("bucket_bytes") &&
+                   !given.options.contains("bucket_elements");
+  }
+  Require(takes_backend || !sends || !flags.given("backend"),
+          "--backend: every one of --variants names its own, expected one without @backend");
+  Require(takes_bytes || !flags.given("bucket_bytes"),
+          "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its own");
+}
+
+// Measures nothing, so what says how has no effect.
+void CheckMaxMemory(const TrainingPlan& options, const FlagTable& flags) {
+  Require(options.ranks.on_cpu(), "--max_memory: expected --device=cpu, found ", options.ranks.device_name());
+  for (const char* const name :
+       {"steps", "warmup_steps", "time", "precision", "order", "repeats", "with_peers", "verify", "trace",
+        "profile", "nvtx", "check_gradients", "dump_grads", "out", "answer"})
+    Require(!flags.given(name), "--", name, ": has no effect with --max_memory");
+}
+
+void CheckDumpGrads(const TrainingPlan& options) {
+  const std::filesystem::path directory = std::filesystem::path(options.dump_grads).parent_path();
+  std::error_code ignored;
+  Require(std::filesystem::is_directory(directory, ignored), "--dump_grads=", options.dump_grads,
+          ": there is no directory ", directory.string());
+  Require(options.ranks.num_launches() == 1,
+          "--dump_grads: one launch writes the file, expected --repeats=1, found ",
+          options.ranks.num_launches());
+  Require(!std::ranges::all_of(options.variants, &TrainingVariant::drifts),
+          "--dump_grads: expected a variant that averages gradients");
+}
+
+}  // namespace
+
+TrainingPlan::TrainingPlan(const TrainingOptions& given, const FlagTable& flags) : TrainingOptions(given) {
+  if (sweep && sweep->is_published) ApplyPublished(flags, *this);
+  CheckModel(flags);
+  CheckPeerOptions(peers);
+  Require(!peers.wanted || dtype != model::DType::kF64, "--dtype=f64: --with_peers takes f32 or bf16");
+  AddVariants(flags);
+  if (peers.wanted) AddPeers();
+  const bool accumulates = std::ranges::max(accumulation_steps) > 1;
+  Require(!accumulates || !(peers.wanted || trace || profile),
+          "--accumulation_steps: expected 1 with --with_peers, --trace or --profile");
+  Require(!flags.given("time") || !flags.given("steps"), "--steps: cannot be given beside --time");
+  Require(!ranks.precision || ranks.num_launches() > 2,
+          "--precision: ends between launches, expected --repeats of 3 or more, found ",
+          ranks.num_launches());
+  if (max_memory) CheckMaxMemory(*this, flags);
+  Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
+  Require(!tf32 || (!ranks.on_cpu() && dtype == model::DType::kF32),
+          "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device_name(), " and ",
+          Name(dtype));
+  if (!dump_grads.empty()) CheckDumpGrads(*this);
+}
+
+model::TransformerConfig TrainingPlan::transformer_config() const {
+  model::TransformerConfig config = model::TransformerByName(model);
+  config.num_layers = num_layers.value_or(config.num_layers);
+  config.d_model = d_model.value_or(config.d_model);
+  config.d_ff = d_ff.value_or(config.d_ff);
+  config.num_heads = num_heads.value_or(config.num_heads);
+  config.vocab_size = vocab_size.value_or(config.vocab_size);
+  config.context_length = longest_seq_len();
+  return config;
+}
+
+model::ResNetConfig TrainingPlan::resnet_config() const {
+  model::ResNetConfig config = model::ResNet50Config();
+  config.width = width.value_or(config.width);
+  return config;
+}
+
+int64_t TrainingPlan::longest_seq_len() const { return std::ranges::max(seq_lens); }
+
+std::vector<std::string> TrainingPlan::GroupBackends() const {
+  std::vector<std::string> groups;
+  for (const TrainingVariant& variant : variants) {
+    const bool is_new = std::ranges::count(groups, variant.over()) == 0;
+    if (!variant.is_peer() && variant.traits->communicates && is_new) groups.push_back(variant.over());
+  }
+  return groups.empty() ? std::vector{backends.front()} : groups;
+}
+
+void TrainingPlan::CheckModel(const FlagTable& flags) const {
+  const auto refuse = [&](std::initializer_list<const char*> names, const char* what) {
+    for (const char* const name : names)
+      Require(!flags.given(name), "--", name, ": --model=", model, " takes no ", what);
+  };
+  if (on_images()) {
+    refuse({"seq_len", "corpus"}, "sequences");
+    refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"}, "sizes of a transformer");
+    Validate(resnet_config());
+    CheckPixels(*this);
+    return;
+  }
+  refuse({"image_size"}, "images");
+  refuse({"width"}, "width");
+  const model::TransformerConfig config = transformer_config();
+  Validate(config);
+  if (!corpus.empty() && !learns) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
+}
+
+// What it can be trained with.
+void TrainingPlan::CheckVariant(const TrainingVariant& variant) const {
+  const bool on_cpu = ranks.on_cpu(), in_bf16 = dtype == model::DType::kBF16;
+  Require(!variant.traits->needs_f32 || gradient_type() == model::DType::kF32, "--dtype=", Name(dtype), ": ",
+          variant.name(), " takes f32 or bf16");
+  Require(!variant.traits->needs_cpu || on_cpu, "--device=cuda: ", variant.name(),
+          " computes on the CPU alone");
+  Require(learns || ddp::StartOf(*variant.traits, variant.strategy_options()) == 0,
+          "--variants: ", variant.name(), ": only //bench:convergence takes ",
+          variant.traits->OptionFor(ddp::Option::Role::kStart), ", because timed steps must all be alike");
+  const int64_t turn_steps = variant.lead_in_steps() + variant.turn_steps();
+  Require(turn_steps == 1 || !(trace || profile), trace ? "--trace: " : "--profile: ", variant.name(),
+          " takes ", turn_steps, " steps in a turn, expected one");
+  for (const auto& [name, value] : variant.strategy_options().values)
+    Require((on_cpu && !in_bf16) || !variant.traits->FindOption(name)->plain_only,
+            in_bf16 ? "--dtype=bf16: " : "--device=cuda: ", variant.name(), ": ", name,
+            " takes f32 or f64 on the CPU");
+}
+
+void TrainingPlan::AddVariants(const FlagTable& flags) {
+  const bool from_text = flags.given("variants");
+  for (const char* const name : {"strategies", "buffer_elements", "units"}) {
+    Require(!from_text || !flags.given(name), "--", name, ": cannot be given beside --variants");
+  }
+  const std::vector<std::string> texts = from_text ? Variant::Split(variants_text)
+                                         : sweep   ? sweep->Variants(strategies)
+                                                   : strategies;
+  variants = MakeVariants(
+      from_text ? "variants" : "strategies", texts,
+      {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
+  if (from_text) RefuseUnused(flags, texts);
+  for (const TrainingVariant& variant : variants) CheckVariant(variant);
+}
+
+void TrainingPlan::AddPeers() {
+  const std::vector<TrainingVariant> all_peers = PeersOf(variants, peers.modes);
+  for (const TrainingVariant& peer : all_peers)
+    Require(!on_images() || peer.strategy != "fully_shard",
+            "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
+            "expected no ",
+            peer.traits->name);
+  constexpr int64_t kGlooThreads = 2;  // of PyTorch, which has no option for them
+  Require(ranks.comm_threads == kGlooThreads ||
+              std::ranges::count(all_peers, "gloo", &TrainingVariant::backend) == 0,
+          "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kGlooThreads,
+          ", as many as PyTorch has over gloo");
+  variants.insert(variants.end(), all_peers.begin(), all_peers.end());
+}
+
+void TrainingPlan::Describe(const TrainingVariant& variant, Record& record) const {
+  ConfigFields& config = record.config;
+  variant.Describe(record);
+  config.Set("dtype", tf32 ? "tf32" : Name(dtype));
+  config.Set("order", Name(order));
+  config.Set("warmup_steps", warmup_steps);
+  if (time) {
+    config.Set("time", absl::FormatDuration(absl::FromChrono(launch_time())));
+  } else {
+    config.Set("steps", steps);
+  }
+  config.Set("optimizer", Name(optimizer));
+  config.Set("learning_rate", learning_rate);
+  config.Set("traced", trace || profile || nvtx || check_gradients);
+}
+
+TrainingSize TrainingPlan::Size() const {
+  const int64_t batch_size = std::ranges::max(batch_sizes);
+  TrainingSize size = on_images() ? SizeOf(resnet_config(), batch_size, image_size)
+                                  : SizeOf(transformer_config(), batch_size * longest_seq_len());
+  size.batch *= static_cast<double>(std::ranges::max(accumulation_steps));
+  return size;
+}
+
+}  // namespace gradsync::bench
