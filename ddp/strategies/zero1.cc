@@ -92,7 +92,7 @@ constexpr Option kOptions[] = {kSmallFirst,
                                kSmallLast,
                                kWithin,
                                {.name = "gather",
-                                .meaning = "when weights are gathered: in the update, or in the next forward",
+                                .meaning = "when weights are gathered, in this step or the next",
                                 .role = Option::Role::kCarry,
                                 .words = kGatherWords}};
 
