@@ -15,15 +15,13 @@ from gradsync.recording import NOTABLE, NS, Recording, begin_of, estimate, ranks
 from gradsync.replay import Prediction, Round, Step, predict
 
 MIB = 1 << 20
-# How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of memory alone
-# changes them by 3 %.
+# Standard deviation of the logarithm of a collective's time over launches, because memory lies elsewhere in each.
 LAUNCH_ERROR = 0.03
 CAPS = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets to compare, in MiB
 
 
 def largest_zero1_share(numels, world_size):
-    """The largest part of the optimizer's work that ZeroRedundancyOptimizer gives a rank: the largest parameter first, each to
-    the rank that has least."""
+    """The largest share of elements that ZeroRedundancyOptimizer gives a rank: largest first, each to the rank with the fewest."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel
