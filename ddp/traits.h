@@ -126,8 +126,8 @@ struct Traits {
   // PyTorch has no comparable strategy. The comparison needs default values of all options without
   // keeps_twin.
   std::string_view pytorch_twin = {};
-  // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, the weights
-  // after the step of PyTorch do not follow from the mean gradient and are not compared.
+  // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
+  // results are not checked, because its weights do not follow from the mean gradient.
   double twin_differs_by = 0;
   // If true, the bucket size of the published experiment is in bytes. If false, it is in elements.
   bool published_in_bytes = false;
