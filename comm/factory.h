@@ -13,7 +13,7 @@
 
 namespace gradsync::comm {
 
-// The names that MakeProcessGroup takes.
+// Returns the names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend or option, and for a backend that cannot serve ranks with such
@@ -44,8 +44,8 @@ struct BackendTraits {
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
-// The versions of the backends' libraries, by name. Libraries that do not report a version at run time are
-// left out.
+// Returns the versions of the backends' libraries, by name. Libraries that do not report a version at run
+// time are left out.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
 // Joins the world. Returns when all ranks have joined. With GRADSYNC_NCCL_SHARE_GPU=1 in the environment,

@@ -36,7 +36,7 @@ struct Interval {
 
 // The steady clock of all host-side intervals, in nanoseconds.
 int64_t Now();
-// A duration as messages print it: "60.0 s".
+// Returns a duration as messages print it: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
 // A collective failed, or made no progress within the deadline. what() is one line with rank, sequence
@@ -70,7 +70,7 @@ class Work {
   }
   // When the data moved. Blocks until it has moved. Throws like Wait.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
-  // Whether the data has moved or the collective has failed. Does not block.
+  // Returns whether the data has moved or the collective has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
 
  private:
@@ -128,25 +128,26 @@ class ProcessGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // The name of the device of all tensors: "cpu".
+  // Returns the name of the device of all tensors: "cpu".
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // The number of hosts that have a group like this one, with the same parts: see HostGroup.
+  // Returns the number of hosts that have a group like this one, with the same parts: see HostGroup.
   virtual int num_hosts() const { return 1; }
-  // The group of the ranks on this rank's host, if the backend takes Request::within_host. Null: there is
-  // only one host. Throws InvalidInput if the backend does not take it, or if each host has one rank.
+  // Returns the group of the ranks on this rank's host, if the backend takes Request::within_host. Null:
+  // there is only one host. Throws InvalidInput if the backend does not take it, or if each host has one
+  // rank.
   virtual ProcessGroup* host_group() { return nullptr; }
 
-  // A tensor in memory that this backend reduces fastest, for data that is sent repeatedly. Its contents are
-  // undefined. This is a collective: every rank calls it in the same order with the same shape and dtype, and
-  // it may block until all ranks have called it. The tensor may outlive the group. Throws CollectiveError;
-  // then the group has failed, here and on the other ranks.
+  // Returns a tensor in memory that this backend reduces fastest, for data that is sent repeatedly. Its
+  // contents are undefined. This is a collective: every rank calls it in the same order with the same shape
+  // and dtype, and it may block until all ranks have called it. The tensor may outlive the group. Throws
+  // CollectiveError; then the group has failed, here and on the other ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
-  // One tensor that all ranks share: after a collective every rank sees what any rank wrote before it.
-  // Undefined, on all ranks, if they have no common memory. Not for collectives. Otherwise like Allocate;
+  // Returns one tensor that all ranks share: after a collective every rank sees what any rank wrote before
+  // it. Undefined, on all ranks, if they have no common memory. Not for collectives. Otherwise like Allocate;
   // each rank's device counts an equal share of the bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
@@ -167,10 +168,10 @@ class ProcessGroup {
   // Returns when every rank has called it and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // A group of these ranks only: its rank i is members[i]. Every member calls this with the same members, and
-  // makes all its groups in the same order; other ranks do not call it. Throws InvalidInput unless members
-  // are ranks in rising order that include this one, or if the ranks have not joined a job (JoinJob); else
-  // like MakeProcessGroup, which made this group.
+  // Returns a group of these ranks only: its rank i is members[i]. Every member calls this with the same
+  // members, and makes all its groups in the same order; other ranks do not call it. Throws InvalidInput
+  // unless members are ranks in rising order that include this one, or if the ranks have not joined a job
+  // (JoinJob); else like MakeProcessGroup, which made this group.
   virtual std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members);
   // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
   // thread. Groups that are not made of other groups do nothing.

@@ -44,10 +44,10 @@ class Var {
   // parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
-  // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
-  // once, when the gradient of `value` is complete. It is destroyed right after the call, with all tensors
-  // that it keeps. It must contribute exactly once to every input that needs a gradient, parameters first:
-  // the earlier a gradient is complete, the earlier it can be sent.
+  // Returns the output of the operation `name` (a string literal) applied to `inputs`. `backward` is called
+  // at most once, when the gradient of `value` is complete. It is destroyed right after the call, with all
+  // tensors that it keeps. It must contribute exactly once to every input that needs a gradient, parameters
+  // first: the earlier a gradient is complete, the earlier it can be sent.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -60,7 +60,7 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Whether the tensor was written after an operation read it.
+  // Returns whether the tensor was written after an operation read it.
   bool changed() const;
 
   Tensor value_;
@@ -74,12 +74,13 @@ class Var {
 // gradients.
 class OpGradient {
  public:
-  // The name of the operation.
+  // Returns the name of the operation.
   const char* name() const;
-  // The gradient of the loss with respect to the operation's output.
+  // Returns the gradient of the loss with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
-  // Whether input i leads to a parameter. Contribute and the calls below ignore an input that does not.
+  // Returns whether input i leads to a parameter. Contribute and the calls below ignore an input that does
+  // not.
   bool Needs(int i) const;
 
   // Calls write(grad). grad is a Destination<Tensor> of input i's shape, and `write` must write the

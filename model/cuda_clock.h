@@ -38,7 +38,7 @@ class CudaClock {
   // Takes a new anchor and returns it. Blocks until the compute stream is empty, plus some tens of
   // microseconds: call it between steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // The last anchor.
+  // Returns the last anchor.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

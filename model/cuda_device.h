@@ -51,9 +51,10 @@ class CudaOutOfMemory : public std::bad_alloc {
       ::gradsync::model::ThrowCudaError(static_cast<int>(gradsync_status), #call, __FILE__, __LINE__); \
   } while (false)
 
-// Number of GPUs that CUDA can use. 0 if there is none, no driver, or no CUDA in this build. Never throws.
+// Returns the number of GPUs that CUDA can use. 0 if there is none, no driver, or no CUDA in this build.
+// Never throws.
 int CudaDeviceCount();
-// The total memory of a GPU in bytes. Does not use the GPU. 0 if there is no such GPU. Never throws.
+// Returns the total memory of a GPU in bytes. Does not use the GPU. 0 if there is no such GPU. Never throws.
 size_t CudaMemoryBytes(int ordinal);
 // "13.0": the version of this program's runtime, and the newest version that the driver supports. Empty
 // without CUDA or driver.
@@ -100,7 +101,7 @@ class CudaEvent {
 
   // Marks the end of the work that `stream` has now.
   void Record(const CudaStream& stream) const;
-  // Whether this work is done. True for an event that was never recorded.
+  // Returns whether this work is done. True for an event that was never recorded.
   bool done() const;
   // Returns when this work is done.
   void Synchronize() const;
@@ -175,14 +176,14 @@ class CudaDevice : public Device {
   // Makes this GPU the calling thread's current one.
   void MakeCurrent() const;
 
-  // Whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa), which is several
-  // times faster. Off by default.
+  // Returns whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa), which is
+  // several times faster. Off by default.
   bool allow_tf32() const { return allow_tf32_; }
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
 
-  // "NVIDIA H200".
+  // Returns "NVIDIA H200".
   const std::string& product_name() const { return product_name_; }
-  // The unique id of the GPU, as `nvidia-smi -L` prints it: "GPU-c2e1...".
+  // Returns the unique id of the GPU, as `nvidia-smi -L` prints it: "GPU-c2e1...".
   const std::string& uuid() const { return uuid_; }
   // 90 for compute capability 9.0.
   int compute_capability() const { return compute_capability_; }

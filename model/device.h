@@ -63,11 +63,11 @@ class Device {
 
   Type type() const { return type_; }
   bool is_cpu() const { return type_ == Type::kCpu; }
-  // The number among devices of its type: the CUDA ordinal; 0 for the CPU.
+  // Returns the number among devices of its type: the CUDA ordinal; 0 for the CPU.
   int index() const { return index_; }
-  // "cpu" or "cuda:0".
+  // Returns "cpu" or "cuda:0".
   std::string name() const;
-  // Number of threads of a CPU kernel. Kernels pass it to every library that they use.
+  // Returns the number of threads of a CPU kernel. Kernels pass it to every library that they use.
   int num_threads() const { return num_threads_; }
   CachingAllocator& allocator() { return allocator_; }
 
@@ -79,8 +79,9 @@ class Device {
   // Returns when all work given to the device is done. Immediate on the CPU.
   virtual void Synchronize() = 0;
 
-  // The T of this device, made as T(device) at the first call: a kernel's cache of library primitives, a
-  // library handle. It lives until the device is destroyed, so it must not hold tensors of the device.
+  // Returns the T of this device, made as T(device) at the first call: a kernel's cache of library
+  // primitives, a library handle. It lives until the device is destroyed, so it must not hold tensors of the
+  // device.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -88,7 +89,7 @@ class Device {
     return *std::any_cast<const std::shared_ptr<T>&>(slot);
   }
 
-  // Null unless set_tracer was called. Not owned.
+  // Returns null unless set_tracer was called. Not owned.
   Tracer* tracer() const { return tracer_; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }
 
@@ -109,7 +110,7 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-// A CPU device whose kernels use `num_threads` threads (at least 1). Throws InvalidInput.
+// Returns a CPU device whose kernels use `num_threads` threads (at least 1). Throws InvalidInput.
 DevicePtr CpuDevice(int num_threads = 1);
 
 // From now on this thread, and threads that it starts, treat denormal numbers as zeros. Some processors

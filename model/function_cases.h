@@ -48,10 +48,10 @@ std::vector<FunctionCase> SmallFunctionCases();
 // Shapes large enough for several threads.
 std::vector<FunctionCase> LargeFunctionCases();
 
-// The cases, also in bf16.
+// Returns the cases, also in bf16.
 std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 
-// The cases on another device.
+// Returns the cases on another device.
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
 // Tensors of the case's input shapes, with the dtype of parameters when activations are of `dtype`. Values

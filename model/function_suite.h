@@ -43,7 +43,7 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-// A random gradient for an output.
+// Returns a random gradient for an output.
 inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
@@ -117,10 +117,11 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// The error that rounding explains, relative to the 2-norm of a result. The error of a sum of L random terms
-// is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and exponentials. A result in
-// bf16 is computed in f32 from inputs that are exact in bf16: each number is rounded once, by at most u =
-// 2^-8. 4 u is allowed, for a gradient that reads its output again (attention) or is a sum of two.
+// Returns the error that rounding explains, relative to the 2-norm of a result. The error of a sum of L
+// random terms is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and
+// exponentials. A result in bf16 is computed in f32 from inputs that are exact in bf16: each number is
+// rounded once, by at most u = 2^-8. 4 u is allowed, for a gradient that reads its output again (attention)
+// or is a sum of two.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()

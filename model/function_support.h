@@ -104,7 +104,7 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Whether b has the dtype of parameters or losses for activations like a: a's dtype, or f32 for bf16.
+// Returns whether b has the dtype of parameters or losses for activations like a: a's dtype, or f32 for bf16.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }

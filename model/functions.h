@@ -69,8 +69,8 @@ Var SwiGlu(const Var& gate, const Var& up);
 // x * factor.
 Var Scale(const Var& x, double factor);
 
-// The mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32 (...) -> ().
-// Throws InvalidInput for a target outside [0, vocab), or when there are no positions.
+// Returns the mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32
+// (...) -> (). Throws InvalidInput for a target outside [0, vocab), or when there are no positions.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

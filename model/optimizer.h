@@ -60,12 +60,12 @@ class Optimizer {
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  // An optimizer with this one's rule, options and learning rate, only for these parts, before its first
-  // step. Throws InvalidInput for a part outside of its parameter, or a gradient or value of wrong shape,
-  // dtype or device.
+  // Returns an optimizer with this one's rule, options and learning rate, only for these parts, before its
+  // first step. Throws InvalidInput for a part outside of its parameter, or a gradient or value of wrong
+  // shape, dtype or device.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
-  // The state between steps, without the number of steps: "exp_avg.NAME", for a part
+  // Returns the state between steps, without the number of steps: "exp_avg.NAME", for a part
   // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. The tensors can be read and written.
   std::vector<NamedTensor> State();
   int64_t num_steps() const { return num_steps_; }

@@ -63,7 +63,8 @@ class Parameter {
   // Counts the calls of MutableValue() and BeginUpdate(). Backward rejects a graph that was recorded at
   // another version.
   uint64_t version() const { return version_; }
-  // The tensor that operations read: the copy if there is one, cast again if it is stale; else the value.
+  // Returns the tensor that operations read: the copy if there is one, cast again if it is stale; else the
+  // value.
   const Tensor& ForwardValue() const;
 
   // For a caller that writes both the value and the copy (the rounded value). `copy` is undefined if there is
@@ -78,14 +79,15 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // The gradient's memory, which Backward writes. Allocated at the first call, unless PlaceGrad came before.
+  // Returns the gradient's memory, which Backward writes. Allocated at the first call, unless PlaceGrad came
+  // before.
   const Tensor& grad();
   // From now on `place` is the gradient's memory, usually a view into a larger buffer; undefined: grad()
   // allocates new memory. Contents and has_grad() do not change. Throws InvalidInput if shape, dtype or
   // device differ from the value's.
   void PlaceGrad(Tensor place);
 
-  // Whether grad() holds a gradient. If so, the next Backward adds to it, else overwrites it.
+  // Returns whether grad() holds a gradient. If so, the next Backward adds to it, else overwrites it.
   bool has_grad() const { return has_grad_; }
   // Discards the gradient without touching memory. Call it before each step's first Backward.
   void ResetGrad() {
@@ -104,8 +106,8 @@ class Parameter {
     ResetGrad();
     has_grad_ = true;
   }
-  // The rows of grad(), of shape (rows, ...), that may be nonzero: i32 ids, possibly repeated, in one tensor
-  // for each operation that contributed. Null if one operation did not pass its rows.
+  // Returns the rows of grad(), of shape (rows, ...), that may be nonzero: i32 ids, possibly repeated, in one
+  // tensor for each operation that contributed. Null if one operation did not pass its rows.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
  private:

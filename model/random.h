@@ -19,7 +19,8 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
 // one seed.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// The purpose's stream with this index, below 2^56. Streams of kWeights are numbered by their index alone.
+// Returns the purpose's stream with this index, below 2^56. Streams of kWeights are numbered by their index
+// alone.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }

@@ -42,7 +42,7 @@ class SafetensorsFile {
   // In the order of their data.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Null if there is no tensor of that name.
+  // Returns null if there is no tensor of that name.
   const Entry* Find(std::string_view name) const;
 
   // Reads one tensor, directly into its memory if this is host memory. Throws InvalidInput if there is none

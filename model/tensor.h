@@ -17,7 +17,8 @@ using Shape = std::vector<int64_t>;
 
 // "(2, 128, 768)".
 std::string ToString(const Shape& shape);
-// The product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative dimension.
+// Returns the product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative
+// dimension.
 int64_t Numel(const Shape& shape);
 
 // A dense row-major array on a device. Copying a Tensor copies a handle: both share storage. A view is a
@@ -30,7 +31,7 @@ class Tensor {
   // Not initialised.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
-  // A tensor over memory that is not from the device's allocator. The memory must be large enough and
+  // Returns a tensor over memory that is not from the device's allocator. The memory must be large enough and
   // aligned, and is kept as long as a tensor uses it.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
   // Copies `values` (row-major, on the host). Throws InvalidInput unless there are Numel(shape) of them.
@@ -50,7 +51,7 @@ class Tensor {
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const;
 
-  // The first element. The pointer is the device's: do not read CUDA memory through it.
+  // Returns the first element. The pointer is the device's: do not read CUDA memory through it.
   void* raw_data() const { return data_; }
   // Throws InvalidInput if T is not the dtype.
   template <class T>
@@ -60,7 +61,7 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
-  // A view of the elements with another shape. Throws InvalidInput if the number of elements differs.
+  // Returns a view of the elements with another shape. Throws InvalidInput if the number of elements differs.
   Tensor View(Shape shape) const;
   // Numel(shape) consecutive elements starting at flat index `offset`, as a view.
   // Throws InvalidInput if they do not lie inside this tensor.
@@ -71,9 +72,9 @@ class Tensor {
   // size.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Whether no other Tensor shares the storage, so that a write here changes no other tensor.
+  // Returns whether no other Tensor shares the storage, so that a write here changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
-  // Whether both are the same elements in the same storage.
+  // Returns whether both are the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
   // Detects later writes to a storage, without keeping it alive.
@@ -87,11 +88,11 @@ class Tensor {
   // differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // A copy in new storage, on this device or another.
+  // Returns a copy in new storage, on this device or another.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // The elements, on the host. Throws InvalidInput if T is not the dtype.
+  // Returns the elements, on the host. Throws InvalidInput if T is not the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]

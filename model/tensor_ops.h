@@ -21,8 +21,8 @@ void Store(const Tensor& source, const Destination<Tensor>& to);
 // tensor *= factor.
 void Scale(const Tensor& tensor, double factor);
 
-// The sum of squares of all elements of all tensors, in f64. The tensors are on one device. The order of
-// additions does not depend on the number of threads. The host waits once.
+// Returns the sum of squares of all elements of all tensors, in f64. The tensors are on one device. The order
+// of additions does not depend on the number of threads. The host waits once.
 double SquaredNorm(std::span<const Tensor> tensors);
 double SquaredNorm(const Tensor& tensor);
 
@@ -32,8 +32,8 @@ void Fill(const Tensor& tensor, double value);
 // dtypes, or if shape or device differ.
 void Cast(const Tensor& source, const Tensor& target);
 
-// The flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all elements
-// to the host: for checks, not for training.
+// Returns the flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all
+// elements to the host: for checks, not for training.
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 
 }  // namespace gradsync::model

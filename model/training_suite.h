@@ -50,7 +50,7 @@ class TrainingTest : public testing::TestWithParam<TrainingCase> {
           batch_(c.on_images ? RandomImages(device, 4, 64, 64, MicroResNet().num_classes)
                              : RandomTokens(device, TiledTransformer(64), 3, 100, 1)) {}
 
-    // The loss before the step.
+    // Returns the loss before the step.
     Tensor Step() { return model::Step(*model_, optimizer_, batch_); }
 
     std::vector<float> Values() const {

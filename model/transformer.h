@@ -24,7 +24,7 @@ struct TransformerConfig {
   double rms_eps = 1e-5;
 };
 
-// The names of TransformerByName: tiny, small, medium, large, xl, 2.7b.
+// Returns the names of TransformerByName: tiny, small, medium, large, xl, 2.7b.
 std::vector<std::string> TransformerNames();
 // Throws InvalidInput for another name.
 TransformerConfig TransformerByName(std::string_view name);

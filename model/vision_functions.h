@@ -26,8 +26,8 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// The fastest channel block on the device that divides `channels`: 16 (only with AVX-512), 8 or 1. On CUDA
-// all channels, or 1 for f64; Conv2d accepts no other block on CUDA.
+// Returns the fastest channel block on the device that divides `channels`: 16 (only with AVX-512), 8 or 1. On
+// CUDA all channels, or 1 for f64; Conv2d accepts no other block on CUDA.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -65,17 +65,17 @@ struct BatchNormOptions {
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 
-// The maximum of each window of size x size pixels, `stride` apart, with a padding of less than `size` that
-// is never the maximum. The gradient goes to the first of equal elements.
+// Returns the maximum of each window of size x size pixels, `stride` apart, with a padding of less than
+// `size` that is never the maximum. The gradient goes to the first of equal elements.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
-// The mean of each channel of each image: an activation -> (batch, channels).
+// Returns the mean of each channel of each image: an activation -> (batch, channels).
 Var GlobalAveragePool(const Var& x);
 
 // x (rows, d) + bias (d).
 Var AddBias(const Var& x, const Var& bias);
 
-// The mean of (x - target)^2 over all elements. Both of one shape, not empty -> ().
+// Returns the mean of (x - target)^2 over all elements. Both of one shape, not empty -> ().
 Var MeanSquaredError(const Var& x, const Tensor& target);
 
 }  // namespace gradsync::model

@@ -30,11 +30,11 @@ class CudaStaging {
  private:
   using Buffer = std::shared_ptr<model::PinnedBuffer>;
 
-  // A tensor of the given shape in the buffer, which grows if necessary.
+  // Returns a tensor of the given shape in the buffer, which grows if necessary.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
   // Returns when the copies are done. Throws CudaError, std::runtime_error.
   void WaitForCopies() const;
-  // Whether no copy is in progress.
+  // Returns whether no copy is in progress.
   bool IsIdle() const;
 
   const std::shared_ptr<model::CudaDevice> device_;

@@ -49,9 +49,9 @@ class Scratch {
   std::vector<Line> lines_;
 };
 
-// The slot of a collective's first stream of messages: the sequence number, a code for the collective, and
-// the stream's number in the last three bits. Because of the code, ranks that issue different collectives do
-// not accept each other's messages.
+// Returns the slot of a collective's first stream of messages: the sequence number, a code for the
+// collective, and the stream's number in the last three bits. Because of the code, ranks that issue different
+// collectives do not accept each other's messages.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective on the calling thread. Collectives of one mesh may run at one time if they have

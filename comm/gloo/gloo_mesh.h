@@ -58,22 +58,22 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // The rank's number in messages.
+  // Returns the rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
-  // The other ranks, starting after this one, so that ranks do not all send to one rank first.
+  // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // The shortest timeout of all ranks, because ranks must agree on the lengths of messages.
+  // Returns the shortest timeout of all ranks, because ranks must agree on the lengths of messages.
   std::chrono::milliseconds timeout() const { return timeout_; }
-  // The network interface of the connections, such as "lo"; empty if gloo does not report it.
+  // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
-  // Null if there are more than ShortMessages::kMaxRanks ranks, or with_short_messages was false.
+  // Returns null if there are more than ShortMessages::kMaxRanks ranks, or with_short_messages was false.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // The connections for messages from `from` to `to`. gloo's own algorithms use context(0, 1) in both
+  // Returns the connections for messages from `from` to `to`. gloo's own algorithms use context(0, 1) in both
   // directions.
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Calls into gloo; its exceptions become PeerErrors without a rank.
@@ -95,9 +95,9 @@ class GlooMesh {
   // `notes`: of all ranks; each begins with `head_bytes` of a nonce and a timeout.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // The text between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
+  // Returns the text between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
-  // A buffer for messages between these ranks; this rank is one of them.
+  // Returns a buffer for messages between these ranks; this rank is one of them.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;

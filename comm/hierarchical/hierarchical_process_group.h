@@ -35,8 +35,8 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // if the hosts have different numbers of ranks.
 std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part);
 
-// The ranks of each host, in rising order; hosts are in the order of their lowest ranks. `hosts`: the host of
-// each rank (Job::hosts). Throws InvalidInput unless all hosts have equally many ranks.
+// Returns the ranks of each host, in rising order; hosts are in the order of their lowest ranks. `hosts`: the
+// host of each rank (Job::hosts). Throws InvalidInput unless all hosts have equally many ranks.
 std::vector<std::vector<int>> RanksByHost(const std::vector<std::string>& hosts);
 
 }  // namespace gradsync::comm

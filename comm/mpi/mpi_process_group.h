@@ -8,7 +8,7 @@
 
 namespace gradsync::comm {
 
-// "Open MPI 4.1.4"; empty in a build without it.
+// Returns "Open MPI 4.1.4"; empty in a build without it.
 std::string MpiVersion();
 // The message of a build without Open MPI.
 inline constexpr char kWithoutMpi[] =

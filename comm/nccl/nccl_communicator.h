@@ -43,7 +43,7 @@ class NcclCommunicator {
   // Makes kernels that wait for other ranks return. Their results are undefined. Idempotent.
   void Abort() noexcept;
 
-  // "host:pid", the start of this process's lines under NCCL_DEBUG=INFO.
+  // Returns "host:pid", the start of this process's lines under NCCL_DEBUG=INFO.
   const std::string& log_prefix() const { return log_prefix_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace gradsync::comm {
 
-// "2.28.9"; empty in a build without NCCL.
+// Returns "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
 // The message of a build without NCCL.
 inline constexpr char kWithoutNccl[] =

@@ -20,9 +20,9 @@ class ProcessEnd {
  public:
   explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // as from waitpid
 
-  // The exit status; nullopt if a signal ended the process.
+  // Returns the exit status; nullopt if a signal ended the process.
   std::optional<int> exit_status() const;
-  // The signal that ended the process; nullopt if it exited.
+  // Returns the signal that ended the process; nullopt if it exited.
   std::optional<int> signal() const;
   // As a shell reports it: the exit status, or 128 plus the signal's number.
   int shell_status() const;
@@ -32,9 +32,9 @@ class ProcessEnd {
   int wait_status_;
 };
 
-// "signal 9 (SIGKILL)".
+// Returns "signal 9 (SIGKILL)".
 std::string SignalName(int signal);
-// "exited with status 7", "was killed by signal 9 (SIGKILL)".
+// Returns "exited with status 7", "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
 struct ChildOptions {

@@ -42,7 +42,7 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// The timeout of poll(2) until the deadline: milliseconds, rounded up; infinite for Deadline::max().
+// Returns the timeout of poll(2) until the deadline: milliseconds, rounded up; infinite for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until the file is ready for `events` of poll(2). False at the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);

@@ -18,9 +18,9 @@ class CapturedOutput {
   CapturedOutput();  // throws std::system_error
 
   int fd() const { return file_.get(); }
-  // The output so far.
+  // Returns the output so far.
   std::string text() const;
-  // The last line that is not empty; empty if there is none.
+  // Returns the last line that is not empty; empty if there is none.
   std::string last_line() const;
 
  private:

@@ -20,7 +20,7 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of a file in it.
+  // Returns the path of a file in it.
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
 
  private:

@@ -13,7 +13,7 @@ namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;
 
-// The largest multiple of a cache line that is at most `bytes`, but at least one line.
+// Returns the largest multiple of a cache line that is at most `bytes`, but at least one line.
 inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }

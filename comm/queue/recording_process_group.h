@@ -34,7 +34,7 @@ class RecordingProcessGroup : public GroupDecorator {
 
   Work Issue(Request request) override;
 
-  // The collectives issued since Clear, in order. An interval is empty until Finish has been called.
+  // Returns the collectives issued since Clear, in order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
   // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
   // failed.
@@ -44,7 +44,7 @@ class RecordingProcessGroup : public GroupDecorator {
   // Time that this rank's threads have spent in Work::Wait for collectives of this group, by the host's
   // clock.
   int64_t waited_ns() const { return std::accumulate(waited_ns_->begin(), waited_ns_->end(), int64_t{0}); }
-  // The part of waited_ns() for one kind of collective.
+  // Returns the part of waited_ns() for one kind of collective.
   int64_t waited_ns(Collective collective) const { return (*waited_ns_)[static_cast<size_t>(collective)]; }
 
  private:

@@ -10,9 +10,9 @@
 // Proofs of identity on connections between ranks.
 namespace gradsync::comm {
 
-// The first message of rank `from` to the listener with this name, which only ranks know. It proves that the
-// sender knows the job's secret, and fits into one packet. For ranks below ten all greetings have equal
-// length.
+// Returns the first message of rank `from` to the listener with this name, which only ranks know. It proves
+// that the sender knows the job's secret, and fits into one packet. For ranks below ten all greetings have
+// equal length.
 std::string Greeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts a connection from each rank above `rank` that `sockets` (by rank) lacks, and whose first message is

@@ -22,7 +22,7 @@ namespace gradsync::comm {
 // Properties that must be equal on all ranks, by name. The first difference is reported.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
-// "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
+// Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
 std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
                          const std::function<bool(int rank)>& has_arrived);
 
@@ -59,12 +59,12 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // The host of each rank. Ranks that reach each other over loopback have equal hosts.
+  // Returns the host of each rank. Ranks that reach each other over loopback have equal hosts.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Valid until rank 0's Job is destroyed.
   Store& store() { return *store_; }
-  // A unique name for the next group of these ranks. All members get one name if they form their groups of
-  // exactly these members in one order.
+  // Returns a unique name for the next group of these ranks. All members get one name if they form their
+  // groups of exactly these members in one order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:
@@ -92,12 +92,12 @@ class Job {
 // and local_size. Returns a world of one unchanged. Throws like Job.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
-// The host of each rank, by rank (Job::hosts). The ranks must have joined a job, unless there is only one
-// rank.
+// Returns the host of each rank, by rank (Job::hosts). The ranks must have joined a job, unless there is only
+// one rank.
 std::vector<std::string> HostsOf(const World& world);
 
-// A world of these ranks only. Messages keep the ranks' old numbers. Throws InvalidInput unless the ranks
-// have joined a job, are in rising order, and include this rank.
+// Returns a world of these ranks only. Messages keep the ranks' old numbers. Throws InvalidInput unless the
+// ranks have joined a job, are in rising order, and include this rank.
 World PartOf(const World& world, const std::vector<int>& members);
 
 }  // namespace gradsync::comm

@@ -32,19 +32,19 @@ FileDescriptor Connect(const HostPort& address, Deadline deadline);
 // Switches Nagle's algorithm off.
 void SendAtOnce(const FileDescriptor& socket);
 
-// The address from which this host sends to `peer`. Sends nothing.
+// Returns the address from which this host sends to `peer`. Sends nothing.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// The address at which other hosts most likely reach this one: the address of its name, or, if that is
-// loopback, the address of the default route. Loopback if there is none.
+// Returns the address at which other hosts most likely reach this one: the address of its name, or, if that
+// is loopback, the address of the default route. Loopback if there is none.
 std::string OwnAddress(Deadline deadline);
-// Whether a host name or address is one of this host's addresses, or only loopback.
+// Returns whether a host name or address is one of this host's addresses, or only loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
-// Whether a name other than "localhost" resolves to loopback on this host, as a host's own name often does.
-// On other hosts it resolves to another address.
+// Returns whether a name other than "localhost" resolves to loopback on this host, as a host's own name often
+// does. On other hosts it resolves to another address.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
-// The message for an errno.
+// Returns the message for an errno.
 std::string ErrorText(int error);
 // Throws errno as std::system_error about `what`. If descriptors ran out, the message has their limit.
 [[noreturn]] void ThrowErrno(const std::string& what);

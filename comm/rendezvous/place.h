@@ -22,7 +22,7 @@ class Place {
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // nullopt while there is no file with an address. Never blocks, whatever is at the path.
+  // Returns nullopt while there is no file with an address. Never blocks, whatever is at the path.
   std::optional<Rank0> Find() const;
   // Writes the file atomically, and makes the directory if it is missing. Throws std::runtime_error.
   void Publish(const Rank0& rank0) const;

@@ -26,7 +26,7 @@ class Rendezvous {
   // arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
-  // The host of each rank, by rank: see Job.
+  // Returns the host of each rank, by rank: see Job.
   std::vector<std::string> hosts() const;
   Deadline deadline() const { return deadline_; }
 

@@ -59,7 +59,7 @@ class Store {
                       Deadline deadline) = 0;
   // Sends all ranks the cause of the job's failure, if rank 0 can be reached. A first cause is not replaced.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // The cause, if this rank knows it and it is an argument that cannot be used.
+  // Returns the cause, if this rank knows it and it is an argument that cannot be used.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 
@@ -116,7 +116,7 @@ class StoreServer : public Store {
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   // Answers the client's requests until it leaves.
   void Answer(Connection& connection);
-  // The answer to every request after the job has failed.
+  // Returns the answer to every request after the job has failed.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }

@@ -12,7 +12,8 @@ namespace gradsync::comm {
 
 class Job;
 
-// The number that messages use for rank `index` of a world with these members. Without members: `index`.
+// Returns the number that messages use for rank `index` of a world with these members. Without members:
+// `index`.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }
@@ -42,17 +43,17 @@ struct World {
   int NameOf(int index) const { return MemberName(members, index); }
 };
 
-// The identity of this process's host: `host`, or the system's identity (comm/processes/host.h) and its
-// address towards other hosts, because copies of a running virtual machine have equal system identities.
+// Returns the identity of this process's host: `host`, or the system's identity (comm/processes/host.h) and
+// its address towards other hosts, because copies of a running virtual machine have equal system identities.
 // Equal for ranks of one host.
 std::string HostOf(const World& world);
 
 // The value of an environment variable, or nullopt.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
-// The world that a launcher described in the environment; nullopt without a launcher. world.cc lists the
-// variables of each launcher. It checks LaunchSelf first, then torchrun, mpirun (of Open MPI or MPICH) and
-// srun. A single task of Slurm has no launcher: it may be a shell in which somebody starts this program.
+// Returns the world that a launcher described in the environment; nullopt without a launcher. world.cc lists
+// the variables of each launcher. It checks LaunchSelf first, then torchrun, mpirun (of Open MPI or MPICH)
+// and srun. A single task of Slurm has no launcher: it may be a shell in which somebody starts this program.
 //
 // The local rank and size are optional, and JoinJob replaces them; without them local_size is 0. The job's
 // name is GRADSYNC_JOB if set, else the launcher's name, followed by the number of restarts of torchrun or

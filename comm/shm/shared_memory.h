@@ -10,7 +10,7 @@
 // ends for any reason, and no file system limits its size.
 namespace gradsync::comm {
 
-// A file in memory of `bytes` zeros. Throws std::system_error.
+// Returns a file in memory of `bytes` zeros. Throws std::system_error.
 FileDescriptor MakeMemoryFile(size_t bytes);
 
 // A mapping of such a file, with one part for each rank. The file may be closed.

@@ -28,7 +28,7 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Place Find(const void* data) const;
-  // The memory of `rank` at this place of a buffer. This rank must still have the buffer.
+  // Returns the memory of `rank` at this place of a buffer. This rank must still have the buffer.
   std::byte* At(int rank, const Place& place) const;
 
  private:
@@ -71,12 +71,12 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
-  // The notice of `rank` for the collective of this rank's last notice.
+  // Returns the notice of `rank` for the collective of this rank's last notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // The inputs of all ranks, where this rank can read them. nullopt unless all are in the notices
+  // Returns the inputs of all ranks, where this rank can read them. nullopt unless all are in the notices
   // (PublishedInputs), or all are in one shared buffer (SharedInputs).
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;

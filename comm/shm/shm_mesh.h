@@ -36,7 +36,7 @@ class ShmMesh {
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   int rank() const { return rank_; }
-  // The rank's number in messages.
+  // Returns the rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }

@@ -18,11 +18,11 @@ namespace gradsync::comm {
 // Calls body(rank) on a thread for each rank, waits for all of them, then rethrows the lowest rank's
 // exception.
 void RunRanks(int size, const std::function<void(int rank)>& body);
-// The message of the exception that body(rank) threw, for each rank; empty for a rank that returned.
+// Returns the message of the exception that body(rank) threw, for each rank; empty for a rank that returned.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
 
-// One group per rank, for this rank's thread: backend "local", or one of the factory's. Ranks pretend to be
-// on hosts of `ranks_per_host`; 0: on one host.
+// Returns one group per rank, for this rank's thread: backend "local", or one of the factory's. Ranks pretend
+// to be on hosts of `ranks_per_host`; 0: on one host.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
@@ -33,11 +33,11 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
     const BackendOptions& backend_options = {});
 
-// An address of this host that other hosts can reach; ranks need it to pretend to be on several hosts. Empty
-// if there is none.
+// Returns an address of this host that other hosts can reach; ranks need it to pretend to be on several
+// hosts. Empty if there is none.
 std::string OuterAddress();
 
-// "tcp://host:port", with a port that was free a moment ago. `host`: an address of this host.
+// Returns "tcp://host:port", with a port that was free a moment ago. `host`: an address of this host.
 std::string FreeTcpUrl(const std::string& host = "127.0.0.1");
 
 }  // namespace gradsync::comm

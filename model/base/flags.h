@@ -21,11 +21,11 @@
 // suite, can parse a command line without globals.
 namespace gradsync {
 
-// The parts of `text` between commas.
+// Returns the parts of `text` between commas.
 std::vector<std::string> SplitCommas(std::string_view text);
 
-// "; did you mean core?", with the name that differs from `name` in the fewest characters, if it is close;
-// else empty.
+// Returns "; did you mean core?", with the name that differs from `name` in the fewest characters, if it is
+// close; else empty.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
 // The values of a flag.
@@ -51,7 +51,7 @@ Kind<int64_t> Elements();
 // A duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// The text for OneOf's values: "a", "a or b", "a, b or c".
+// Returns the text for OneOf's values: "a", "a or b", "a, b or c".
 std::string JoinChoices(const std::vector<std::string>& choices);
 // Values with names.
 template <class T>
@@ -136,9 +136,9 @@ class FlagTable {
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
-  // Whether Parse found the flag on the command line.
+  // Returns whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
-  // Each flag except `except`, with "--", and its value as given, or its default.
+  // Returns each flag except `except`, with "--", and its value as given, or its default.
   std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
   // Without a topic: the summary and the flags by groups, on about one screen. With a topic: all of its
   // flags.

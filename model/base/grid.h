@@ -30,7 +30,7 @@ struct Grid {
   // Adds at most `most` lines. If rows do not fit, the last ones are listed by name only. Adds nothing in
   // fewer than three lines.
   void AddTo(size_t most, Lines* lines) const;
-  // All lines.
+  // Returns all lines.
   std::string ToString() const;
 };
 

@@ -18,12 +18,12 @@ std::optional<int64_t> ParseCount(std::string_view text);
 // A count of bytes: like ParseCount, and "B" may follow: "8B", "64KiB", "12Mi".
 std::optional<int64_t> ParseByteCount(std::string_view text);
 
-// The shortest exact spelling that ParseCount reads back: "3Mi", "1536Ki", "1000".
+// Returns the shortest exact spelling that ParseCount reads back: "3Mi", "1536Ki", "1000".
 std::string FormatCount(int64_t count);
 // Like FormatCount, for bytes: "1MiB", "1536KiB", "1000".
 std::string FormatByteCount(int64_t bytes);
 
-// A size for people, with three significant digits: "37.1 MiB".
+// Returns a size for people, with three significant digits: "37.1 MiB".
 std::string ApproximateBytes(double bytes);
 
 }  // namespace gradsync

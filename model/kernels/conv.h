@@ -33,7 +33,7 @@ struct ConvShape {
   friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
 };
 
-// The channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
+// Returns the channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
 // On the CPU oneDNN computes f32, with primitives that are made once per shape and device. Each call converts

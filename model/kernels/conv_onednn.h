@@ -84,7 +84,7 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // The result of make() for this key.
+  // Returns the result of make() for this key.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
@@ -100,7 +100,7 @@ class OneDnnConvs {
   Cache<WeightWriter> weight_grad_;
 };
 
-// The device's convolutions, for this thread.
+// Returns the device's convolutions, for this thread.
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels

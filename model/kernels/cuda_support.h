@@ -71,7 +71,7 @@ constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
 
-// Whether all arrays are aligned for packs.
+// Returns whether all arrays are aligned for packs.
 template <class... Ts>
 bool ArePacked(const Ts*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);

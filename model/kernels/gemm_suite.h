@@ -40,7 +40,7 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // A copy on a device, aligned only to its elements.
+  // Returns a copy on a device, aligned only to its elements.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});

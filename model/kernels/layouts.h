@@ -38,7 +38,7 @@ struct ActivationShape {
   // Consecutive elements that belong to one image and one block of channels.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
-  // The index of pixel i of a channel, counted through all images.
+  // Returns the index of pixel i of a channel, counted through all images.
   constexpr int64_t ElementOf(int64_t channel, int64_t i) const {
     const int64_t image = i / pixels(), pixel = i % pixels();
     return ((image * channel_blocks() + channel / block) * pixels() + pixel) * block + channel % block;

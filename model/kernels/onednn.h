@@ -8,7 +8,8 @@
 
 namespace gradsync::model::kernels {
 
-// Whether oneDNN uses all of these instructions: the processor has them, and ONEDNN_MAX_CPU_ISA allows them.
+// Returns whether oneDNN uses all of these instructions: the processor has them, and ONEDNN_MAX_CPU_ISA
+// allows them.
 inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   const auto needed = static_cast<unsigned>(instructions);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
@@ -22,8 +23,8 @@ template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// The attributes of a primitive whose scratch memory the caller provides. With `sum`, the primitive adds to
-// its output.
+// Returns the attributes of a primitive whose scratch memory the caller provides. With `sum`, the primitive
+// adds to its output.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

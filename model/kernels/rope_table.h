@@ -30,7 +30,8 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // A table of at least seq rows. Waits for the device if the sequence is longer than all earlier ones.
+  // Returns a table of at least seq rows. Waits for the device if the sequence is longer than all earlier
+  // ones.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
