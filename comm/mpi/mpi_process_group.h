@@ -8,7 +8,7 @@
 
 namespace gradsync::comm {
 
-// Returns "Open MPI 4.1.4"; empty in a build without it.
+// Returns "Open MPI 4.1.4"; empty in a build without Open MPI.
 std::string MpiVersion();
 // The message of a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
@@ -22,12 +22,12 @@ inline constexpr char kWithoutMpi[] =
 // Its result is bitwise equal on all ranks only if Open MPI's algorithms guarantee it.
 //
 // A collective fails on an MPI error, or if it does not end within the timeout after the previous one. All
-// unfinished and later collectives then fail, too. MPI does not report which rank is late: it is the rank
-// that noticed nothing. Collectives that were started cannot be cancelled, so this process keeps their
-// tensors, and ends without MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// unfinished and later collectives then fail, too. MPI does not report which rank is late. Collectives that
+// were started cannot be cancelled, so this process keeps the tensors of these collectives, and ends without
+// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //
-// MPI belongs to the whole process, from the first group to the end of the process: ranks cannot be threads,
-// and the first groups of all ranks are made at one time.
+// MPI state belongs to the whole process, from the first group to the end of the process. So ranks cannot be
+// threads, and all ranks must make their first group at one time.
 //
 // The number of collectives in flight is the number of threads in the options. Open MPI moves data only
 // during calls; a thread of the group makes these calls.

@@ -11,7 +11,7 @@
 #include "comm/group_options.h"
 #include "comm/process_group.h"
 
-// Code that backends share: checks, signatures and messages of requests.
+// Code that all backends use: checks, signatures and messages of requests.
 namespace gradsync::comm {
 
 // Checks the options that all backends have. Throws InvalidInput, naming the backend.
@@ -36,7 +36,7 @@ struct Signature {
   explicit Signature(const Request& request);
   bool operator==(const Signature&) const = default;
 };
-static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send each other its bytes
+static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send the bytes of signatures to each other
 
 // Returns "all_reduce of 4 bytes i32 (sum)".
 std::string ToString(const Signature& signature);

@@ -38,8 +38,8 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
   // Returns the device of the calling rank's thread; the CPU outside of OnAllRanks.
   static const model::DevicePtr& here() { return here_; }
-  // The world, if this process is a rank of a joined job: then OnAllRanks calls body once. Else ranks are
-  // threads.
+  // The world, if this process is a rank of a joined job. Then OnAllRanks calls body once. Without a world,
+  // ranks are threads.
   static std::optional<World> world;
 
  protected:

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <string>
 
-// For tests: messages of exceptions, and deadlines.
+// Helpers for tests: messages of exceptions, and deadlines.
 namespace gradsync::comm {
 
-// Returns the message of the `Error` that `action` throws; "no error" if it throws none.
+// Returns the message of the `Error` that `action` throws; "no error" if it does not throw.
 template <class Error, class Action>
 std::string ErrorOf(const Action& action) {
   try {
