@@ -20,15 +20,16 @@ double PopulationStd(std::span<const double> values);
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
-// The fraction of a sample that is left out at each end. estimates_test.cc has the reason.
+// The fraction of a sample that is removed at each end. estimates_test.cc has the reason.
 inline constexpr double kTrimmed = 0.2;
 
-// The mean of the rest. A few disturbed steps do not move it.
+// Returns the mean of the values that remain after removing the fraction `trimmed` at each end. A few
+// disturbed steps do not change it much.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median exceeds both `mads` scaled median absolute
 // deviations (1.4826 * MAD, the standard deviation of a normal distribution) and the fraction `min_relative`
-// of the median. The second bound is for samples that hardly vary.
+// of the median. The second bound is for samples with little variation.
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
 }  // namespace gradsync

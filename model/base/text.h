@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-// Text for people, in UTF-8. Files that are not UTF-8 are rejected when they are read.
+// Formats text for users, in UTF-8. Files that are not UTF-8 are rejected when they are read.
 namespace gradsync {
 
 // Returns the number of visible characters; a code point counts as one.
 size_t NumCharacters(std::string_view text);
 
-// `text`, or its start and an ellipsis if it has more than `most` characters.
+// Returns `text`, or its start and an ellipsis if it has more than `most` characters.
 std::string Shortened(std::string_view text, size_t most);
 
 // Returns "a", "a and b", "a, b and c".
@@ -21,8 +21,8 @@ std::string Listed(const std::vector<std::string>& items);
 // Returns a finite number with `decimals` decimals. Zero after rounding has no sign.
 std::string Fixed(double value, int decimals);
 
-// A finite number with `digits` significant digits. Numbers below kSmallestFixed have an exponent, because
-// leading zeros are harder to read.
+// Formats a finite number with `digits` significant digits. Numbers below kSmallestFixed have an exponent,
+// because leading zeros are difficult to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 

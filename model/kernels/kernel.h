@@ -7,7 +7,7 @@
 #include "model/device.h"
 #include "model/dtype.h"
 
-// A kernel is a struct: its arguments, and a body for each type of device.
+// A kernel is a struct with its arguments, and with a body for each type of device.
 //
 //   template <class T>
 //   struct Scaled {
@@ -25,7 +25,7 @@
 // or BF16. BF16 is computed in f32 and rounded once. Wide<T> is the type in which T is computed.
 namespace gradsync::model::kernels {
 
-// Whether this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows the parts of CUDA
+// True if this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows the parts of CUDA
 // in the build; a kernel that needs more than the runtime specialises this after its declaration.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
@@ -42,7 +42,7 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Put this after a body, OnCpu or OnCuda: instantiates it for every T, only here.
+// Instantiates a body, OnCpu or OnCuda, for every T. Put this macro after the body.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

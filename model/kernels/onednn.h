@@ -15,10 +15,11 @@ inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// oneDNN computes bf16 with any AVX-512, but without bf16 instructions it is slower than f32.
+// Returns whether this processor has bf16 instructions. oneDNN computes bf16 with any AVX-512, but without
+// bf16 instructions it is slower than f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
-// oneDNN's name of float or BF16.
+// oneDNN's data type for float or BF16.
 template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
