@@ -117,7 +117,7 @@ struct GroupFacts {
 
 // The ranks that train together, and the collectives between them.
 //
-// Every rank issues the same collectives in the same order, from one thread at a time. Calls return at once;
+// Every rank must issue equal collectives in one order, from one thread at a time. Calls return immediately;
 // several collectives may be in flight. Tensors are always contiguous. Collectives use them in place, so
 // nobody may access them until Wait has returned. A collective starts after the work that the device already
 // has. Bad arguments throw InvalidInput, which names the operation, before anything is sent: an undefined

@@ -103,7 +103,7 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 void KeepValue(model::Parameter& param);
 
 // These functions allocate memory that the group reduces fastest (ProcessGroup::Allocate), so every rank must
-// make the same calls.
+// make equal calls in one order.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Returns uninitialised memory of the size of the largest bucket.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);

@@ -12,7 +12,7 @@
 // functions run on every device.
 namespace gradsync::model {
 
-// A differentiable function of its inputs. Every call must compute the same function.
+// A differentiable function of its inputs. All calls must compute one function.
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
 // Returns the sum over i of the inner products of outputs[i] and weights: one number that depends on every

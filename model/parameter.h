@@ -12,14 +12,14 @@
 
 namespace gradsync::model {
 
-// A trainable tensor with a name and a gradient of the same shape and dtype.
+// A trainable tensor with a name, and a gradient with the shape and dtype of the tensor.
 //
-// With a copy in bf16 the value and its gradient are f32, also for optimizers and collectives. Only
-// operations read the copy, which is the rounded value. The copy is stale after each MutableValue(), and
-// while other handles to its own storage exist, because their owners may write. Then the next ForwardValue()
-// casts it again, which needs a pass over memory. An optimizer avoids this pass by writing value and copy
-// together (BeginUpdate()). Call MutableValue() before each write: writes through value(), or through a
-// pointer from before the last ForwardValue(), are not noticed.
+// If the parameter has a copy in bf16, the value and its gradient are f32, also for optimizers and
+// collectives. Only operations read the copy, which is the rounded value. The copy is stale after each
+// MutableValue(), and while other handles to its own storage exist, because their owners may write. Then the
+// next ForwardValue() casts it again, which needs a pass over memory. An optimizer avoids this pass by
+// writing value and copy together (BeginUpdate()). Call MutableValue() before each write: writes through
+// value(), or through a pointer from before the last ForwardValue(), are not noticed.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };

@@ -23,7 +23,7 @@ class RankJob {
 
 // The parts of a benchmark program.
 struct RankProgram {
-  const char* experiment;  // its name in records
+  const char* experiment;  // name of the benchmark in records
   FlagTable& flags;
   RankOptions& options;
   // Makes a plan from the flags, and returns the backends that the plan needs (Variant::over). Called once in

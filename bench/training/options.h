@@ -46,7 +46,7 @@ struct TrainingOptions {
   std::string variants_text;            // replaces strategies
   std::vector<std::string> backends = {"gloo"};
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
-  std::optional<Sweep> sweep;  // for programs that have its flags
+  std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
   // Every combination of the following values is a cell.
   // Batch sizes of one rank, in one pass pass of forward and backward.

@@ -17,9 +17,9 @@
 //
 // Long vectors: the vector is cut into one part per rank. A rank receives its part from all other ranks,
 // reduces the part, and sends the result to all other ranks. Parts are sent in segments: one segment is
-// reduced while the next segment is received and the result of the previous segment is sent. The bytes equal
-// those of a ring (Patarasuk and Yuan, 2009: 2 (size
-// - 1) / size times the vector for an all-reduce), but there are two steps instead of 2 (size - 1).
+// reduced while the next segment is received and the result of the previous segment is sent. A rank sends as
+// many bytes as in a ring (Patarasuk and Yuan, 2009: 2 (size - 1) / size times the vector for an all-reduce),
+// in two steps instead of 2 (size - 1) steps.
 //
 // A barrier and a broadcast take log2(size) steps, rounded up. In a barrier of few ranks each rank sends one
 // short message to each other rank.

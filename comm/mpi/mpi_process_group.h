@@ -21,8 +21,8 @@ inline constexpr char kWithoutMpi[] =
 // A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
 // Its result is bitwise equal on all ranks only if Open MPI's algorithms guarantee it.
 //
-// A collective fails on an MPI error, or if it does not end within the timeout after the previous one. All
-// unfinished and later collectives then fail, too. MPI does not report which rank is late. Collectives that
+// A collective fails on an MPI error, or if it does not end within the timeout after the previous one. Then
+// all unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that
 // were started cannot be cancelled, so this process keeps the tensors of these collectives, and ends without
 // MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //

@@ -25,8 +25,9 @@
 // or BF16. BF16 is computed in f32 and rounded once. Wide<T> is the type in which T is computed.
 namespace gradsync::model::kernels {
 
-// True if this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows the parts of CUDA
-// in the build; a kernel that needs more than the runtime specialises this after its declaration.
+// True if this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl defines the parts of CUDA
+// in the build. A kernel that needs more than the CUDA runtime specialises this variable after its
+// declaration.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 

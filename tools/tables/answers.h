@@ -40,7 +40,7 @@ enum class State {
   kNone,  // nothing is known, because rows were disturbed, or did not take turns
   // One row is the fastest, or its step is at most kEqualWithin longer than the fastest row's step.
   kUse,
-  kEqual,     // several rows are at most kEqualWithin behind the fastest row
+  kEqual,     // the steps of several rows are at most kEqualWithin longer than the fastest row's step
   kUndecided  // no row is known to be within kEqualWithin of the fastest row
 };
 
@@ -48,8 +48,8 @@ enum class State {
 // wrong, and rows without a verdict.
 //
 // In 95 of 100 cases all its statements are correct together: if the bounds of the fastest row against all
-// other rows are correct (Hsu, see FindLeads), this row is a candidate, and each row is behind it by at most
-// the row's largest bound against a candidate.
+// other rows are correct (Hsu, see FindLeads), this row is a candidate, and the step of each row is longer
+// than its step by at most the row's largest bound against a candidate.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline, with which all rows are compared

@@ -16,7 +16,7 @@ struct ComparedDirs {
     std::string text{};
   };
 
-  Summary summary;                      // with one table, "regression"
+  Summary summary;                      // summary with one table, "regression"
   int64_t num_matched = 0;              // number of rows that both sets have
   int64_t num_compared = 0;             // number of these rows that have enough steps
   std::vector<Complaint> complaints{};  // complaints about rows of `here`

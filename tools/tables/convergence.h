@@ -37,7 +37,7 @@ struct LearningRow {
         bits;
   };
 
-  const Measurement* measured = nullptr;  // of the first seed
+  const Measurement* measured = nullptr;  // measurement of the first seed
   std::vector<Trial> trials;
   double step_s = 0;          // median of the steps of all trials, or of the means of periods
   double bytes_per_step = 0;  // mean number of bytes that each rank sends over the link
@@ -56,7 +56,7 @@ struct LearningRow {
 
 // A setting that --tune tried.
 struct TriedSetting {
-  const Measurement* measured = nullptr;  // of the first seed
+  const Measurement* measured = nullptr;  // measurement of the first seed
   std::vector<double> bits;               // bits per byte after the last step, by seed
 };
 
