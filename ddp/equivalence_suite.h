@@ -78,8 +78,8 @@ struct Graph {
   // Returns the parameters that a rank uses in a step, in order. A parameter that occurs twice is shared by
   // two layers.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the elements of a parameter that one use touches. If it returns nullopt, or is empty, the use
-  // touches all elements.
+  // Returns the elements of a parameter that one use touches. If this function returns nullopt, or is empty,
+  // the use touches all elements.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called in a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};

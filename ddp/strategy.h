@@ -65,10 +65,10 @@ class Strategy {
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
 
   // Makes every p.grad() the whole mean over ranks. Only checks call this, between Finish and Update; it does
-  // not change the result of Update. It needs time and memory.
+  // not change the result of Update. This call needs time and memory.
   virtual void CompleteGradients() {}
-  // Makes every p.value() whole, and removes hooks from reads. Call this between steps, on all ranks. It
-  // needs time, and memory until the next step.
+  // Makes every p.value() whole, and removes hooks from reads. Call this between steps, on all ranks. This
+  // call needs time, and memory until the next step.
   virtual void CompleteValues() {}
   // Returns the state that the strategy keeps between steps or periods, for saving and loading. The state
   // does not include the optimizer's state.

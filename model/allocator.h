@@ -10,8 +10,8 @@
 
 namespace gradsync::model {
 
-// A source of memory: the operating system, or a GPU driver. It is slow, and pages may be mapped only at
-// their first use.
+// A source of memory: the operating system, or a GPU driver. Such a source is slow, and pages may be mapped
+// only at their first use.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;

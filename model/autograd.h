@@ -46,9 +46,9 @@ class Var {
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // Returns the output of the operation `name` (a string literal) applied to `inputs`. `backward` is called
-  // at most once, when the gradient of `value` is complete. It is destroyed right after the call, with all
-  // tensors that it keeps. `backward` must contribute exactly once to every input that needs a gradient,
-  // beginning with parameters, so that their gradients can be sent early.
+  // at most once, when the gradient of `value` is complete. `backward` is destroyed immediately after the
+  // call, with all tensors that it keeps. `backward` must contribute exactly once to every input that needs a
+  // gradient, beginning with parameters, so that their gradients can be sent early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }

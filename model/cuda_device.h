@@ -166,8 +166,8 @@ class CudaDevice : public Device {
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // The position, plus one, of an index that is not a row of its table; 0 if there is none. It is in host
-  // memory that kernels can write.
+  // The position, plus one, of an index that is not a row of its table; 0 if there is none. The number is in
+  // host memory that kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };

@@ -80,8 +80,8 @@ class Device {
   virtual void Synchronize() = 0;
 
   // Returns the T of this device, made as T(device) at the first call: a kernel's cache of library
-  // primitives, a library handle. It lives until the device is destroyed, so it must not hold tensors of the
-  // device.
+  // primitives, a library handle. The T exists until the device is destroyed, so it must not contain tensors
+  // of the device.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];

@@ -142,7 +142,7 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
 }
 
 // CUDA kernels read and write 16 bytes in one access if all arrays are aligned. One unaligned array must be
-// sufficient to disable this.
+// sufficient to disable these accesses.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {

@@ -40,7 +40,7 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The destination of an input's gradient. It initialises a Destination<T*> in a kernel's arguments.
+// The destination of an input's gradient. A Grad initialises a Destination<T*> in a kernel's arguments.
 using Grad = Destination<Tensor>;
 
 // Computes the gradient of input i, if it is needed, with the kernel that make.operator()<T>(grad) returns.
@@ -83,7 +83,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// A tensor in an error message. It is formatted only if there is an error.
+// A tensor in an error message. The text is made only if there is an error.
 struct Describe {
   const Tensor& tensor;
 

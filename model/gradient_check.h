@@ -31,7 +31,7 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 // a step h = cbrt(eps) * max(1, |x|) makes a truncation error of about h^2 |f'''| / 6 and a rounding error of
 // eps * s / h, both about eps^(2/3) s. The tolerance is 100 eps^(2/3) max(1, s), which is 4e-9 max(1, s).
 //
-// It also compares the gradients, up to rounding, in these cases:
+// CheckGradients also compares the gradients, up to rounding, in these cases:
 // - for parameters, for intermediate values, and for each input alone with constants for the other inputs;
 // - if the gradient's memory held NaN before;
 // - if the function occurs twice in one graph, as a sum;

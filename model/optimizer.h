@@ -97,7 +97,7 @@ class Optimizer {
   int64_t num_steps_ = 0;
 };
 
-// Gradient descent: value -= learning_rate * grad. It has no state.
+// Gradient descent: value -= learning_rate * grad. Sgd has no state.
 class Sgd : public Optimizer {
  public:
   struct Options {

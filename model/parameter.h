@@ -53,7 +53,7 @@ class Parameter {
   // ForwardValue() no longer does it.
   void PlaceForwardValue(Tensor place);
   // Sets a function that is called before an operation of a forward pass reads the parameter, and in every
-  // ForwardValue(). An empty `on_read` removes the function. It may change placed memory.
+  // ForwardValue(). An empty `on_read` removes the function. The function may change placed memory.
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
   // Undoes PlaceValue, PlaceForwardValue and SetOnRead.
   void TakeBack();

@@ -39,11 +39,11 @@ struct RankProgram {
   std::function<bool(const comm::World& world)> answer = {};
 };
 
-// The main function of a benchmark program. It reads the flags. Without a launcher, for each launch it starts
-// the ranks, by executing the program again for each rank, with a new seed for each launch. Under torchrun,
-// mpirun or srun the process runs one rank. At the end it runs //tools:summarize to print the answer on one
-// screen, unless --answer=false. Returns the exit status (exit_status.h): kDone, kFailed, kBadArguments or
-// kLacking.
+// The main function of a benchmark program. This function reads the flags. Without a launcher, for each
+// launch it starts the ranks, by executing the program again for each rank, with a new seed for each launch.
+// Under torchrun, mpirun or srun the process runs one rank. At the end it runs //tools:summarize to print the
+// answer on one screen, unless --answer=false. Returns the exit status (exit_status.h): kDone, kFailed,
+// kBadArguments or kLacking.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -10,8 +10,8 @@ namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
 
-// These functions return commands that run //tools:summarize from the runfiles of the program `argv0`. They
-// throw InvalidInput if //tools:summarize is missing.
+// These functions return commands that run //tools:summarize from the runfiles of the program `argv0`. The
+// functions throw InvalidInput if //tools:summarize is missing.
 //
 // Prints the results of a directory of records on one screen. `set` selects launches.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");

@@ -36,7 +36,7 @@ Kind<LearningRateSchedule> LearningRateSchedules();
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  // Training.steps is the number of steps of each trial; ReadCorpus reads training.corpus.
+  // The number of steps of each trial is training.steps; ReadCorpus reads training.corpus.
   TrainingOptions training;
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;

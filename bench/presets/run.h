@@ -3,7 +3,7 @@
 
 namespace gradsync::bench {
 
-// The main function of //bench:suite. It runs the experiments of a preset, each in a process of its
+// The main function of //bench:suite. The function runs the experiments of a preset, each in a process of its
 // benchmark, and then writes tables and a page of figures. A signal to stop is sent to the running benchmark;
 // no other program is started, and this process ends by the signal. Returns the exit status: 0 if all
 // succeeded, 1 if something failed, 2 for bad arguments, which it names in one line on stderr.

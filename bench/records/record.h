@@ -14,8 +14,8 @@
 #include "bench/records/names.h"
 #include "bench/records/variant.h"
 
-// Records are written by benchmarks and read by tools. They contain raw samples and all facts that are needed
-// to judge the samples.
+// Records are written by benchmarks and read by tools. A record contains raw samples and all facts that are
+// needed to judge the samples.
 //
 // A record describes one configuration on one rank of one run. A file,
 // DIR/<experiment>.<run_id>.rank<r>.jsonl, has the records of one rank, with one JSON object per line. The
@@ -163,7 +163,8 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // The variant and the configuration identify a measurement. They are equal on all ranks.
+  // The variant and the configuration identify a measurement. Variant and configuration are equal on all
+  // ranks.
   Variant variant;
   ConfigFields config;
   // Each series has one entry per measured step, so all series have equal length.

@@ -21,9 +21,9 @@ struct StepTimes {
   // backward.
   Part forward{}, backward{};
   Part hooks{};  // the strategy's own work in hooks (OnGradReady, OnUse); if empty, `backward` includes it
-  // The times that forward and backward waited for weights. They are known only for strategies that may
-  // communicate before the last backward pass; for other strategies they are empty, and nothing waits for
-  // weights.
+  // The times that forward and backward waited for weights. These waits are known only for strategies that
+  // may communicate before the last backward pass; for other strategies the fields are empty, and nothing
+  // waits for weights.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until every gradient is averaged, and all other waits of forward, hooks
   // and the update.

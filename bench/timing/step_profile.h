@@ -40,7 +40,7 @@ class StepProfile {
   void Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
            const std::vector<TracedOp>& ranges);
 
-  // Returns a table of operations, ordered by their share of the step. Its columns are calls per step, ms per
+  // Returns a table of operations, ordered by their share of the step. The columns are calls per step, ms per
   // step, share of the step, GFLOP per step, and GFLOP/s. A last line compares the whole step with the peak.
   // Needs at least one step.
   std::string ToString() const;

@@ -13,9 +13,9 @@
 namespace gradsync::bench {
 
 // A trace of one rank, which chrome://tracing and ui.perfetto.dev open. Each rank is a process of the trace.
-// It has a row for the phases of a step, a row for the operations of backward and the broadcast of buffers,
-// rows for collectives in flight, and above them the time that each collective waited for its turn. Every
-// event has the strategy, the step and the case as arguments.
+// The process has a row for the phases of a step, a row for the operations of backward and the broadcast of
+// buffers, rows for collectives in flight, and above them the time that each collective waited for its turn.
+// Every event has the strategy, the step and the case as arguments.
 class TraceLog {
  public:
   // `origin` describes the run, such as "tiny, 2 ranks, gloo". `strategies` has the strategies in the order

@@ -12,8 +12,8 @@ namespace gradsync::bench {
 // A function that changes the task of a rank.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
-// The main function of the training benchmark. It checks that this host has enough memory and, if requested,
-// PyTorch, and calls RunRankProgram. Returns the exit status.
+// The main function of the training benchmark. The function checks that this host has enough memory and, if
+// requested, PyTorch, and calls RunRankProgram. Returns the exit status.
 //
 // In each cell all variants train one replica of the model in turn, step by step, and are timed. Records are
 // written after each round. Then each variant is compared with a single process that trains on the batches of

@@ -51,8 +51,8 @@ struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // see model::AdamW::Options
-  // Receives the phases of each step, and the collectives of strategies, unless it is null. It must outlive
-  // the trainer.
+  // Receives the phases of each step, and the collectives of strategies, unless it is null. The sink must
+  // outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
   // True if strategies are made one after the other, with Restart before each strategy except the first

@@ -26,9 +26,9 @@ using ddp::kDefaultBucketBytes;
 enum class OptimizerKind { kAdamW, kSgd };
 constexpr std::string_view Name(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? "sgd" : "adamw"; }
 
-// A valid variant, and its meaning. It contains only options that differ from their defaults: options of the
-// strategy (its traits), options of the benchmark for every strategy (BenchOptions), and, if the strategy has
-// buckets, the capacity of buckets in one of three forms:
+// A valid variant, and its meaning. The variant contains only options that differ from their defaults:
+// options of the strategy (its traits), options of the benchmark for every strategy (BenchOptions), and, if
+// the strategy has buckets, the capacity of buckets in one of three forms:
 //
 //   bucket_bytes     in bytes bucket_elements  in elements of gradients published_size   in the unit of the
 //   published experiment: bytes for `core`, elements for other strategies

@@ -21,10 +21,10 @@ std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
-// The error of a tensor is |found - expected| / |expected| in Euclidean norms. It is infinite if a number is
-// not finite. The error of a verdict is the largest error of all tensors and ranks. The denominator is at
-// least 1 % of the average norm of a tensor with this number of elements, so that a gradient that is zero up
-// to rounding does not fail (for example, of the query projection if all tokens are equal).
+// The error of a tensor is |found - expected| / |expected| in Euclidean norms. The error is infinite if a
+// number is not finite. The error of a verdict is the largest error of all tensors and ranks. The denominator
+// is at least 1 % of the average norm of a tensor with this number of elements, so that a gradient that is
+// zero up to rounding does not fail (for example, of the query projection if all tokens are equal).
 //
 // The error of a gradient is its distance from the reference. The error of a parameter is its distance from
 // the optimizer's result for the gradients found, because AdamW turns a gradient that is nearly zero into a
@@ -94,8 +94,8 @@ double Tolerance(model::DType dtype, int64_t num_terms);
 // and the first layer.
 double PeerTolerance(model::DType dtype, int64_t positions);
 // Returns the tolerance for a peer in f32 whose matrix products round their factors to TF32, with u = 2^-11.
-// Such an error is relative to each term of a sum, so it does not grow with the batch. It grows with the
-// number of layers; the tolerance covers 64 successive roundings.
+// Such an error is relative to each term of a sum, so it does not grow with the batch. The error grows with
+// the number of layers; the tolerance covers 64 successive roundings.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench

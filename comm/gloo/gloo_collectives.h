@@ -59,10 +59,10 @@ uint64_t BaseSlot(const Request& request);
 // numbers differ (modulo 2^32). Throws PeerError.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
-// Runs the all-reduce of backend `gloo_own`, for comparison with backend `gloo`. It is gloo's ring, which
-// PyTorch's gloo backend also uses, over the mesh's connections. Each rank adds a part to the part that it
-// has received, and rounds at each of size - 1 steps. A connection that breaks within a message is noticed
-// only at the deadline. Throws PeerError without a rank. All other collectives of `gloo_own` are
+// Runs the all-reduce of backend `gloo_own`, for comparison with backend `gloo`. The algorithm is gloo's
+// ring, which PyTorch's gloo backend also uses, over the mesh's connections. Each rank adds a part to the
+// part that it has received, and rounds at each of size - 1 steps. A connection that breaks within a message
+// is noticed only at the deadline. Throws PeerError without a rank. All other collectives of `gloo_own` are
 // RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 

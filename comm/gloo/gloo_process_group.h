@@ -17,7 +17,7 @@ namespace gradsync::comm {
 // also fail. A destructor drops collectives that have not been started, and never waits for another rank.
 //
 // Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h): after the compute stream has
-// reached the point where the collective was issued. They are in the GPU's memory when Wait returns.
+// reached the point where the collective was issued. The results are in the GPU's memory when Wait returns.
 //
 // Backend "gloo_own" all-reduces by gloo's ring (RunOwnAllReduce). See GroupMaker.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

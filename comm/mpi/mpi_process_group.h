@@ -19,7 +19,7 @@ inline constexpr char kWithoutMpi[] =
 // fewer than 2^31 elements only.
 //
 // A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
-// Its result is bitwise equal on all ranks only if Open MPI's algorithms guarantee it.
+// The result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.
 //
 // A collective fails on an MPI error, or if it does not end within the timeout after the previous one. Then
 // all unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that

@@ -54,8 +54,8 @@ struct ChildOptions {
   bool dies_with_parent = true;
 };
 
-// A child process that lives at most as long as this object. It starts with no signal blocked and with no
-// descriptors except the three above. Not thread-safe.
+// A child process that lives at most as long as this object. The process starts with no signal blocked and
+// with no descriptors except standard input, output and error. Not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;

@@ -26,8 +26,8 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // For a group that is made of other groups; replaces `run` and the threads. It is called when a request is
-  // issued, issues requests to the parts, and returns the work for which Work::Wait waits.
+  // For a group that is made of other groups; replaces `run` and the threads. This function is called when a
+  // request is issued, issues requests to the parts, and returns the work for which Work::Wait waits.
   std::function<Work(const Request& request)> divide = {};
   // Number of communication threads, which is the number of requests that run concurrently.
   int num_threads = 1;
@@ -40,10 +40,10 @@ struct RequestQueueOptions {
   // the larger group finds the first cause.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend with requests that are too short for a switch to another thread; else empty. It is called
-  // when a request is issued and the queue is empty. It does the part of the work for which other ranks wait,
-  // and returns true if the rest need not begin before the caller waits. The rest then runs on the thread
-  // that calls Work::Wait, unless a communication thread has started it.
+  // For a backend with requests that are too short for a switch to another thread; else empty. This function
+  // is called when a request is issued and the queue is empty. It does the part of the work for which other
+  // ranks wait, and returns true if the rest need not begin before the caller waits. The rest then runs on
+  // the thread that calls Work::Wait, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
   // If true, a waiting thread also runs requests for which `begin` did not return true and which no
   // communication thread has started.

@@ -10,9 +10,9 @@
 // Proves the identity of ranks on connections between them.
 namespace gradsync::comm {
 
-// Returns the first message of rank `from` to the listener with this name, which only ranks know. It proves
-// that the sender knows the job's secret, and fits into one packet. For ranks below ten all greetings have
-// equal length.
+// Returns the first message of rank `from` to the listener with this name, which only ranks know. This
+// message proves that the sender knows the job's secret, and fits into one packet. For ranks below ten all
+// greetings have equal length.
 std::string Greeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts a connection from each rank above `rank` for which `sockets` (by rank) has no socket. The first

@@ -42,7 +42,7 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 
 // The ranks of a job, after they have found each other and agreed on their terms.
 //
-// Rank 0 listens at the place, or publishes its address there until all ranks have joined. It listens on
+// Rank 0 listens at the place, or publishes its address there until all ranks have joined. Rank 0 listens on
 // loopback if the launcher says that all ranks are on this host, else on the address by which other hosts
 // reach this host. The other ranks connect to rank 0, each side proves that it knows the job's secret
 // (comm/rendezvous/protocol.h), and rank 0 compares the terms. Rank 0 rejects processes of another job or

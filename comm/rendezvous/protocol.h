@@ -33,8 +33,8 @@ enum class FrameType : char {
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason: another run is at this place; retry later
-  // The cause of the job's failure. It is also sent without a request before rank 0 ends. After kFailed,
-  // kLater and kNo rank 0 closes the connection.
+  // The cause of the job's failure. The cause is also sent without a request before rank 0 ends. After
+  // kFailed, kLater and kNo rank 0 closes the connection.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason

@@ -110,8 +110,8 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // If there are too many connections, closes the oldest connection that does not belong to a rank. Its owner
-  // may reconnect.
+  // If there are too many connections, closes the oldest connection that does not belong to a rank. The owner
+  // of the connection may reconnect.
   void RejectOldest();
   void Serve(Connection& connection);
   // Returns whether the client has joined and knows that all ranks have joined; else closes the connection.

@@ -6,8 +6,8 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Memory that several processes have mapped. It has no name, so the system frees it when the last process
-// ends for any reason, and no file system limits its size.
+// Memory that several processes have mapped. This memory has no name, so the system frees it when the last
+// process ends for any reason, and no file system limits its size.
 namespace gradsync::comm {
 
 // Makes a file in memory with `bytes` zero bytes. Throws std::system_error.

@@ -92,8 +92,8 @@ class FlagTable {
   // Sets the title under which Usage shows later flags.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the flags that Usage shows with one line each if there is no topic. It shows only the names of other
-  // flags.
+  // Sets the flags that Usage shows with one line each if there is no topic. Usage shows only the names of
+  // other flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
   // Adds a flag --name=value, or --name alone for a Switch. The first line of `help` is a sentence that

@@ -39,8 +39,8 @@ struct AdamW {
   }
 };
 
-// A tensor of n elements. `copy` is the rounded value for matrix products, or null. It is written in the same
-// pass, with 2 more bytes of memory traffic per element.
+// A tensor of n elements. `copy` is the rounded value for matrix products, or null. The copy is written in
+// the pass that updates the value, with 2 more bytes of memory traffic per element.
 template <class T>
 struct UpdatedTensor {
   const T* grad;

@@ -8,8 +8,8 @@
 
 namespace gradsync::model::kernels {
 
-// Memory for `numel` elements on the device while a kernel runs. It is from the device's allocator, so
-// repeated steps request nothing from the system.
+// Memory for `numel` elements on the device while a kernel runs. The memory is from the device's allocator,
+// so repeated steps request nothing from the system.
 template <class T>
 class Scratch {
  public:

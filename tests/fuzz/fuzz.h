@@ -12,7 +12,8 @@
 
 namespace gradsync {
 
-// libFuzzer calls this with any bytes. It returns 0, and ends the program if a check fails.
+// libFuzzer calls this function with any bytes. The function returns 0, and ends the program if a check
+// fails.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace fuzz {

@@ -22,8 +22,8 @@ inline constexpr auto kWorked =
     SampleName::Of("worked_ns");  // adds the strategy's own work: BeginStep and hooks
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");     // adds exposed synchronisation
 inline constexpr auto kExposed = SampleName::Of("sync_exposed_ns");  // all waits
-// How much earlier than the last rank the other ranks finished computing, on average. They wait during this
-// time, but it is not communication.
+// How much earlier than the last rank the other ranks finished computing, on average. The other ranks wait
+// during this time, but this wait is not communication.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Published statistics of a series without samples, in seconds; NaN for values that were not published.

@@ -8,7 +8,8 @@
 
 #include "bench/records/record.h"
 
-// Makes records for tests of the tools. Their only warnings are about the small number of steps.
+// Makes records for tests of the tools. The only warnings of these records are about the small number of
+// steps.
 namespace gradsync::tools {
 
 // Returns a record of rank `rank` of 2, on one host of 8 CPUs, over gloo. `steps_ns` has the times of the

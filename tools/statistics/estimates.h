@@ -57,8 +57,8 @@ struct RoundDifferences {
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). In 95 of 100 cases all intervals of the family are correct together.
-// Their width is the width for independent differences; dependent differences need no more (Sidak,
-// Rectangular confidence regions for the means of multivariate normal distributions, 1967).
+// The width of the intervals is the width for independent differences; dependent differences need no more
+// (Sidak, Rectangular confidence regions for the means of multivariate normal distributions, 1967).
 //
 // Rounds are nested in launches, and launches may differ (for example in memory addresses or ports). A test
 // over all differences compares the variation of the variants' means between launches with the variation that

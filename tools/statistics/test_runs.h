@@ -32,7 +32,7 @@ class Draws {
 };
 
 // Residuals of measured steps, in thousandths of a step, after subtraction of the medians of rounds and of
-// variants. They are ordered by round, and in each round by variant (13 variants).
+// variants. The residuals are ordered by round, and in each round by variant (13 variants).
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();  // residuals of a launch of `tiny`, 28 rounds
 // Residuals of a launch of `small`, whose step is ten times longer, 10 rounds.

@@ -44,8 +44,8 @@ enum class State {
   kUndecided  // no row is known to be within kEqualWithin of the fastest row
 };
 
-// The recommendation for a place, which is a setting over one backend. It ignores rows that are lossy or
-// wrong, and rows without a verdict.
+// The recommendation for a place, which is a setting over one backend. A choice ignores rows that are lossy
+// or wrong, and rows without a verdict.
 //
 // In 95 of 100 cases all its statements are correct together: if the bounds of the fastest row against all
 // other rows are correct (Hsu, see FindLeads), this row is a candidate, and the step of each row is longer

@@ -77,7 +77,7 @@ class Table {
   void SetDetail(bool is_detail = true) { is_detail_ = is_detail; }
   // Sets the title of a section.
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
-  // Adds a sentence about what the data show. It is printed above the table.
+  // Adds a sentence about what the data show. The sentence is printed above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
   // Adds a line that is printed below the table.
   void AddNote(std::string note) { notes_.push_back(std::move(note)); }

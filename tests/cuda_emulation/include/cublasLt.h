@@ -6,10 +6,10 @@
 // The part of cuBLASLt that gradsync uses, emulated by loops that follow the descriptors.
 //
 // A test with this emulation shows that descriptors, strides, transposes, types and pointers describe the
-// correct product according to NVIDIA's documentation, and that pointers have the promised alignment. It does
-// not show which algorithm the library has for a product, or how this algorithm rounds. For bf16 rows whose
-// stride is an odd number of elements, the emulation has no algorithm, because NVIDIA's documentation does
-// not promise one.
+// correct product according to NVIDIA's documentation, and that pointers have the promised alignment. The
+// test does not show which algorithm the library has for a product, or how this algorithm rounds. For bf16
+// rows whose stride is an odd number of elements, the emulation has no algorithm, because NVIDIA's
+// documentation does not promise one.
 
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,
