@@ -13,8 +13,8 @@
 namespace gradsync::bench {
 namespace {
 
-// Each rank has the pattern that buffers are filled with, and for each backend the buffer and what it may
-// need beside that.
+// Each rank has the pattern that fills buffers, and for each backend a buffer and the backend's additional
+// memory.
 int64_t BuffersPerRank(size_t num_backends) { return 1 + 2 * static_cast<int64_t>(num_backends); }
 
 }  // namespace

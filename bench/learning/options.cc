@@ -15,7 +15,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr int64_t kBytes = 256;  // the vocabulary
+constexpr int64_t kBytes = 256;  // size of the vocabulary
 constexpr int64_t kMax = 1'000'000;
 
 std::optional<LearningRateSchedule> ParseSchedule(std::string_view text) {
@@ -55,7 +55,7 @@ Kind<LearningRateSchedule> LearningRateSchedules() {
           [](const LearningRateSchedule& schedule) { return schedule.ToString(); }};
 }
 
-// Five seeds of all strategies take minutes on two cores.
+// With these defaults, five seeds of all strategies take some minutes on two cores.
 ConvergenceOptions::ConvergenceOptions() {
   training.learns = true;
   training.num_layers = 2;
@@ -116,7 +116,7 @@ ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTabl
   CheckPeriods();
 }
 
-// What is lossy begins exactly, as its sources do, for a tenth of the steps unless it is told otherwise.
+// By default, lossy strategies average exactly in the first tenth of the steps, as their papers do.
 void ConvergencePlan::AddSettings() {
   const size_t element_bytes = SizeOf(training.gradient_type());
   for (const TunedOption& option : options.tune) {
@@ -137,14 +137,14 @@ void ConvergencePlan::AddSettings() {
   }
 }
 
-// Within a period replicas have parted: there is no one model to judge.
+// Within a period replicas differ, so there is no single model to evaluate.
 void ConvergencePlan::CheckPeriods() {
-  int64_t period = 1;  // at the end of which nobody's replicas have parted
+  int64_t period = 1;  // number of steps after which the replicas of all variants are equal
   std::vector<TrainingVariant> all;
   for (const auto& tried : settings) all.insert(all.end(), tried.begin(), tried.end());
   for (const TrainingVariant& variant : all) {
     if (period <= kMax)
-      period = std::lcm(period, variant.period());  // More is out of reach, and may overflow.
+      period = std::lcm(period, variant.period());  // A longer period is never reached, and may overflow.
   }
   const auto next_whole = [&](int64_t steps) { return (steps + period - 1) / period * period; };
   const auto check = [&](const char* flag, int64_t steps) {

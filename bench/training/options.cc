@@ -34,7 +34,8 @@ TrainingOptions CompareDefaults() {
   TrainingOptions options;
   options.model = kResNet;
   std::erase_if(options.strategies, [](const std::string& name) { return !ddp::TraitsOf(name).has_buckets; });
-  std::ranges::reverse(options.strategies);  // the best first: the others are compared with it
+  // The best strategy first, because other strategies are compared with it.
+  std::ranges::reverse(options.strategies);
   options.sweep.emplace().buffer_elements = {3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi};
   options.optimizer = OptimizerKind::kSgd;
   options.warmup_steps = 2;
@@ -48,7 +49,7 @@ std::vector<std::string> Sweep::Variants(const std::vector<std::string>& strateg
   for (const int64_t size : buffer_elements) {
     for (const std::string& strategy : strategies) {
       const bool has_buckets = ddp::TraitsOf(strategy).has_buckets;
-      // Buckets have exactly the size that is asked for, but in the published experiment.
+      // Buckets have exactly the requested size, except in the published experiment.
       const bool has_edges = ddp::TraitsOf(strategy).FindOption(ddp::kSmallFirst.name) != nullptr;
       const char* const edges = has_edges && !is_published ? "small_first=0,small_last=0," : "";
       if (has_buckets) variants.push_back(Join(strategy, ":", edges, option, "=", FormatCount(size)));
