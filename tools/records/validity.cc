@@ -16,12 +16,12 @@ constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
 constexpr double kOfStep = 0.01;
-// Others may take this part of the processor time that a host has in a step.
+// Other programs may use this fraction of a host's CPU time in a step without a warning.
 constexpr double kOthersMayTake = 0.03;
-// Less memory than this part of the theory's is an error and no rounding.
+// Less memory than this fraction of the theoretical memory is an error, and not rounding.
 constexpr double kPartOfTheory = 0.99;
 
-// The detail of a warning; nothing if there is no reason for it.
+// The detail of a warning; nullopt if there is no reason for the warning.
 using Detail = std::optional<std::string>;
 
 Detail If(bool is_true, std::string detail = "") {
@@ -45,7 +45,8 @@ Detail TooFast(const Evidence& evidence) {
             Join(std::llround(evidence.bus_bytes_per_second / 1e9), "GB/s"));
 }
 
-// By more than a tenth of it, and by so much that a step shows it.
+// Returns whether ranks differ by more than 10 %, and by more than `least_s`, so that a step shows the
+// difference.
 bool RanksDiffer(const Series* series, double least_s) {
   if (series == nullptr || series->rank_means.size() < 2) return false;
   const auto [least, most] = std::ranges::minmax(series->rank_means);
@@ -53,7 +54,7 @@ bool RanksDiffer(const Series* series, double least_s) {
 }
 
 Detail RanksDisagree(const Evidence& evidence) {
-  // A step, and whatever else ends with a collective, takes equally long on all.
+  // A step, and every phase that ends with a collective, takes equally long on all ranks.
   const Series* const computed = evidence.measurement.Find(kComputed);
   const bool differ = RanksDiffer(computed == nullptr ? &evidence.times : computed, 0) ||
                       RanksDiffer(evidence.measurement.Find("optimizer_ns"), kOfStep * evidence.times.mean());
