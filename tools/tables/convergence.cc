@@ -196,7 +196,7 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
   return fields;
 }
 
-// If one row lacks a seed, no row has a verdict.
+// Returns the sentence above the table. All compared rows have all seeds.
 std::string FindingOf(const std::vector<LearningSetting>& settings) {
   std::vector<Answer> answers;
   for (const LearningSetting& setting : settings) {
