@@ -8,9 +8,9 @@
 
 namespace gradsync::comm {
 
-// Ranks that are processes (or, in tests, threads), connected by gloo's TCP transport, with our own
-// algorithms (gloo_collectives.h). `num_threads` communication threads run the collectives, so several
-// collectives are in flight at one time. gloo has one more thread, which receives messages.
+// Makes a group of ranks that are processes (or, in tests, threads), connected by gloo's TCP transport, with
+// our own algorithms (gloo_collectives.h). `num_threads` communication threads run the collectives, so
+// several collectives are in flight at one time. gloo has one more thread, which receives messages.
 //
 // A collective that makes no progress within the timeout, or loses a peer, fails. All unfinished and later
 // collectives then fail immediately, with the first cause. The connections are closed, so the other ranks

@@ -15,8 +15,8 @@ inline constexpr char kWithoutMpi[] =
     "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
     "builds it in";
 
-// Ranks that are processes started by mpirun or srun, over Open MPI's nonblocking collectives. CPU tensors of
-// fewer than 2^31 elements only.
+// Makes a group of ranks that mpirun or srun started as processes, over Open MPI's nonblocking collectives.
+// CPU tensors of fewer than 2^31 elements only.
 //
 // A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
 // The result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.

@@ -14,7 +14,7 @@ std::string NcclVersion();
 inline constexpr char kWithoutNccl[] =
     "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 
-// Ranks that are processes or threads, each with its own GPU (`device`), over NCCL.
+// Makes a group of ranks that are processes or threads, each with its own GPU (`device`), over NCCL.
 //
 // Collectives run one after the other on one communication stream. Each starts after the work that the
 // compute stream had when it was issued, and Work::Wait makes the compute stream wait for its end, so the

@@ -25,7 +25,7 @@ class Problems {
   void AddLine(const std::string& path, int64_t line, std::string reason) {
     reasons_.emplace(std::pair(path, line), std::move(reason));
   }
-  // Adds a file that could not be read, or not be read to its end.
+  // Adds a file that could not be read, or only in part.
   void AddFile(const std::string& path, std::string reason) { AddLine(path, 0, std::move(reason)); }
 
   int64_t count() const { return static_cast<int64_t>(reasons_.size()); }
