@@ -78,7 +78,7 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
             "How the learning rate changes.\nwarmup: it grows in the first STEPS. cosine: it then falls "
             "until the last step, to min=SHARE of --learning_rate, else to 0.");
   flags.Add("decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
-            "What AdamW's weight decay applies to.\nmatrices: not to norms.");
+            "What AdamW's weight decay applies to.\nall: all parameters. matrices: matrices only.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
             "How many seeds every variant trains with.\nA seed decides the initial weights and the order of "
@@ -96,8 +96,8 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "How much of a text is read, at most.\nOf a directory, whole files are read until that is reached.");
   flags.Add(
       "tune", &tune, TunedOptions(),
-      "Tries all combinations of these values with every variant that takes the options.\nThat is, and does "
-      "not set them. Then judges each variant with its best setting, on other seeds.");
+      "Tries all combinations of these values with every variant that takes the options.\nVariants that set "
+      "such an option keep it. Then each variant trains with its best setting, on other seeds.");
   flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds --tune tries each setting with.");
 }
 

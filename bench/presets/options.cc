@@ -184,10 +184,9 @@ void SuiteOptions::AddTo(FlagTable& flags) {
             "Which experiments to run: smoke (1 minute), quick (10 minutes) or reference (hours).\n"
             "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
             "reference: the published experiments, for hours on a CPU.");
-  flags.Add(
-      "backend", &backends, OneOf(comm::BackendNames()),
-      "What moves the gradients; every experiment compares them.\nDefault: gloo, but for quick on a CPU "
-      "gloo,shm.");
+  flags.Add("backend", &backends, OneOf(comm::BackendNames()),
+            "What moves the gradients; every experiment compares them.\nDefault: gloo; for quick on a CPU "
+            "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
             "A text to train on, whose bytes are the tokens, instead of random tokens.");
   peers.AddTo(flags);
