@@ -1,4 +1,4 @@
-// Lists the GPUs that CUDA can use here, one a line.
+// Lists the GPUs that CUDA can use on this machine, one per line.
 
 #include <cstdio>
 #include <exception>
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   }
   try {
     const int count = gradsync::model::CudaDeviceCount();
-    // Without one, the device's constructor knows why.
+    // If there is no GPU, the device's constructor throws the reason.
     for (int i = 0; i < (count == 0 ? 1 : count); ++i) {
       const CudaDevice gpu(i);
       std::printf(

@@ -66,10 +66,11 @@ struct BackendOption {
 
 struct Backend {
   std::string_view name;
-  void (*check)(model::Device::Type device, const World& world);  // null: nothing to check
+  void (*check)(model::Device::Type device, const World& world);  // null if there is nothing to check
   GroupMaker* make;
   BackendTraits traits = {};
-  std::vector<BackendOption> options = {};  // each a backend that this one is made of
+  // Options, each of which names a backend of which this backend is made.
+  std::vector<BackendOption> options = {};
 };
 
 const Backend& Find(const std::string& name);

@@ -13,29 +13,29 @@
 
 namespace gradsync::comm {
 
-// The names that MakeProcessGroup takes.
+// Returns the names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
-// Throws InvalidInput for an unknown backend or option, and for a backend that cannot serve ranks with such
-// devices in this world, as far as this is known without making a device. MakeProcessGroup makes these
-// checks, too.
+// Throws InvalidInput for an unknown backend or option, and for a backend that cannot serve ranks with this
+// type of device in this world, as far as this is known without making a device. MakeProcessGroup also makes
+// these checks.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// The part of CheckBackend that checks options: "backend gloo has no option 'x'", "backend hierarchical:
-// inner is 'x', expected shm, gloo".
+// Checks only the options of a backend. Throws InvalidInput: "backend gloo has no option 'x'", "backend
+// hierarchical: inner is 'x', expected shm, gloo".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
-// The part of CheckBackend that checks GPUs: throws InvalidInput, with both numbers, if nccl would have more
-// ranks on a host than the host has GPUs. If a launcher gives each rank one visible GPU, the GPUs may differ:
-// then NCCL decides.
+// Checks only the GPUs of a host. Throws InvalidInput, with both numbers, if nccl would have more ranks on a
+// host than the host has GPUs. If a launcher makes one GPU visible to each rank, the GPUs of ranks may
+// differ, and NCCL checks them.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// Properties of a backend that are known without a group. For a backend that is made of others, the
-// properties of all of them.
+// Properties of a backend that are known without a group. A backend that combines other backends has the
+// common properties of these backends.
 struct BackendTraits {
   // A sum adds the ranks' elements in rank order and rounds once. (hierarchical adds the ranks of a host,
-  // then the hosts.) A mean is this sum divided by the number of ranks, and f32 is added up in f64. Otherwise
-  // the library chooses the order and rounds at each addition, in bf16 too. A mean is this sum divided; NCCL
-  // multiplies each addend by the rounded reciprocal.
+  // then the hosts.) A mean is this sum divided by the number of ranks, and f32 is added up in f64. If false,
+  // the library chooses the order and rounds at each addition, also in bf16. A mean is then this sum divided
+  // by the number of ranks; NCCL instead multiplies each addend by the rounded reciprocal of this number.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;    // mpirun or srun must start the ranks
   bool shares_memory = false;   // the ranks of a host can share tensors (AllocateShared)
@@ -44,15 +44,15 @@ struct BackendTraits {
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
-// The versions of the backends' libraries, by name. Libraries that do not report a version at run time are
-// left out.
+// Returns the versions of the backends' libraries, by name. Omits libraries that do not report a version at
+// run time.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
-// Joins the world. Returns when all ranks have joined. With GRADSYNC_NCCL_SHARE_GPU=1 in the environment,
-// nccl accepts more ranks (processes) than GPUs; they exchange data over sockets, which tests function, not
-// speed. Throws InvalidInput for an unknown backend, or one that cannot serve the device. Throws
-// CollectiveError, which names the missing ranks, if ranks did not arrive within the timeout or disagree on
-// the size of the world.
+// Joins the world and makes the group. Returns when all ranks have joined. With GRADSYNC_NCCL_SHARE_GPU=1 in
+// the environment, nccl accepts more ranks (processes) than GPUs. These ranks exchange data over sockets,
+// which tests function and not speed. Throws InvalidInput for an unknown backend, or one that cannot serve
+// the device. Throws CollectiveError, which names the missing ranks, if ranks did not arrive within the
+// timeout or disagree on the size of the world.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

@@ -23,20 +23,21 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// When the caller waits for a collective; equal on all ranks. kAtOnce: before it does anything else. The
-// calling thread may then run the collective, so that no other thread must be woken.
+// When the caller waits for a collective. The value must be equal on all ranks. With kAtOnce, the caller
+// waits immediately after issuing the collective. The calling thread may then run the collective, so that no
+// other thread must be woken.
 enum class Waits { kLater, kAtOnce };
 
-// When a collective moved data, on the clock of Now(): from the time when a communication thread or stream
-// started it, to its completion.
+// The time during which a collective moved data, on the clock of Now(): from its start by a communication
+// thread or stream to its completion.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
 
-// The steady clock of all host-side intervals, in nanoseconds.
+// Returns the time of the steady clock, in nanoseconds. All intervals measured on the host use this clock.
 int64_t Now();
-// A duration as messages print it: "60.0 s".
+// Returns a duration as messages print it: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
 // A collective failed, or made no progress within the deadline. what() is one line with rank, sequence
@@ -46,8 +47,8 @@ class CollectiveError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A handle of a collective in flight. Destroying it does not cancel the collective, which keeps its tensors
-// alive. Only Wait and interval report a failure.
+// A handle of a collective in flight. Destroying the handle does not cancel the collective, which keeps its
+// tensors alive. Only Wait and interval report a failure.
 class Work {
  public:
   // A backend implements this.
@@ -62,15 +63,16 @@ class Work {
   Work() = default;  // already complete, with an empty interval
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  // CPU: blocks until the result is in the tensors. CUDA: later work of the compute stream runs after the
-  // collective. nccl does not block the host; gloo, whose collectives run on the host, blocks it. Throws
-  // CollectiveError, at every call, if the collective is known to have failed.
+  // Waits for the result. On the CPU, blocks until the result is in the tensors. On CUDA, makes later work of
+  // the compute stream run after the collective; nccl does not block the host, and gloo, whose collectives
+  // run on the host, blocks the host. Throws CollectiveError, at every call, if the collective is known to
+  // have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // When the data moved. Blocks until it has moved. Throws like Wait.
+  // Returns when the data moved. Blocks until the data has moved. Throws like Wait.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
-  // Whether the data has moved or the collective has failed. Does not block.
+  // Returns whether the data has moved or the collective has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
 
  private:
@@ -80,41 +82,42 @@ class Work {
 // One collective of one rank, as a backend receives it.
 struct Request {
   Collective collective = Collective::kBarrier;
-  ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
-  int root = -1;                 // of kBroadcast
+  ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
+  int root = -1;                 // used by kBroadcast
   Waits waits = Waits::kLater;
   int64_t sequence = 0;      // counts the collectives of this rank from 0; the backend sets it
-  bool within_host = false;  // for the ranks of each host, see HostGroup
-  // In place: both are one tensor. A barrier has none.
+  bool within_host = false;  // if true, the collective is among the ranks of each host (HostGroup)
+  // If the request is in place, both are one tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // For a part of a larger collective, on the CPU. The request starts after the work `after`, and fails if
-  // `after` fails. The thread that runs the request calls `prepare` right before and `conclude` right after
-  // it. All may be empty.
+  // These members are for a part of a larger collective, on the CPU. The request starts after the work
+  // `after`, and fails if `after` fails. The thread that runs the request calls `prepare` immediately before
+  // and `conclude` immediately after it. All three may be empty.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
 
-  // Bytes of the whole vector, which is the larger of the two tensors.
+  // Returns the bytes of the whole vector, which is the larger of the two tensors.
   int64_t bytes() const;
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
 // Facts about a group, for records.
 struct GroupFacts {
-  int channels = 1;                 // collectives that can progress at one time
-  int receivers = 0;                // threads that only receive, in addition to communication threads
+  int channels = 1;  // number of collectives that can progress concurrently
+  // Number of threads that only receive, in addition to communication threads.
+  int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
-  std::string interface = {};       // of the network; empty: unknown
-  // Bytes per second that no link of this kind reaches. The default is for the host's memory, with one or two
-  // reads and writes per byte.
+  std::string interface = {};       // name of the network interface; empty if unknown
+  // A rate in bytes per second that no link of this kind reaches. The default is for the memory of a host,
+  // with one or two reads and writes per byte.
   double limit_per_second = 400e9;
-  std::vector<std::pair<std::string, std::string>> more = {};  // names and values
+  std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
 
 // The ranks that train together, and the collectives between them.
 //
-// Every rank issues the same collectives in the same order, from one thread at a time. Calls return at once;
+// Every rank must issue equal collectives in one order, from one thread at a time. Calls return immediately;
 // several collectives may be in flight. Tensors are always contiguous. Collectives use them in place, so
 // nobody may access them until Wait has returned. A collective starts after the work that the device already
 // has. Bad arguments throw InvalidInput, which names the operation, before anything is sent: an undefined
@@ -128,55 +131,58 @@ class ProcessGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // The name of the device of all tensors: "cpu".
+  // Returns the name of the device of all tensors: "cpu".
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // The number of hosts that have a group like this one, with the same parts: see HostGroup.
+  // Returns the number of hosts that have a group like this group, with equal parts (HostGroup).
   virtual int num_hosts() const { return 1; }
-  // The group of the ranks on this rank's host, if the backend takes Request::within_host. Null: there is
-  // only one host. Throws InvalidInput if the backend does not take it, or if each host has one rank.
+  // Returns the group of the ranks on this rank's host, if the backend takes Request::within_host. Returns
+  // null if there is only one host. Throws InvalidInput if the backend does not support within_host, or if
+  // each host has one rank.
   virtual ProcessGroup* host_group() { return nullptr; }
 
-  // A tensor in memory that this backend reduces fastest, for data that is sent repeatedly. Its contents are
-  // undefined. This is a collective: every rank calls it in the same order with the same shape and dtype, and
-  // it may block until all ranks have called it. The tensor may outlive the group. Throws CollectiveError;
-  // then the group has failed, here and on the other ranks.
+  // Returns a tensor in memory that this backend reduces fastest, for data that is sent repeatedly. Its
+  // contents are undefined. This is a collective: every rank must call it in one order with equal shape and
+  // dtype, and it may block until all ranks have called it. The tensor may outlive the group. Throws
+  // CollectiveError; then the group has failed, here and on the other ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
-  // One tensor that all ranks share: after a collective every rank sees what any rank wrote before it.
-  // Undefined, on all ranks, if they have no common memory. Not for collectives. Otherwise like Allocate;
-  // each rank's device counts an equal share of the bytes.
+  // Returns one tensor that all ranks share: after a collective every rank sees the data that any rank wrote
+  // before the collective. Returns an undefined tensor on all ranks if they have no common memory. The tensor
+  // must not be used in collectives. Otherwise like Allocate; the device of each rank counts an equal share
+  // of the bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
   }
 
-  // Every rank's tensor becomes the reduction over all ranks. Bitwise equal on all ranks.
+  // Replaces the tensor of every rank by the reduction over all ranks. The result is bitwise equal on all
+  // ranks.
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
-  // Every rank's tensor becomes a copy of root's tensor.
+  // Replaces the tensor of every rank by a copy of root's tensor.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
-  // input: size() * n elements; output: n. Rank r's output becomes the reduction of the r-th n elements of
-  // all inputs. output may be this part of input; the rest of input is then undefined. Parts are equal: a
-  // caller that shards a vector pads it.
+  // Reduces parts: `input` has size() * n elements, `output` has n elements, and the output of rank r becomes
+  // the reduction of the r-th n elements of all inputs. `output` may be this part of `input`; the rest of
+  // `input` is then undefined. Parts have equal size, so a caller that shards a vector must pad it.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
-  // input: n elements; output: size() * n. Every output becomes all inputs in rank order. input may be this
-  // rank's part of output.
+  // Gathers parts: `input` has n elements, `output` has size() * n elements, and every output becomes all
+  // inputs in rank order. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
-  // Returns when every rank has called it and all earlier collectives of this rank are done.
+  // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // A group of these ranks only: its rank i is members[i]. Every member calls this with the same members, and
-  // makes all its groups in the same order; other ranks do not call it. Throws InvalidInput unless members
-  // are ranks in rising order that include this one, or if the ranks have not joined a job (JoinJob); else
-  // like MakeProcessGroup, which made this group.
+  // Returns a group of these ranks only: its rank i is members[i]. Every member must call this with equal
+  // members, and must make all its groups in one order; other ranks must not call it. Throws InvalidInput
+  // unless members are ranks in rising order that include this rank, or if the ranks have not joined a job
+  // (JoinJob). Also throws like MakeProcessGroup.
   virtual std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members);
   // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
-  // thread. Groups that are not made of other groups do nothing.
+  // thread. Only groups that are made of other groups implement this.
   virtual void Abort() {}
 
-  // Issues any collective, whose arguments have been checked.
+  // Issues any collective. Its arguments have been checked.
   virtual Work Issue(Request request) = 0;
 
  protected:
@@ -225,13 +231,13 @@ class GroupDecorator : public ProcessGroup {
   std::unique_ptr<ProcessGroup> owned_;
 };
 
-// The ranks of this rank's host, as a view of the group of all ranks. Each rank of a host has one part of a
-// vector, so every host has all parts. ReduceScatter reduces over all ranks: first within each host, then
-// between the ranks that have the same part. A host's sum of bf16 is rounded to bf16 in between. All other
-// collectives stay within the host.
+// A view of the group of all ranks that contains the ranks of this rank's host. Each rank of a host has one
+// part of a vector, so every host has all parts. ReduceScatter reduces over all ranks: first within each
+// host, then between the ranks that have equal parts of different hosts. The sum of a host in bf16 is rounded
+// to bf16 before it is reduced between hosts. All other collectives stay within the host.
 class HostGroup : public ProcessGroup {
  public:
-  // `all` has a host_group(), and must outlive this.
+  // `all` must have a host_group(), and must outlive this object.
   explicit HostGroup(ProcessGroup& all) : HostGroup(all, *all.host_group()) {}
 
   std::string_view backend() const override { return all_.backend(); }

@@ -13,7 +13,7 @@ T RoundUp(T value, T step) {
   return (value + step - 1) / step * step;
 }
 
-// Where the next gradient would start in the bucket, in elements.
+// Returns the offset, in elements, at which the next gradient would start in the bucket.
 int64_t NextOffset(const Bucket& bucket, model::DType dtype, size_t alignment_bytes) {
   return RoundUp(bucket.numel, static_cast<int64_t>(std::max<size_t>(1, alignment_bytes / SizeOf(dtype))));
 }
@@ -25,14 +25,14 @@ void Append(Parameter* param, size_t alignment_bytes, Bucket& bucket) {
   bucket.numel = offset + param->numel();
 }
 
-// Whether the bucket stays within `limit_bytes` and in one dtype when the parameter joins.
+// Returns whether the bucket with this parameter has at most `limit_bytes` and one dtype.
 bool Fits(const Parameter& param, size_t alignment_bytes, size_t limit_bytes, const Bucket& bucket) {
   const model::DType dtype = param.dtype();
   const int64_t numel = NextOffset(bucket, dtype, alignment_bytes) + param.numel();
   return dtype == bucket.dtype() && static_cast<size_t>(numel) * SizeOf(dtype) <= limit_bytes;
 }
 
-// The bytes of all buckets, if each begins on a cache line.
+// Returns the bytes of all buckets if each begins on a cache line.
 int64_t AlignedBytes(const BucketPlan& plan) {
   size_t bytes = 0;
   for (const Bucket& bucket : plan.buckets) bytes += RoundUp(bucket.bytes(), kLineBytes);
@@ -79,7 +79,7 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
   Require(limits.bytes > 0 && limits.first_bytes > 0 && limits.last_bytes > 0 && limits.alignment_bytes > 0,
           "bucket size is 0 bytes, expected at least 1");
   BucketPlan plan;
-  size_t rest_bytes = 0;  // of what follows parameter i
+  size_t rest_bytes = 0;  // bytes of all parameters after parameter i
   for (const Parameter* param : order) rest_bytes += Bytes(*param);
   for (size_t i = 0; i < order.size(); ++i) {
     rest_bytes -= Bytes(*order[i]);
@@ -178,12 +178,12 @@ std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, const Tensor& storage) 
 }
 
 std::vector<Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group) {
-  std::vector<std::pair<size_t, size_t>> places;  // begin and end of each bucket, the first that is free
+  std::vector<std::pair<size_t, size_t>> places;  // begin and end of each bucket, at the first free position
   size_t bytes = 0;
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     const size_t size = RoundUp(plan.buckets[i].bytes(), kLineBytes), first = i - std::min(i, window - 1);
     size_t at = 0;
-    for (size_t pass = first; pass < i; ++pass) {  // Each moves it past one of them, if any is in the way.
+    for (size_t pass = first; pass < i; ++pass) {  // Each pass moves the bucket past one overlapping bucket.
       for (size_t j = first; j < i; ++j)
         if (at < places[j].second && places[j].first < at + size) at = places[j].second;
     }

@@ -51,7 +51,7 @@ void CarriedWeights::Complete() {
   for (const Bucket& bucket : plan_.buckets) {
     for (Parameter* const param : bucket.params) {
       param->SetOnRead({});
-      param->MutableValue();  // Others have changed it too.
+      param->MutableValue();  // Other ranks have also changed the value.
     }
   }
 }

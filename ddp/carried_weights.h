@@ -7,26 +7,26 @@
 
 namespace gradsync::ddp {
 
-// Whole weights on every rank; each rank updates one part. The other parts are gathered during the next
-// forward: a read of a parameter waits for its bucket.
+// Keeps whole weights on every rank, of which each rank updates one part. The other parts are gathered during
+// the next forward: a read of a parameter waits for the bucket of this parameter.
 class CarriedWeights {
  public:
-  // `plan`: padded buckets, in reverse forward order. Both must outlive this.
+  // `plan` has padded buckets in reverse forward order. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
   // Waits for pending gathers, and leaves the weights in the parameters' own memory.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;
 
-  // This rank's parts, by bucket.
+  // Returns this rank's parts of the weights, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Moves parameters' values here; from now on reads wait.
+  // Moves the values of the parameters into this object. After this call, reads wait for gathers.
   void Place();
-  // Starts to gather the parts, first layers first. Call Wait before.
+  // Starts to gather the parts, beginning with the first layers. Call Wait before this function.
   void Gather();
   // Waits for all gathers.
   void Wait();
-  // Waits for all gathers; later reads do not wait.
+  // Waits for all gathers. Later reads do not wait.
   void Complete();
 
  private:

@@ -106,10 +106,11 @@ class CheckedStrategy : public Strategy {
   const std::vector<Parameter*> params_;
   const int rank_;
   const bool check_gradients_;
-  int64_t step_ = kNever;                                   // counts from 0
-  int64_t pass_ = kNever;                                   // of all steps
-  std::unordered_map<const Parameter*, int64_t> ready_in_;  // the last pass in which each was ready
-  size_t num_ready_ = 0;                                    // in this pass
+  int64_t step_ = kNever;                                   // number of the step, counted from 0
+  int64_t pass_ = kNever;                                   // number of the pass, counted through all steps
+  std::unordered_map<const Parameter*, int64_t> ready_in_;  // the last pass in which each parameter was ready
+  // Number of parameters that are ready in this pass.
+  size_t num_ready_ = 0;
 };
 
 }  // namespace

@@ -7,9 +7,9 @@
 
 namespace gradsync::ddp {
 
-// Wraps the strategy, which was made from `context`, in the checks that all strategies need: every parameter
-// is ready exactly once between BeginStep and Finish, else std::logic_error; check_gradients; no grad_scale
-// that its traits exclude.
+// Returns a strategy that calls `strategy`, which was made from `context`, and makes the checks of all
+// strategies: throws std::logic_error unless every parameter is ready exactly once between BeginStep and
+// Finish, checks gradients if check_gradients is set, and rejects a grad_scale that the traits exclude.
 std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy> strategy,
                                   const StrategyContext& context);
 

@@ -17,14 +17,15 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Every strategy equals a single process with all ranks' data, exactly: the data avoid rounding in worlds of
-// 1, 2, 3, 4, 5, 6 and 8. Include this in one source of a test, which selects backends and devices.
+// Tests that every strategy exactly equals a single process that trains on the data of all ranks. The data
+// are chosen so that nothing is rounded in worlds of 1, 2, 3, 4, 5, 6 and 8 ranks. Include this in one source
+// of a test, which selects backends and devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
 constexpr float kRate = 0.5f;
 
-// A strategy with values of its options.
+// A strategy under test, with values of its options.
 struct Tested {
   std::string strategy;
   std::map<std::string, double, std::less<>> values = {};
@@ -48,7 +49,7 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// The options that are on or off.
+// Returns the names of the options that can only be on or off.
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
   for (const Option& option : tested.traits().options) {
@@ -57,7 +58,7 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   return switches;
 }
 
-// Every combination of switches, for every strategy that has any.
+// Returns every combination of these options, for every strategy that has such options.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -71,28 +72,31 @@ inline std::vector<Tested> EveryCombination() {
   return all;
 }
 
-// What each rank computes from the parameters. By default it uses every parameter once.
+// Describes what each rank computes from the parameters. By default a rank uses every parameter once.
 struct Graph {
-  std::vector<int64_t> numels = kNumels;  // of the parameters
-  // Parameters that a rank uses in a step, in order. A repeated parameter is shared.
+  std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
+  // Returns the parameters that a rank uses in a step, in order. A parameter that occurs twice is shared by
+  // two layers.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // The elements that a use touches; nullopt or an empty function: all.
+  // Returns the elements of a parameter that one use touches. If this function returns nullopt, or is empty,
+  // the use touches all elements.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called in a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};
-  int num_steps = 3;   // a strategy may change its layout after the first
+  int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
-  // AdamW instead of gradient descent, which rounds nothing. With equal gradients, AdamW makes equal updates
-  // of single elements.
+  // If true, the test uses AdamW. If false, it uses gradient descent, which rounds nothing here. With equal
+  // gradients, AdamW makes equal updates of single elements.
   bool adamw = false;
-  double grad_scale = 1;                                        // with AdamW
+  double grad_scale = 1;                                        // used only with AdamW
   model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
   std::vector<size_t> without_copy = {};                        // parameters without a copy
 };
 
 using Values = std::vector<std::vector<float>>;
 
-// Parameters after all steps, the tensors that the next forward would read, and the last gradients.
+// The result of a training: the parameters after all steps, the tensors that the next forward would read, and
+// the last gradients.
 struct Result {
   Values params;
   Values read;
@@ -114,7 +118,8 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Units of consecutive parameters of `bytes` bytes, except parameters that a rank reads after another unit's.
+// Groups consecutive parameters into units of `bytes` bytes. Omits a parameter if a rank reads it after a
+// parameter of a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -142,7 +147,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Gradient descent, implemented independently of the optimizer.
+// Takes a step of gradient descent. The implementation does not use the optimizer.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model.params()) {
     const model::Tensor update = param->grad().Clone();
@@ -170,7 +175,7 @@ inline Values GradsOf(const TestModel& model) {
   return grads;
 }
 
-// One process, all ranks' data: the mean of the ranks' losses.
+// Trains in one process on the data of all ranks: the loss is the mean of all ranks' losses.
 inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};
@@ -197,7 +202,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  context.options.is_alone = group.size() % 2 == 1;  // both are tried
+  context.options.is_alone = group.size() % 2 == 1;  // so worlds of odd and even size test both values
   context.options.values = tested.values;
   context.units = UnitsOf(*model, graph, group.size(), bucket_bytes);
   std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);
@@ -233,7 +238,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains with one rank per device, and compares.
+// Trains with one rank per device, and compares the result with SingleProcess.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

@@ -8,7 +8,8 @@
 namespace gradsync::ddp {
 namespace {
 
-// It needs no memory of its own, so that the memory of a variant does not depend on how it starts.
+// Averages gradients in place. It needs no additional memory, so the memory of a variant does not depend on
+// its first steps.
 class InPlace : public OverlappedBuckets {
  public:
   explicit InPlace(const StrategyContext& context)

@@ -8,9 +8,9 @@
 
 namespace gradsync::ddp {
 
-// A strategy whose first `num_steps` steps (see StartOf) average gradients exactly: one all-reduce
-// per gradient, in place, in reverse forward order. `strategy` is made from this context and changes only
-// gradients; it is not called in these steps. With 0 steps, returns `strategy`.
+// Returns a strategy that averages gradients exactly in its first `num_steps` steps (see StartOf), with one
+// all-reduce per gradient, in place, in reverse forward order. After these steps it calls `strategy`, which
+// must be made from `context` and change only gradients. With 0 steps, returns `strategy`.
 std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strategy> strategy,
                                        const StrategyContext& context);
 

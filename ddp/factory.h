@@ -23,44 +23,45 @@ inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 struct StrategyOptions {
   // Capacity of a bucket, for the strategies that have buckets.
   size_t bucket_bytes = kDefaultBucketBytes;
-  // Search every gradient of this rank for NaN and infinity before it is averaged: OnGradReady throws
-  // std::runtime_error with parameter, rank and step. Takes a pass over the gradients, on the host.
+  // If true, OnGradReady searches every gradient of this rank for NaN and infinity before it is averaged, and
+  // throws std::runtime_error with parameter, rank and step. The search reads each gradient once, on the
+  // host.
   bool check_gradients = false;
-  // For tests, on the CPU: gathered weights become NaN when they are freed.
+  // For tests on the CPU: if true, gathered weights become NaN when they are freed.
   bool spoil_weights = false;
-  // No other strategy trains these parameters before this one is destroyed or Reset. A strategy that keeps
-  // only parts of the weights may then return the parameters' own memory to the system (on the CPU). Weights
-  // must be written again after the strategy, and before a Reset.
+  // True if no other strategy trains these parameters before this strategy is destroyed or Reset. A strategy
+  // that keeps only parts of the weights may then return the parameters' own memory to the system (on the
+  // CPU). The caller must write the weights again after the strategy is destroyed, and before a Reset.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. Throws InvalidInput for values that
   // the traits do not allow.
   std::map<std::string, double, std::less<>> values = {};
 };
 
-// The value of an option of these traits.
+// Returns the value of the option with this name.
 inline double ValueOf(const Traits& traits, std::string_view option, const StrategyOptions& options) {
   const auto given = options.values.find(option);
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
-// The value of the option in that role; 0 if there is none.
+// Returns the value of the option that has this role, or 0 if no option has this role.
 inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
   const std::string_view option = traits.OptionFor(role);
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// The number of steps from one synchronisation to the next.
+// Returns the number of steps from one synchronisation to the next.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
 
-// The number of first steps that average gradients exactly.
+// Returns how many steps at the start of training average gradients exactly.
 inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
   return static_cast<int64_t>(ValueOf(traits, Option::Role::kStart, options));
 }
 
-// The most memory of its buffers, in copies of all gradients. `largest_unit`: the largest unit's fraction of
-// all elements.
+// Returns the maximum memory of the strategy's buffers, in copies of all gradients. `largest_unit` is the
+// number of elements of the largest unit divided by the number of all elements.
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {
   const double more =
@@ -68,36 +69,38 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// The arguments of a strategy. Parameters are in forward order; they and the group must outlive the strategy.
-// Every rank makes the same strategies with the same parameters.
+// The arguments of a strategy. Parameters are in forward order. The parameters and the group must outlive the
+// strategy. Every rank must make equal strategies with equal parameters.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
-  // The optimizer of Update, if it is known: then State() is complete before the first update.
+  // The optimizer that Update will get, if it is known. With this optimizer, State() is complete before the
+  // first update.
   const model::Optimizer* optimizer = nullptr;
-  // The units of these parameters, see model::Model::units.
+  // The units of the parameters (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};
 };
 
-// All strategies, the simplest first.
+// Returns the names of all strategies, beginning with the simplest.
 std::vector<std::string> StrategyNames();
 
-// Strategies whose gradients equal a single process's, and `none`.
+// Returns the names of strategies whose gradients equal the gradients of a single process, and `none`.
 std::vector<std::string> ExactStrategyNames();
-// Exact strategies that differ only in when they send what: none does the update itself.
+// Returns the names of exact strategies that differ only in what they send, and when. None of them owns the
+// update.
 std::vector<std::string> AllReduceStrategyNames();
 
-// Throws InvalidInput if there is no strategy of that name.
+// Throws InvalidInput for an unknown strategy name.
 const Traits& TraitsOf(std::string_view name);
-// The traits of `none`, which sends nothing.
+// Returns the traits of `none`, which sends nothing.
 const Traits& FloorTraits();
 
-// Throws InvalidInput, naming the option, for a value that it does not allow.
+// Throws InvalidInput, naming the option, for a value that the option does not allow.
 void CheckValue(const Option& option, double value);
 
-// Throws InvalidInput if there is no strategy of this name, an option is wrong, there is no parameter, one is
-// listed twice, or a unit has a parameter that is not listed.
+// Makes a strategy. Throws InvalidInput if the name is unknown, an option is wrong, there is no parameter, a
+// parameter is listed twice, or a unit has a parameter that is not listed.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

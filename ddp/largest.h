@@ -9,20 +9,20 @@
 namespace gradsync::ddp {
 
 // Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[] and
-// indices[], in the order of their indices, and replaces them by zeros. If `indices` is null, `count` is all
-// elements. Of equal elements the first are taken. NaN and infinity count as the largest, so that they are
-// always sent. `scratch` has the size of `from`.
+// indices[], in the order of their indices, and replaces them by zeros. If `indices` is null, `count` must be
+// the number of all elements. Of equal elements, the first elements are taken. NaN and infinity count as
+// larger than any number, so they are always sent. `scratch` must have the size of `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// Sets a bucket's offsets and numel to those of a message with `percent` per cent of each gradient's
-// elements, and all elements of vectors. Returns the message's bytes. Throws InvalidInput for a gradient of
-// 2^31 elements or more, whose indices do not fit.
+// Sets a bucket's offsets and numel for a message that has `percent` per cent of the elements of each
+// gradient, and all elements of each vector. Returns the number of bytes of the message. Throws InvalidInput
+// for a gradient of 2^31 elements or more, whose indices do not fit.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
-// A message holds the values of all parameters of a bucket, and then the indices of parameters that are not
-// sent whole. The bucket's offsets and numel count values. Calls fn(parameter, values, indices, count) for
-// each parameter; indices are null for one that is sent whole.
+// Calls fn(parameter, values, indices, count) for each parameter of a message. A message holds the values of
+// all parameters of a bucket, and then the indices of all parameters that are sent in part. The bucket's
+// offsets and numel count values. `indices` is null for a parameter that is sent whole.
 template <class Fn>
 void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
   auto* const values = static_cast<float*>(message.raw_data());

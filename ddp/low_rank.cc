@@ -13,11 +13,11 @@ using Matrix = Eigen::Map<Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, E
 
 Matrix AsMatrix(const model::Tensor& tensor) { return {tensor.data<float>(), tensor.dim(0), tensor.dim(1)}; }
 
-// Gram and Schmidt, of rows, which are fewer than columns. One that depends on those before it, but for
-// rounding, gives way to the first unit vector that does not: after a gradient of lower rank, or of zeros, Q
-// would else have fewer columns for ever.
+// Orthonormalises rows by Gram and Schmidt. There are fewer rows than columns. A row that depends on earlier
+// rows, except for rounding, is replaced by the first unit vector that is independent of them. Otherwise Q
+// would have a lower rank forever after a gradient of lower rank, or of zeros.
 void Orthonormalise(Matrix rows) {
-  constexpr float kIndependent = 1e-4f;  // of a row's length
+  constexpr float kIndependent = 1e-4f;  // relative to the length of a row
   for (int64_t k = 0; k < rows.rows(); ++k) {
     auto row = rows.row(k);
     const auto subtract_earlier = [&] {
@@ -30,7 +30,7 @@ void Orthonormalise(Matrix rows) {
       row(unit) = length = 1;
       subtract_earlier();
     }
-    subtract_earlier();  // Once more, for what rounding has left.
+    subtract_earlier();  // The second call removes rounding errors.
     row.normalize();
   }
 }

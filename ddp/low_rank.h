@@ -7,13 +7,14 @@
 
 namespace gradsync::ddp {
 
-// A gradient as a matrix G (first dimension x all others), sent as two thin factors, P and Q. E is the error
-// that has not been sent so far, zero at first. If the factors would not be `min_compression` times smaller,
-// P is the gradient itself, and there is neither Q nor E. The gradient is f32, on the CPU.
+// A gradient as a matrix G (first dimension x all others), sent as two thin factors, P and Q. E is the part
+// of earlier gradients that has not been sent; it is zero at first. If the factors are not `min_compression`
+// times smaller than the gradient, P is the gradient itself, and Q and E do not exist. The gradient is f32,
+// on the CPU.
 class LowRank {
  public:
-  // `stream`: the random stream of the initial Q. Both factors together have less than 1 / min_compression of
-  // the gradient's elements; otherwise the gradient is sent whole.
+  // `stream` is the random stream of the initial Q. Both factors together must have less than 1 /
+  // min_compression of the gradient's elements; otherwise the whole gradient is sent.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
@@ -27,14 +28,15 @@ class LowRank {
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // M = G + E; P = M Q, to be averaged over ranks.
+  // Computes M = G + E and P = M Q. The caller averages P over ranks.
   void MakeP();
-  // P = orthonormal(P); Q = M' P, to be averaged over ranks. Bitwise equal P give bitwise equal results.
+  // Orthonormalises P, and computes Q = M' P. The caller averages Q over ranks. If P is bitwise equal on all
+  // ranks, the orthonormalised P is also bitwise equal.
   void MakeQ();
-  // G = P Q'; E = M - G.
+  // Computes G = P Q' and E = M - G.
   void Finish();
 
-  // Sets E to 0 and Q to random numbers that are equal on all ranks.
+  // Sets E to 0, and sets Q to random numbers that are equal on all ranks.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

@@ -72,8 +72,8 @@ void PlacedBuckets::Layout() {
   BucketPlan plan = PlanPlaced(whole, bucket_bytes_, small_first_, small_last_);
   for (const TouchedRows& rows : rows_) InsertAlone(rows.param(), rows.bytes(), order_, plan);
   SetPlan(std::move(plan));
-  // Every order takes the same room, so that a new layout needs no new storage. Zeroed once: the gaps
-  // between gradients are sent along, and must not hold NaNs.
+  // Every order needs equal memory, so a new layout needs no new storage. The storage is zeroed once, because
+  // the gaps between gradients are also sent and must not contain NaN.
   if (!storage_.defined()) storage_ = MakeStorage(plan_, group_);
   buffers_ = PlaceBuffers(plan_, storage_);
 }

@@ -12,15 +12,15 @@
 
 namespace gradsync::ddp {
 
-// The parts that make `core` fast. Each is an option (kPlacedOptions) that can be switched off:
+// The methods that make `core` fast. Each method is an option (kPlacedOptions) that can be switched off:
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
-//                optimizer reads them there. Without, they are copied into and out of the buckets
-//   ready_order  buckets are filled in the order in which gradients became ready in the first step (rank 0's,
-//                broadcast), so that each is full as early as possible. Without: in reverse forward order
-//   small_first  the first bucket holds at most 1 MiB, to start the link early
-//   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
-//   rows         untouched rows of an embedding's gradient are not sent
+//   optimizer reads them there. Without views, gradients are copied into and out of the buckets ready_order
+//   buckets are filled in the order in which gradients became ready in the first step on rank 0, so that each
+//   bucket is full as early as possible. Without ready_order, buckets are filled in reverse forward order
+//   small_first  the first bucket holds at most 1 MiB, to start the link early small_last   a bucket holds at
+//   most max(1 MiB, bytes of later gradients), whose computation can hide it rows         untouched rows of
+//   an embedding's gradient are not sent
 //
 // The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
 inline constexpr Option kPlacedOptions[] = {
@@ -44,10 +44,11 @@ class PlacedBuckets : public OverlappedBuckets {
   double loss_scale() const override { return 1.0 / group_.size(); }
 
  protected:
-  // `traits` have kPlacedOptions.
+  // `traits` must have kPlacedOptions.
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
-  // Call this once per step, when all buckets have been received. After the first step it moves the buckets.
+  // Call this once per step, when all buckets have been received. After the first step, this function sets a
+  // new plan and moves the gradients.
   void AdoptLayout();
 
  private:
@@ -61,14 +62,14 @@ class PlacedBuckets : public OverlappedBuckets {
   bool has_adopted_ = false;
   std::vector<model::Parameter*> order_;  // order in which buckets are filled
   ReadyOrder ready_order_;
-  model::Tensor storage_;               // of all buckets
-  std::vector<model::Tensor> buffers_;  // views of it, by bucket
-  // Without views: the gradients' memory.
+  model::Tensor storage_;               // memory of all buckets
+  std::vector<model::Tensor> buffers_;  // views of storage_, by bucket
+  // The memory of the gradients, without views.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
-  std::vector<TouchedRows> rows_;  // of buckets that send only rows
+  std::vector<TouchedRows> rows_;  // the buckets that send only rows
 };
 
-// Traits::more_copies of a strategy with kPlacedOptions.
+// The function Traits::more_copies of a strategy with kPlacedOptions.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -14,7 +14,7 @@ namespace {
 
 using Vector = Reference::Vector;
 
-// To the eight significant bits of bf16, ties to even.
+// Rounds to the eight significant bits of bf16, ties to even.
 double Rounded(double x) {
   int exponent = 0;
   const double fraction = std::frexp(x, &exponent);
@@ -70,7 +70,8 @@ class PowerSgd : public Reference {
       q = Start(i, columns);
       errors.assign(of_ranks.size(), Matrix::Zero(rows, columns));
     }
-    // M of a rank is its gradient plus its error. The mean of all M q is that of all M, times q.
+    // M of a rank is its gradient plus its error. The mean of all M q equals the mean of all M, multiplied by
+    // q.
     Matrix mean = Matrix::Zero(rows, columns);
     for (size_t r = 0; r < errors.size(); ++r) {
       errors[r] += Eigen::Map<const Matrix>(of_ranks[r].data(), rows, columns);
@@ -97,12 +98,12 @@ class PowerSgd : public Reference {
     return Eigen::Map<const Matrix>(start.data<double>(), rank_, columns).transpose();
   }
 
-  // What is left of a column that does not depend on those before it, by which it is told from rounding
-  // errors of f32.
+  // The smallest relative length of a remainder of an independent column. A shorter remainder is a rounding
+  // error of f32.
   static constexpr double kIndependent = 1e-4;
 
-  // Gram and Schmidt. A column that depends on those before it gives way to the first unit vector that does
-  // not.
+  // Orthonormalises columns by Gram and Schmidt. A column that depends on earlier columns is replaced by the
+  // first unit vector that is independent of them.
   static Matrix Orthonormal(Matrix p) {
     for (int64_t k = 0; k < p.cols(); ++k) {
       const auto subtract_earlier = [&] {
@@ -115,7 +116,7 @@ class PowerSgd : public Reference {
         before = 1;
         subtract_earlier();
       }
-      subtract_earlier();  // Once more, for what the first subtraction left by rounding.
+      subtract_earlier();  // The second subtraction removes rounding errors of the first.
       p.col(k).normalize();
     }
     return p;

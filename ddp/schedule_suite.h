@@ -17,9 +17,9 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Tests of what a strategy sends, and when, relative to the computation of gradients. Overlap is an order of
-// events: an all-reduce issued before the last gradient is computed. No clock is involved. Each source is a
-// separate program.
+// Tests what a strategy sends, and when, relative to the computation of gradients. Overlap is an order of
+// events: an all-reduce is issued before the last gradient is computed. The tests use no clock. Each source
+// is a separate program.
 namespace gradsync::ddp {
 
 using model::Tensor;
@@ -55,7 +55,7 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Does not count a write, like all collectives.
+          // Like all collectives, does not count a write.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -69,10 +69,10 @@ class LoggingGroup : public comm::ProcessGroup {
   }
 
   std::vector<size_t>& bytes() { return bytes_; }
-  std::function<void(const std::string& what)> on_wait = {};  // before it is logged
+  std::function<void(const std::string& what)> on_wait = {};  // called before a wait is logged
   std::function<void()> on_barrier = {};
   size_t allocated_bytes() const { return allocated_bytes_; }
-  // Whether a tensor is in memory that this group allocated.
+  // Returns whether a tensor is in memory that this group allocated.
   bool Holds(const Tensor& tensor) const {
     return std::ranges::any_of(allocated_, [&](const auto& memory) {
       return tensor.raw_data() >= memory.first && tensor.raw_data() < memory.second;
@@ -106,18 +106,18 @@ class LoggingGroup : public comm::ProcessGroup {
   std::vector<std::string>& log_;
   std::vector<size_t> bytes_;
   size_t allocated_bytes_ = 0;
-  std::vector<std::pair<const std::byte*, const std::byte*>> allocated_;  // begin and end
+  std::vector<std::pair<const std::byte*, const std::byte*>> allocated_;  // begin and end of each allocation
 };
 
 using Events = std::vector<std::string>;
 
 class ScheduleTest : public testing::Test {
  protected:
-  // Five parameters of 256 KiB each; buckets of 512 KiB.
+  // The model has five parameters of 256 KiB each, and a bucket has 512 KiB.
   static constexpr int64_t kNumel = 64 << 10;
   static constexpr size_t kBytes = size_t{256} << 10;
 
-  using Values = std::map<std::string, double, std::less<>>;  // of options
+  using Values = std::map<std::string, double, std::less<>>;  // values of options
 
   void Make(std::string_view name, size_t bucket_bytes = 2 * kBytes, const Values& values = {}) {
     const std::vector<model::Parameter*>& p = model_.params();
@@ -131,7 +131,8 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // One step; returns its events. "grad i": the gradient of parameter i is being computed.
+  // Takes one step and returns its events. The event "grad i" means that the gradient of parameter i is being
+  // computed.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
@@ -148,7 +149,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // A step with the update, by an optimizer without state.
+  // Takes a step with the update, by an optimizer without state.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");
@@ -156,7 +157,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Whether BeginStep moves all gradients to other memory.
+  // Returns whether BeginStep moves all gradients to other memory.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

@@ -24,7 +24,7 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
   return plan;
 }
 
-// Gives whole pages back to the system: they are zero when they are touched again.
+// Returns whole pages to the system. These pages are zero at their next use.
 void GiveBack(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.device()->is_cpu()) return;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -62,7 +62,7 @@ ShardedStrategy::ShardedStrategy(BucketPlan plan, const StrategyContext& context
   }
 }
 
-// No rank writes to values_ before this one takes part in another step.
+// No rank writes to values_ before this rank begins another step.
 ShardedStrategy::~ShardedStrategy() {
   ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) {
     if (param.value().SameStorage(common)) KeepValue(param);
@@ -85,7 +85,8 @@ void ShardedStrategy::SetParts(std::vector<Tensor> own_grads, const model::Optim
                                std::vector<Tensor> own_values) {
   own_grads_ = std::move(own_grads);
   own_values_ = std::move(own_values);
-  if (is_alone_ && !own_values_.empty()) TakeOwnValues();  // That memory is free for the optimizer's state.
+  // The parameters' own memory can then be used for the optimizer's state.
+  if (is_alone_ && !own_values_.empty()) TakeOwnValues();
   if (like != nullptr) MakeOptimizer(*like);
 }
 
@@ -99,7 +100,7 @@ void ShardedStrategy::MakeOptimizer(const model::Optimizer& like) {
     }
   }
   optimizer_ = like.ForParts(std::move(parts));
-  optimizer_->State();  // Allocates it now, and not from what the first step has just given back.
+  optimizer_->State();  // Allocates the state now, and not from memory that the first step has just returned.
 }
 
 void ShardedStrategy::CopyOwnValues(size_t i, const Tensor& own) const {
@@ -115,7 +116,7 @@ void ShardedStrategy::BeginStep() {
   num_earlier_passes_ = 0;
   OverlappedBuckets::BeginStep();
   if (!has_begun_ && !values_.empty()) {
-    group_.Barrier();  // No rank reads what the last training has left in values_.
+    group_.Barrier();  // No rank reads values of the last training in values_.
     for (size_t i = 0; i < values_.size(); ++i) CopyOwnValues(i, OwnPart(i, values_[i]));
     group_.Barrier();
     ReleaseOwnMemory();
@@ -197,21 +198,22 @@ void ShardedStrategy::GatherGradients() {
 }
 
 void ShardedStrategy::UpdateInCommonMemory(double grad_scale) {
-  group_.Barrier();  // No rank reads the old weights any more.
+  group_.Barrier();  // After this, no rank reads the old weights.
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     ReceiveThrough(i);
     optimizer_->Apply(plan_.buckets[i].params, grad_scale);
   }
-  group_.Barrier();  // All ranks have written the new ones.
+  group_.Barrier();  // All ranks have written the new weights.
   for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) param->MutableValue();  // Others have changed it too.
+    // Other ranks have also changed the value.
+    for (Parameter* const param : bucket.params) param->MutableValue();
   }
 }
 
-// While the weights of a bucket travel the next is updated.
+// Updates the next bucket while the weights of a bucket are gathered.
 void ShardedStrategy::UpdateAndGather(double grad_scale) {
   const std::vector<Bucket>& buckets = plan_.buckets;
-  comm::Work gathering;  // the bucket before
+  comm::Work gathering;  // the gather of the previous bucket
   for (size_t i = 0; i < buckets.size(); ++i) {
     ReceiveThrough(i);
     optimizer_->Apply(buckets[i].params, grad_scale);

@@ -11,78 +11,79 @@
 
 namespace gradsync::ddp {
 
-// Pads a bucket so that all ranks' parts have equal size.
+// Pads a bucket so that the parts of all ranks have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 
-// Every rank updates one part of every bucket, and keeps the optimizer's state of this part only: "ZeRO",
-// arXiv:1910.02054, section 5. Rank r has elements [r m, (r + 1) m) of a bucket of p m elements, whatever the
-// limits of parameters. During backward each bucket's gradients are reduced to parts; then all ranks gather
-// the weights. Buckets are filled in reverse forward order and never change, because an element's state
-// cannot move to another rank.
+// Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
+// arXiv:1910.02054, section 5. With p ranks, a bucket has p m elements, and rank r has the elements [r m, (r
+// + 1) m); parts may divide parameters. During backward each bucket's gradients are reduced to parts; then
+// all ranks gather the weights. Buckets are filled in reverse forward order and never change, because an
+// element's state cannot move to another rank.
 //
-// Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights there, and gather
-// nothing. They wait for each other when all have read the old weights, and when all have written the new
-// ones.
+// Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in this memory, and
+// gather nothing. These ranks have a barrier after all have read the old weights, and a barrier after all
+// have written the new weights.
 //
-// The group may be one host's ranks (MakeSharded): then every host has all parts ("MiCS", arXiv:2205.00119;
-// PyTorch's hybrid sharding). Gradients are reduced to parts within each host; each part is then all-reduced
-// between the hosts. The link carries only these all-reduces, and never weights.
+// The group may have only the ranks of one host (MakeSharded). Then every host has all parts ("MiCS",
+// arXiv:2205.00119; PyTorch's hybrid sharding). Gradients are reduced to parts within each host; each part is
+// then all-reduced between the hosts. The link between hosts carries only these all-reduces, and no weights.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // Leaves the weights in the parameters' own memory, unless no rank has whole weights: then call
-  // CompleteValues before.
+  // Leaves the weights in the parameters' own memory. If no rank has whole weights, call CompleteValues
+  // before the destructor.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
   // Receives this pass's collectives, and begins another pass.
   void EndPass() override;
-  // Takes one all-reduce.
+  // Runs one all-reduce.
   double SquaredNorm(std::span<model::Parameter* const> params) override;
   void Update(model::Optimizer& optimizer, double grad_scale) override;
   std::vector<model::NamedTensor> State() override;
   void Reset() override;
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
-  // Without the two barriers. Gradients are sent as often as in the last step.
+  // Returns the plan of a step without the two barriers, with the number of passes of the last step.
   BucketPlan plan() const override;
 
-  // Keeps the group that the strategy was made with.
+  // Takes ownership of the group that the strategy uses.
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // plan_ has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
-  // have equal size. `traits` have small_first and small_last. With `in_common` ranks keep one copy of the
-  // weights if they share memory.
+  // Makes plan_, which has the buckets in the order in which gradients are reduced, padded so that all parts
+  // of a bucket have equal size. `traits` must have small_first and small_last. If `in_common` is true, ranks
+  // that share memory keep one copy of the weights.
   ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common = true);
-  // `plan`: like plan_.
+  // `plan` becomes plan_.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common);
   // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients, by
   // bucket, and of the values; without values, they are in the parameters. Makes the optimizer of these parts
-  // like `like`; if `like` is null, the first update makes it.
+  // with the settings of `like`; if `like` is null, the first update makes the optimizer.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
-  // Whether its values belong to this training; if not, the parameters' own values do.
+  // Returns true if the strategy holds the current values, and false if the parameters' own memory holds the
+  // current values.
   bool has_begun() const { return has_begun_; }
-  // Passes that have ended in this step.
+  // Returns the number of passes that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Memory for all weights of bucket i, during the update. It may equal that of bucket i - 2. If the strategy
-  // has its own values, this is only for checks: memory for a bucket.
+  // Returns memory for all weights of bucket i, during the update. Buckets i and i - 2 may share this memory.
+  // If the strategy has its own values, only checks use this memory.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // Called when its own values have been written.
+  // Called when the strategy's own values have been written.
   virtual void PublishValues() {}
-  // CompleteGradients for parts that are not inside whole gradients.
+  // Implements CompleteGradients for parts that are not inside whole gradients.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
-  // This rank's part of `all`, which holds bucket i.
+  // Returns this rank's part of `all`, which holds bucket i.
   model::Tensor OwnPart(size_t i, const model::Tensor& all) const {
     return all.Slice(group_.rank() * part_numel(i), {part_numel(i)});
   }
 
  private:
-  // This rank's part of a parameter.
+  // The part of a parameter that this rank updates.
   struct Own {
     model::Part part;
     int64_t at = 0;  // offset in this rank's part of the bucket
@@ -93,7 +94,7 @@ class ShardedStrategy : public OverlappedBuckets {
   void TakeOwnValues();
   // Frees the parameters' own memory.
   void ReleaseOwnMemory() const;
-  // Copies this rank's weights of bucket i to their places in its part.
+  // Copies this rank's weights of bucket i to their places in the part `own`.
   void CopyOwnValues(size_t i, const model::Tensor& own) const;
   void UpdateOwnValues(double grad_scale);
   void UpdateInCommonMemory(double grad_scale);
@@ -101,17 +102,18 @@ class ShardedStrategy : public OverlappedBuckets {
 
   std::unique_ptr<comm::ProcessGroup> owned_group_;
   std::vector<std::vector<Own>> own_;  // by bucket
-  std::vector<model::Tensor> values_;  // shared by all ranks, by bucket; empty: every rank has its own
-  const bool is_alone_;                // see StrategyOptions
-  bool has_taken_ = false;             // own_values_ have the initial weights
-  bool has_begun_ = false;             // values_, or own_values_, belong to this training
+  // values that all ranks share, by bucket; empty if every rank has its own values
+  std::vector<model::Tensor> values_;
+  const bool is_alone_;     // see StrategyOptions
+  bool has_taken_ = false;  // true if own_values_ have the initial weights
+  bool has_begun_ = false;  // true if values_ or own_values_ hold the current values
   size_t num_earlier_passes_ = 0;
   std::vector<model::Tensor> own_grads_, own_values_;
-  std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update, at the latest
+  std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update or earlier
 };
 
-// Makes a strategy of class S from the context. With kWithin, and if there are several hosts, it works within
-// each host's ranks.
+// Makes a strategy of class S from the context. If the option of role kWithinHost is set and there are
+// several hosts, the strategy shards within the ranks of each host.
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

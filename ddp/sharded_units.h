@@ -9,13 +9,13 @@
 
 namespace gradsync::ddp {
 
-// Every rank keeps one part of weights, gradients and state. Weights of a unit are gathered before they are
+// Each rank keeps one part of weights, gradients and state. Weights of a unit are gathered before they are
 // read (ddp/gathered_weights.h). A unit's gradients are views of a buffer, and are reduced to parts when
-// backward is done with them, in every pass of a step. The second unit after it in backward reuses the
-// buffer.
+// backward has finished with the unit, in every pass of a step. There are two buffers, which units use in
+// turn.
 //
-// All ranks send the same buckets in the same order, whatever they use: when backward reaches another unit,
-// missing gradients of the previous unit are zero.
+// All ranks send all buckets in one order, even if a rank does not use some parameters: when backward reaches
+// another unit, missing gradients of the previous unit are set to zero.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
@@ -36,18 +36,18 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window`: see GatheredWeights. With `in_common`, ranks that share memory keep one copy of the weights,
-  // and gather nothing.
+  // `window` is defined in GatheredWeights. If `in_common` is true, ranks that share memory keep one copy of
+  // the weights, and gather nothing.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Backward has reached unit i.
+  // Call this when backward has reached unit i.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
-  // The memory for this pass's sum of this rank's part.
+  // Returns the memory for the sum of this rank's part in this pass.
   model::Tensor Sum(size_t i) const {
     return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
   }
@@ -55,8 +55,8 @@ class ShardedUnits : public ShardedStrategy {
   void PublishValues() override { weights_->PublishParts(); }
 
   const size_t num_units_;
-  std::vector<model::Tensor> grads_;        // buffers, by bucket
-  std::optional<GatheredWeights> weights_;  // none if ranks share weights
+  std::vector<model::Tensor> grads_;        // gradient buffers, by bucket
+  std::optional<GatheredWeights> weights_;  // empty if ranks share weights
   size_t num_entered_ = 0;                  // units that backward has reached in this pass
 };
 

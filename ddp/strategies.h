@@ -5,8 +5,8 @@
 
 #include "ddp/factory.h"
 
-// One row per strategy, the simplest first: the file's name. The file defines kTraits and Make in a namespace
-// of this name.
+// The list of strategies, beginning with the simplest. A row contains the name of the strategy's file. The
+// file defines kTraits and Make in a namespace of this name.
 #define GRADSYNC_STRATEGIES(ROW) \
   ROW(none)                      \
   ROW(naive)                     \

@@ -11,21 +11,18 @@
 
 namespace gradsync::ddp {
 
-// A way to average gradients over ranks. A step is:
+// A strategy averages gradients over ranks. A step has these calls:
 //
-//   strategy.BeginStep();
-//   loss = Scale(forward(...), strategy.loss_scale());
-//   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); },
-//            [&](const Parameter& p) { strategy.OnUse(p); });                  // if it needs_use_hook()
-//   strategy.Finish();
-//   strategy.Update(optimizer);
+//   strategy.BeginStep(); loss = Scale(forward(...), strategy.loss_scale()); Backward(loss, params,
+//   [&](Parameter& p) { strategy.OnGradReady(p); }, [&](const Parameter& p) { strategy.OnUse(p); });
+//   // only if needs_use_hook() strategy.Finish(); strategy.Update(optimizer);
 //
-// A step may have several passes of forward and backward, whose gradients add up. OnGradReady is called in
-// the last pass only, unless the strategy needs_every_pass(): then it is called in every pass, and EndPass
-// after every pass except the last.
+// A step may have several passes of forward and backward, whose gradients are added. The caller calls
+// OnGradReady in the last pass only. If needs_every_pass() is true, the caller calls OnGradReady in every
+// pass, and EndPass after every pass except the last pass.
 //
-// Strategies of MakeStrategy throw std::logic_error, naming the parameter, if a parameter is not ready
-// exactly once in a step, or is unknown.
+// A strategy that MakeStrategy made throws std::logic_error, naming the parameter, if a parameter is unknown,
+// or is not ready exactly once in a step.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -34,54 +31,57 @@ class Strategy {
   virtual void BeginStep() {}
   // Called during backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
-  // Whether it needs calls before weights are read: in forward by Parameter::SetOnRead, in backward by OnUse,
-  // Backward's on_use.
+  // Returns whether the strategy must be called before weights are read: in forward by Parameter::SetOnRead,
+  // and in backward by OnUse (the argument on_use of Backward).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
-  // Whether OnGradReady is called in every pass; if so, EndPass is called at the end of each pass except the
-  // last. When EndPass returns, no parameter has a gradient.
+  // Returns whether OnGradReady must be called in every pass. If true, EndPass must be called at the end of
+  // each pass except the last pass. When EndPass returns, no parameter has a gradient.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // Called after backward. On return every p.grad() is what Update needs: the mean over ranks, unless the
   // strategy does the update itself or lets replicas drift (local SGD).
   virtual void Finish() = 0;
-  // Called between Finish and Update: the squared Euclidean norm of the mean gradient of all parameters,
-  // `params`. The result is equal on all ranks.
+  // Returns the squared Euclidean norm of the mean gradient of all parameters (`params`). Call this between
+  // Finish and Update. The result is equal on all ranks.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights of all ranks with their gradients times grad_scale. `optimizer` is for all
-  // parameters, and is the same in every step. A strategy with its own state makes an optimizer by ForParts,
-  // and takes the learning rate from `optimizer` in each step. Throws InvalidInput for a scale other than 1
-  // that its traits exclude.
+  // Updates the weights of all ranks with their gradients times grad_scale. `optimizer` is an optimizer for
+  // all parameters, and every step must pass this object. A strategy that keeps the state itself makes an
+  // optimizer with ForParts, and reads the learning rate of `optimizer` in each step. Throws InvalidInput for
+  // a scale other than 1 if the traits exclude it.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
-  // Whether parameters' values are in memory that all ranks of a host share: then there is one copy of the
-  // weights, and no rank gathers them.
+  // Returns whether the values of parameters are in memory that all ranks of a host share. Then a host has
+  // one copy of the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
-  // This rank's parts of values and gradients, if it keeps only parts from step to step. Empty: parameters
-  // have whole ones.
+  // This rank's parts of values and gradients, if the strategy keeps only parts between steps. If the lists
+  // are empty, parameters have whole values and gradients.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};
   };
   virtual Parts parts() const { return {}; }
-  // Bytes that this rank does not send in a step because rows are untouched; nullopt: it sends all rows.
+  // Returns the number of bytes that this rank does not send in a step because rows are untouched; nullopt if
+  // the strategy sends all rows.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
 
-  // For checks, between Finish and Update, which is not affected. On return every p.grad() is the whole mean
-  // over ranks. Takes time and memory.
+  // Makes every p.grad() the whole mean over ranks. Only checks call this, between Finish and Update; it does
+  // not change the result of Update. This call needs time and memory.
   virtual void CompleteGradients() {}
-  // Called between steps, on all ranks: on return every p.value() is whole, and reads have no hooks. Takes
-  // time and memory, until the next step.
+  // Makes every p.value() whole, and removes hooks from reads. Call this between steps, on all ranks. This
+  // call needs time, and memory until the next step.
   virtual void CompleteValues() {}
-  // The state that it keeps from step to step, or from period to period, for saving and loading. The
-  // optimizer's state is not part of it.
+  // Returns the state that the strategy keeps between steps or periods, for saving and loading. The state
+  // does not include the optimizer's state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
-  // Resets to before the first step, on all ranks: training starts again from other weights. Agreements
-  // between ranks, such as a layout, may stay.
+  // Resets the strategy to its state before the first step, because training starts again from other weights.
+  // All ranks must call this. What ranks have agreed on, such as a layout, may remain.
   virtual void Reset() {}
 
-  // The factor of the loss, for a strategy that averages by scaling the loss and summing.
+  // Returns the factor of the loss. A strategy that averages by scaling the loss and summing gradients
+  // returns a factor other than 1.
   virtual double loss_scale() const { return 1.0; }
-  // The collectives of one step, for the record, in order, including those after the update.
+  // Returns the collectives of one step, in order, including collectives after the update. Records contain
+  // this plan.
   virtual BucketPlan plan() const = 0;
 };
 

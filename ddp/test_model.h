@@ -16,20 +16,20 @@
 #include "model/tensor_ops.h"
 
 // A model with exactly known gradients. Each use of parameter p adds x + 15 floor(w / 16) to its gradient. x
-// is data; w is the value that is read of p: for every second element in forward, for the others in backward,
-// so that a stale weight is detected. Both summands are small multiples of 15: sums, and means over 1, 2, 3,
-// 4, 5, 6 or 8 ranks, have no rounding error. (A third or a fifth is rounded, but by so little that its
-// product with a multiple of 15 rounds to the right integer.) Gradient descent at a rate of 0.5 keeps weights
-// small.
+// is data; w is the value of p that the use reads. Elements with an even index are read in forward and the
+// other elements in backward, so that the test detects a stale weight. Both summands are small multiples of
+// 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (A third or a fifth
+// is rounded, but by so little that its product with a multiple of 15 rounds to the right integer.) Gradient
+// descent at a rate of 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // The rows that a use of a parameter touches; nullopt: all of them.
+  // Returns the rows that a use of a parameter touches, or nullopt if the use touches all rows.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
-  // One parameter for each entry of `numels`, in forward order: a matrix of this many rows of one element.
-  // All except `without_copy` have the copy.
+  // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows, and
+  // one element in each row. All parameters except `without_copy` have the copy.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {})
@@ -46,17 +46,17 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // The data of `rank` in `step`: element i of the gradient of parameter `param`.
+  // Returns the data of `rank` in `step` for element i of the gradient of parameter `param`.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // The gradient of one use that reads this weight.
+  // Returns the gradient of one use that reads this weight.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
 
-  // The values that forward reads of parameter p.
+  // Returns the values of parameter p that forward reads.
   std::vector<float> Read(size_t p) const { return Floats(params_[p]->ForwardValue()); }
   std::vector<float> Floats(const model::Tensor& values) const {
     if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
@@ -65,20 +65,21 @@ class TestModel {
     return floats.ToVector<float>();
   }
 
-  // Every parameter once, in order.
+  // Returns the indices of all parameters in order, each once.
   std::vector<size_t> Once() const {
     std::vector<size_t> uses(params_.size());
     std::iota(uses.begin(), uses.end(), size_t{0});
     return uses;
   }
 
-  // Forward pass. `visit` is called with a parameter's index before backward computes its gradient.
+  // Runs the forward pass. Calls `visit` with a parameter's index before backward computes the gradient of
+  // this parameter.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // The loss of a graph that uses the parameters with these indices, in this order. If `rows` returns rows
-  // for the n-th use, only these elements of its parameter have a gradient, and the operation passes the
-  // rows.
+  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If `rows`
+  // returns rows for the n-th use, only these elements of the parameter have a gradient, and the operation
+  // passes the rows to Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers(1, [](int64_t) { return 0; }));
@@ -114,7 +115,7 @@ class TestModel {
     return loss;
   }
 
-  // loss * factor.
+  // Returns loss * factor.
   static model::Var Scaled(const model::Var& loss, double factor) {
     return model::Var::FromOp("scale", loss.value(), {loss}, [factor](model::OpGradient& op) {
       op.Contribute(0, [&](const model::Destination<model::Tensor>& grad) {

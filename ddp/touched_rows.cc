@@ -15,7 +15,7 @@ using model::Tensor;
 
 size_t RoundUp(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
-// How many rows there may be at most, after a step like the last one; 0 if nobody knows.
+// Returns the maximum number of rows after a step like the last step; 0 if unknown.
 int64_t MaxRows(const Parameter& param) {
   if (param.touched_rows() == nullptr || param.shape().empty()) return 0;
   int64_t num_ids = 0;
@@ -23,7 +23,7 @@ int64_t MaxRows(const Parameter& param) {
   return std::min(num_ids, param.shape().front());
 }
 
-// Each once, ascending. Nothing if the gradient may have others.
+// Returns the touched rows, each once, in ascending order; nullopt if the gradient may have other rows.
 std::optional<std::vector<int32_t>> RowsOf(const Parameter& param) {
   if (param.touched_rows() == nullptr) return std::nullopt;
   std::vector<int32_t> rows;

@@ -12,39 +12,42 @@
 namespace gradsync::ddp {
 
 // Sums a gradient over ranks by sending only rows that may be nonzero, which operations have listed
-// (Parameter::touched_rows). Each row is summed in rank order: the result is bitwise equal on all ranks, and
-// equals the sum of whole gradients in rank order.
+// (Parameter::touched_rows). Each row is summed in rank order, so the result is bitwise equal on all ranks,
+// and equals the sum of whole gradients in rank order.
 //
-// A rank's message has room for a number of rows that all ranks have agreed on; every rank gets all messages.
-// If a rank has more rows, or its gradient is dense in this step, its message says so, and then all ranks
-// send the whole gradient. So no negotiation comes first.
+// All ranks agree once on the maximum number of rows in a message, and every rank receives the messages of
+// all ranks. If a rank has more rows, or its gradient is dense in this step, its message contains a flag, and
+// then all ranks send the whole gradient. So ranks need no negotiation before a message.
 class TouchedRows {
  public:
-  // Call this at the end of a step in which gradients were sent whole, on all ranks with the same parameters.
-  // Returns the gradients that are cheaper to send by rows: all messages together are smaller than the
-  // gradient. (That is less than half of the bytes of an all-reduce.) A message has room for the number of
-  // ids, repeated ones included, of rank 0, which depends only on the shape of its batch. Gradients are on
-  // the CPU: on CUDA the host would have to wait for the ids. One broadcast; throws CollectiveError.
+  // Returns the gradients that are cheaper to send by rows, because the messages of all ranks are together
+  // smaller than the gradient, which is less than half of the bytes of an all-reduce. Call this at the end of
+  // a step in which whole gradients were sent, on all ranks with equal parameters. The maximum number of rows
+  // in a message is the number of ids of rank 0, including repeated ids; this number depends only on the
+  // shape of the batch. Gradients must be on the CPU, because on CUDA the host would have to wait for the
+  // ids. Runs one broadcast; throws CollectiveError.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // The bytes of all ranks' messages.
+  // Returns the number of bytes of the messages of all ranks.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call these in each step, on all ranks:
   //
-  // Before forward, when the gradient has its memory, which is the same in each step: zeroes it, so that
-  // backward adds. It zeroes only rows of the last sum, so no other code may write to other rows.
+  // Zeroes the gradient, so that backward adds to it. Call this before forward, when the gradient has its
+  // memory, which must not change between steps. Begin zeroes only the rows of the last sum, so no other code
+  // may write to other rows.
   void Begin();
-  // When the gradient is ready.
+  // Sends this rank's message. Call this when the gradient is ready.
   comm::Work Send();
-  // When this work is done: the gradient becomes the sum over ranks. Throws CollectiveError.
+  // Sets the gradient to the sum over ranks. Call this when the work of Send is done. Throws CollectiveError.
   void Finish();
 
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message: number of rows, or kWhole; their ids; from the next cache line on, the rows.
+  // A message has the number of rows, or kWhole; the ids of the rows; and, starting at the next cache line,
+  // the rows.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;
@@ -57,8 +60,8 @@ class TouchedRows {
   model::Shape row_shape_;
   size_t head_bytes_;
   size_t message_bytes_;
-  model::Tensor own_;        // message
-  model::Tensor everyones_;  // by rank
+  model::Tensor own_;        // the message of this rank
+  model::Tensor everyones_;  // the messages of all ranks, by rank
   bool grad_is_zero_outside_received_rows_ = false;
 };
 

@@ -7,47 +7,49 @@
 
 namespace gradsync::ddp {
 
-// How far the gradients of all ranks are those of a single process on the whole batch.
+// How well the gradients of all ranks agree with the gradients of a single process on the whole batch.
 enum class Agreement {
-  kExact,   // up to the rounding of sums; bitwise the same on all ranks
-  kLossy,   // approximately; bitwise the same on all ranks
-  kDrifts,  // not at all: replicas part
+  kExact,   // equal except for the rounding of sums; bitwise equal on all ranks
+  kLossy,   // approximately equal; bitwise equal on all ranks
+  kDrifts,  // not equal: replicas diverge
 };
 
-// "exact", "lossy", "drifts".
+// Returns "exact", "lossy" or "drifts".
 constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// A number that a strategy takes: NAME=VALUE in a variant's text, a record and StrategyOptions. What is not
-// said here makes it a switch, 0 or 1.
+// An option of a strategy with a number as its value, written NAME=VALUE in a variant's text and in a record.
+// By default the option is a switch with the values 0 and 1.
 struct Option {
-  // What others find it by, whatever its name is. A strategy has at most one option for each role.
+  // Other code finds an option by its role, and not by its name. A strategy has at most one option for each
+  // role.
   enum class Role {
-    kOwn,     // nothing: it concerns the strategy alone
-    kPeriod,  // every how many steps it synchronises: timed, checked and compared in whole periods
-    kStart,   // how many steps at first average gradients exactly
-    // Unless it is 0, weights are on their way when a step ends, and the next forward waits for them. A
-    // variant is then timed in turns of several steps, without barriers between them.
+    kOwn,  // no role: only the strategy uses the option
+    // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
+    kPeriod,
+    kStart,  // number of steps at the start that average gradients exactly
+    // If not 0, gathers of weights are still running when a step ends, and the next forward waits for these
+    // gathers. Such a variant is timed in turns of several steps, without barriers between the steps.
     kCarry,
-    // Unless it is 0, the gradients of every pass of a step are reduced. Else they add up outside of the
-    // strategy's buffers, in at most one copy more of all gradients.
+    // If not 0, gradients are reduced in every pass of a step. If 0, gradients of several passes are added
+    // outside of the strategy's buffers, which needs at most one additional copy of all gradients.
     kPasses,
-    kWithinHost,  // unless it is 0, every host has all parts of what is sharded
+    kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
 
   std::string_view name;
-  std::string_view meaning;    // for people, in a line
-  bool has_fractions = false;  // else a whole number
+  std::string_view meaning;    // one line for users
+  bool has_fractions = false;  // if false, the value is a whole number
   double default_value = 0;
   struct Range {
-    double from, to;  // both allowed
+    double from, to;  // the smallest and the largest allowed value
   } range = {0, 1};
   Role role = Role::kOwn;
-  // These are about values other than the default:
-  bool plain_only = false;  // neither in bf16 nor on CUDA
-  bool keeps_twin = false;  // PyTorch's way to compare with is still the same
-  // If not empty: what the values 0, 1, ... are called.
+  // The following fields concern values other than the default:
+  bool plain_only = false;  // only for f32 and f64 on CPUs
+  bool keeps_twin = false;  // pytorch_twin also applies to these values
+  // Names of the values 0, 1, ...; empty if the values have no names.
   std::span<const std::string_view> words = {};
 };
 
@@ -85,53 +87,59 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// What others need to know of a strategy. Its own file defines them, and no other file knows its name.
+// The properties of a strategy that other code needs. The strategy's own file defines its traits, and no
+// other file contains the strategy's name.
 struct Traits {
-  std::string_view name;     // also the file's, the flag's and the records'
-  std::string_view summary;  // one line, for people
+  std::string_view name;     // name of the strategy in files, flags and records
+  std::string_view summary;  // one line for users
   Agreement agreement = Agreement::kExact;
-  bool communicates = true;    // if not, it is the floor that the cost of the others is measured from
-  bool overlaps = false;       // communicates during backward
-  bool has_buckets = false;    // takes StrategyOptions::bucket_bytes
-  bool owns_update = false;    // does not update every weight by Optimizer::Step alone, or communicates then
-  bool owns_state = false;     // leaves the state of the optimizer that Update gets alone: it has its own
-  bool shards_state = false;   // of which every rank has one part, as many as there are ranks (but kWithin)
-  bool shards_grads = false;   // likewise, between steps
-  bool shards_values = false;  // likewise, between steps
-  bool needs_f32 = false;      // of parameters and gradients
+  bool communicates = true;  // false only for the floor, `none`, relative to which costs are measured
+  bool overlaps = false;     // communicates during backward
+  bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
+  bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
+  // Has its own optimizer state, and does not use the state of Update's optimizer.
+  bool owns_state = false;
+  // Each rank keeps one part of the optimizer's state; with kWithinHost the ranks of one host have all parts.
+  bool shards_state = false;
+  bool shards_grads = false;   // each rank keeps one part of the gradients between steps
+  bool shards_values = false;  // each rank keeps one part of the weights between steps
+  bool needs_f32 = false;      // parameters and gradients must be f32
   bool needs_cpu = false;
-  bool can_clip = true;  // Update takes another scale than 1
-  // Puts every gradient into storage of its own before forward. Others leave them where they are.
+  bool can_clip = true;  // Update accepts a grad_scale other than 1
+  // True if BeginStep moves every gradient into the strategy's own storage.
   bool places_gradients = false;
-  double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
-  // Extra copies that depend on its options, the world, or which part of all elements the largest unit of the
-  // model has; null: none.
+  double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
+  // Returns the number of additional copies, which depends on options, on the world, and on the largest unit
+  // of the model, given as a fraction of all elements. Null if there are no additional copies.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
-  // The numbers that it takes beside the size of buckets.
+  // The strategy's options, except the size of buckets.
   std::span<const Option> options = {};
-  // How often a step gathers the weights, which may depend on its options and the units of the model, given
-  // as parts of all elements, the first of forward first. Null: once, if it shards the optimizer's state.
+  // Returns how often a step gathers the weights. The number may depend on options and on the model's units,
+  // which are given as fractions of all elements, in forward order. If null, a strategy that shards the
+  // optimizer's state gathers the weights once.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // What its steps are compared with, see MakeReference; null: a single process on the whole batch.
+  // Makes the reference for checks of steps (MakeReference). If null, a single process on the whole batch is
+  // the reference.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
-  // What PyTorch calls the way that compares with it: "ddp" is DistributedDataParallel, "ddp_view" the same
-  // with gradient_as_bucket_view; see bench/peers/pytorch_training.py. Empty: it has none. With options by
-  // default, as PyTorch's are fixed, or such that keep it.
+  // The name of the comparable strategy of PyTorch (bench/peers/pytorch_training.py): "ddp" is
+  // DistributedDataParallel, and "ddp_view" is DistributedDataParallel with gradient_as_bucket_view. Empty if
+  // PyTorch has no comparable strategy. The comparison needs default values of all options without
+  // keeps_twin.
   std::string_view pytorch_twin = {};
-  // How far, of their norm, the twin's gradients may be from the mean over ranks beside what any order of
-  // sums brings about; infinite: the weights of its step do not follow from their mean.
+  // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
+  // results are not checked, because its weights do not follow from the mean gradient.
   double twin_differs_by = 0;
-  // The size of buckets in the published experiment counts bytes, and not elements as the others' does.
+  // If true, the bucket size of the published experiment is in bytes. If false, it is in elements.
   bool published_in_bytes = false;
 
-  // Null if there is none of that name.
+  // Returns null if there is no option of this name.
   const Option* FindOption(std::string_view option) const {
     for (const Option& candidate : options) {
       if (candidate.name == option) return &candidate;
     }
     return nullptr;
   }
-  // The name of the option in that role; empty: there is none.
+  // Returns the name of the option that has this role; empty if there is no such option.
   std::string_view OptionFor(Option::Role role) const {
     for (const Option& candidate : options) {
       if (candidate.role == role) return candidate.name;

@@ -27,11 +27,12 @@ class HostMemorySource : public MemorySource {
  public:
   void* Acquire(size_t bytes) override {
     const size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : 64;
-    if (bytes > PTRDIFF_MAX) throw HostOutOfMemory(bytes);  // operator new rounds some of these up to 0
+    // Operator new would round some of these sizes up to 0.
+    if (bytes > PTRDIFF_MAX) throw HostOutOfMemory(bytes);
     void* memory = ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
     if (memory == nullptr) throw HostOutOfMemory(bytes);
-    // Huge pages cut the first-touch faults of a 100 MB buffer from 25,000 to 50. Advice only: a kernel
-    // without them serves small ones.
+    // Huge pages cut the first-touch faults of a 100 MB buffer from 25,000 to 50. This is only advice: a
+    // kernel without huge pages uses small pages.
     if (bytes >= kHugePageBytes) madvise(memory, bytes, MADV_HUGEPAGE);
     return memory;
   }
@@ -42,10 +43,10 @@ class HostMemorySource : public MemorySource {
   }
 };
 
-// Small blocks in steps of 64 bytes, larger ones in steps of an eighth of their power of two: the waste
-// stays under 12.5 %, and near-equal sizes share blocks.
+// Small blocks in steps of 64 bytes, larger ones in steps of an eighth of their power of two: the waste is
+// less than 12.5 %, and nearly equal sizes share blocks.
 size_t RoundUp(size_t bytes) {
-  if (bytes > PTRDIFF_MAX) return bytes;  // for the source to refuse
+  if (bytes > PTRDIFF_MAX) return bytes;  // the source rejects this size
   size_t step = 64;
   while (step * 16 <= bytes) step *= 2;
   return std::max<size_t>(64, (bytes + step - 1) / step * step);

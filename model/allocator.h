@@ -10,8 +10,8 @@
 
 namespace gradsync::model {
 
-// A source of memory: the operating system, or a GPU driver. It is slow, and pages may be mapped only at
-// their first use.
+// A source of memory: the operating system, or a GPU driver. Such a source is slow, and pages may be mapped
+// only at their first use.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -21,20 +21,20 @@ class MemorySource {
   virtual void Release(void* memory, size_t bytes) = 0;
 };
 
-// Host memory. Blocks of 2 MiB and more are aligned to huge pages and request them.
+// Returns a source of host memory. Blocks of 2 MiB and more are aligned to huge pages and request huge pages.
 std::unique_ptr<MemorySource> HostMemory();
 
 // Keeps every freed block and reuses it, so that repeated training steps request nothing from the source and
 // touch no page for the first time.
 //
-// A block serves a request whose rounded size is equal, or at most an eighth smaller: the sizes of a step
-// repeat exactly, so a closer search finds nothing more. Thread safe.
+// A block serves a request whose rounded size equals the block's size, or is at most an eighth smaller. The
+// sizes of a step repeat exactly, so a closer search would not find more blocks. Thread safe.
 class CachingAllocator {
  public:
   struct Stats {
-    int64_t source_allocations = 0;  // calls of MemorySource::Acquire so far
-    size_t bytes_held = 0;           // taken from the source and not returned, or counted in
-    size_t bytes_in_use = 0;         // handed out, or counted in
+    int64_t source_allocations = 0;  // number of calls of MemorySource::Acquire so far
+    size_t bytes_held = 0;           // bytes taken from the source and not returned, or counted in
+    size_t bytes_in_use = 0;         // bytes of allocated blocks, or counted in
     size_t peak_bytes_in_use = 0;
   };
 
@@ -64,8 +64,8 @@ class CachingAllocator {
 
   const std::unique_ptr<MemorySource> source_;
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> free_blocks_;  // by block size in bytes
-  std::map<void*, size_t> used_blocks_;               // block size in bytes
+  std::map<size_t, std::vector<void*>> free_blocks_;  // free blocks by block size in bytes
+  std::map<void*, size_t> used_blocks_;               // block sizes in bytes
   Stats stats_;
 };
 

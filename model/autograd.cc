@@ -10,14 +10,15 @@ namespace gradsync::model {
 
 struct Node {
   const char* name;
-  // The inputs' tensors are dropped: what backward needs of them, `backward` has captured.
+  // The inputs' tensors are dropped, because `backward` has captured the tensors that it needs.
   std::vector<Var> inputs;
   Var::BackwardFn backward;
   Shape shape;
   DType dtype;
   DevicePtr device;
 
-  // A chain of a million operations must not recurse a million destructors deep.
+  // Destroys the nodes in a loop, because a chain of a million operations must not recurse a million
+  // destructors deep.
   ~Node() {
     std::vector<std::shared_ptr<Node>> orphans;
     TakeInputs(orphans);
@@ -54,7 +55,7 @@ class BackwardPass {
           if (input.parameter_ != nullptr) on_use_(*input.parameter_);
       }
       TraceRange range(node->device->tracer(), node->name);
-      // Taken out of the node, so that the tensors it keeps are freed when it is done.
+      // The function is moved out of the node, so that its tensors are freed after the call.
       Var::BackwardFn backward = std::move(node->backward);
       node->backward = nullptr;
       backward(op);
@@ -72,7 +73,7 @@ class BackwardPass {
       grad = Tensor::Empty(input.node_->device, input.node_->shape, input.node_->dtype);
       return {.data = grad, .accumulate = false};
     }
-    // Someone else holds this storage too (PassThrough shares it): adding in place would change theirs.
+    // Another tensor shares this storage (PassThrough), and adding in place would change it.
     if (!grad.unique()) grad = grad.Clone();
     return {.data = grad, .accumulate = true};
   }
@@ -85,8 +86,8 @@ class BackwardPass {
     if (--pending_.at(input.parameter_) == 0 && on_ready_) on_ready_(*input.parameter_);
   }
 
-  // Takes `grad` over as the first contribution to an intermediate value. Returns false if it is not the
-  // first, or if the input is a parameter, whose gradient has a fixed place.
+  // Uses `grad` as the first contribution to an intermediate value without a copy. Returns false if it is not
+  // the first contribution, or if the input is a parameter, whose gradient has a fixed place.
   bool TakeOver(const Node& node, size_t i, const Tensor& grad) {
     const Var& input = node.inputs[i];
     if (input.parameter_ != nullptr) return false;
@@ -98,7 +99,7 @@ class BackwardPass {
   }
 
  private:
-  // "parameter 'w'", "the output of 'linear'", "a constant".
+  // Returns "parameter 'w'", "the output of 'linear'" or "a constant".
   static std::string Describe(const Var& input) {
     if (input.parameter_ != nullptr) return Join("parameter '", input.parameter_->name(), "'");
     return input.node_ != nullptr ? Join("the output of '", input.node_->name, "'") : "a constant";
@@ -113,8 +114,9 @@ class BackwardPass {
     contributed_[i] = true;
   }
 
-  // Every gradient is a sum of one contribution for each use. One that is missing would leave it incomplete,
-  // or a parameter never ready, and the other ranks waiting for it.
+  // Checks that the operation has contributed once to each input. Every gradient is a sum of one contribution
+  // for each use. With a missing contribution the gradient would be incomplete, or the parameter would never
+  // be ready, and other ranks would wait for it.
   void CheckAfter(const Node& node) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Var& input = node.inputs[i];
@@ -133,9 +135,9 @@ class BackwardPass {
                                 "' had read it, and before its gradients were computed"));
   }
 
-  // All operations that the loss depends on, each before the operations it took its inputs from; counts every
-  // parameter's contributions on the way. Depth first with an explicit stack, inputs in their order: the
-  // result depends on the graph alone, so every rank gets the same.
+  // Returns all operations on which the loss depends, each before the operations of its inputs, and counts
+  // the contributions to every parameter. Searches depth first with an explicit stack, and inputs in their
+  // order, so the result depends only on the graph and is equal on every rank.
   std::vector<std::shared_ptr<Node>> SortFromLoss(const std::shared_ptr<Node>& loss) {
     struct Visit {
       std::shared_ptr<Node> node;
@@ -194,9 +196,9 @@ class BackwardPass {
   const GradHook& on_ready_;
   const UseHook& on_use_;
   std::unordered_map<const Node*, Tensor>
-      grads_;  // of operations' outputs; undefined before the first contribution
-  std::unordered_map<Parameter*, int64_t> pending_;  // contributions still to come
-  std::vector<bool> contributed_;                    // to which inputs the running operation has
+      grads_;  // gradients of operations' outputs; undefined before the first contribution
+  std::unordered_map<Parameter*, int64_t> pending_;  // number of missing contributions
+  std::vector<bool> contributed_;                    // inputs to which the running operation has contributed
   std::vector<Parameter*> unreached_;
 };
 

@@ -32,22 +32,23 @@ namespace gradsync::model {
 class OpGradient;
 struct Node;
 
-// A tensor in the graph: a constant, a parameter, or the output of an operation. Copying copies a handle.
+// A tensor in the graph: a constant, a parameter, or the output of an operation. Copying a Var copies a
+// handle.
 class Var {
  public:
   using BackwardFn = std::function<void(OpGradient&)>;
 
   Var() = default;
-  // A constant: no gradient flows into it.
+  // Makes a constant, which has no gradient.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf, whose value is parameter.ForwardValue(). The parameter must outlive the graph. Implicit, so that
-  // parameters can be passed to operations.
+  // Makes a leaf, whose value is parameter.ForwardValue(). The parameter must outlive the graph. The
+  // constructor is implicit, so that parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
-  // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
-  // once, when the gradient of `value` is complete. It is destroyed right after the call, with all tensors
-  // that it keeps. It must contribute exactly once to every input that needs a gradient, parameters first:
-  // the earlier a gradient is complete, the earlier it can be sent.
+  // Returns the output of the operation `name` (a string literal) applied to `inputs`. `backward` is called
+  // at most once, when the gradient of `value` is complete. `backward` is destroyed immediately after the
+  // call, with all tensors that it keeps. `backward` must contribute exactly once to every input that needs a
+  // gradient, beginning with parameters, so that their gradients can be sent early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -60,13 +61,13 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Whether the tensor was written after an operation read it.
+  // Returns whether the tensor was written after an operation read it.
   bool changed() const;
 
   Tensor value_;
   Tensor::Version read_;            // version of the value when the operation read it
   Parameter* parameter_ = nullptr;  // set for a leaf
-  uint64_t version_ = 0;            // of the parameter
+  uint64_t version_ = 0;            // version of the parameter
   std::shared_ptr<Node> node_;      // set for the output of an operation
 };
 
@@ -74,18 +75,19 @@ class Var {
 // gradients.
 class OpGradient {
  public:
-  // The name of the operation.
+  // Returns the name of the operation.
   const char* name() const;
-  // The gradient of the loss with respect to the operation's output.
+  // Returns the gradient of the loss with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
-  // Whether input i leads to a parameter. Contribute and the calls below ignore an input that does not.
+  // Returns whether input i leads to a parameter. Contribute and the calls below ignore inputs that lead to
+  // no parameter.
   bool Needs(int i) const;
 
-  // Calls write(grad). grad is a Destination<Tensor> of input i's shape, and `write` must write the
-  // contribution of this operation to it. If this is the last contribution and the input is a parameter, the
-  // parameter is ready on return. An operation that leaves all rows zero except a few passes these `rows`:
-  // see Parameter::touched_rows.
+  // Calls write(grad). `grad` is a Destination<Tensor> with the shape of input i, and `write` must write the
+  // contribution of this operation to `grad`. If this is the last contribution and the input is a parameter,
+  // the parameter is ready on return. An operation that leaves all rows zero except a few passes these `rows`
+  // (Parameter::touched_rows).
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -93,12 +95,12 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // The gradient of input i is the gradient of the output (or a reshaped view of it). An intermediate value
-  // takes it without a copy.
+  // Sets the gradient of input i to the gradient of the output (or to a reshaped view of it). For an
+  // intermediate value this needs no copy.
   void PassThrough(int i);
 
-  // For a kernel that computes several inputs' gradients at once: open them all, compute, close them all.
-  // Requires Needs(i).
+  // For a kernel that computes the gradients of several inputs together: open all destinations, compute, and
+  // close all destinations. Requires Needs(i).
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 
@@ -118,7 +120,7 @@ using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// Where p.has_grad(), it is added. Afterwards every p.has_grad().
+// If p.has_grad(), the gradient is added to p.grad(). Afterwards p.has_grad() is true for every parameter.
 //
 // Calls on_ready exactly once for each parameter, as soon as its last contribution has
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end
@@ -131,8 +133,8 @@ using UseHook = std::function<void(const Parameter&)>;
 // std::logic_error, naming operation and input, for a second call on the graph, an operation that does not
 // contribute exactly once to an input, and an input that was changed since the operation read it: a parameter
 // (Parameter::version), or any other tensor (Tensor::CountWrite). Throws InvalidInput if the loss has more
-// than one element, depends on no parameter, or reaches one that is not in `params`, or if `params` has one
-// twice.
+// than one element, depends on no parameter, or reaches a parameter that is not in `params`, or if `params`
+// has a parameter twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

@@ -11,17 +11,17 @@
 // compared.
 namespace gradsync::model {
 
-// A time that is known on both clocks. The clocks of GPU and host drift apart by some microseconds per
-// second, so use an anchor only for a few seconds.
+// A time that is known on both clocks. The difference between the clocks of GPU and host changes by some
+// microseconds per second, so use an anchor only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits for the compute stream, then records an event in it and waits for the event. The event lies in the
-  // middle of this round trip; the shortest of several round trips is kept. The error is at most half a round
-  // trip, some microseconds.
+  // Waits for the compute stream, then records an event in it and waits for the event. The time of the event
+  // is taken as the middle of this round trip, and the shortest of several round trips is used. The error is
+  // at most half a round trip, which is some microseconds.
   explicit CudaAnchor(CudaDevice& device);
 
-  // When the GPU passed the event, in ns of std::chrono::steady_clock. The event must be made with timing,
-  // recorded after this anchor was made, and done.
+  // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must be
+  // made with timing, recorded after this anchor was made, and done.
   int64_t TimeOf(const CudaEvent& event) const;
 
  private:
@@ -32,13 +32,13 @@ class CudaAnchor {
 // The last anchor of a device. Get it by CudaDevice::Resource<CudaClock>(). Thread safe.
 class CudaClock {
  public:
-  // Throws InvalidInput unless it is a CUDA device.
+  // Throws InvalidInput unless `device` is a CUDA device.
   explicit CudaClock(Device& device);
 
-  // Takes a new anchor and returns it. Blocks until the compute stream is empty, plus some tens of
-  // microseconds: call it between steps.
+  // Takes a new anchor and returns it. Blocks until the compute stream is empty, and for some tens of
+  // microseconds more, so call it between steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // The last anchor.
+  // Returns the last anchor.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

@@ -10,8 +10,8 @@
 namespace gradsync::model {
 namespace {
 
-// The GPU's memory, in calls of cudaMalloc. cudaFree waits for the GPU, so whatever still used a block is
-// done when it is gone.
+// Allocates memory of the GPU by cudaMalloc. cudaFree waits for the GPU, so all uses of a block are done when
+// it is freed.
 class CudaMemorySource : public MemorySource {
  public:
   explicit CudaMemorySource(int ordinal) : ordinal_(ordinal) {}
@@ -21,7 +21,7 @@ class CudaMemorySource : public MemorySource {
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, bytes);
     if (status == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());  // this error is answered here
+      static_cast<void>(cudaGetLastError());  // this error is handled here
       size_t free_bytes = 0, total_bytes = 0;
       GRADSYNC_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
       throw CudaOutOfMemory(Join("out of memory on cuda:", ordinal_, ": asked for ", bytes >> 20, " MiB (",
@@ -33,7 +33,7 @@ class CudaMemorySource : public MemorySource {
     return memory;
   }
 
-  // Called by destructors: an error here has been or will be seen elsewhere.
+  // Called by destructors: another call has reported or will report an error of this call.
   void Release(void* memory, size_t bytes) override {
     cudaSetDevice(ordinal_);
     cudaDeviceSynchronize();  // the GPU may not have reached the block's last use
@@ -46,7 +46,7 @@ class CudaMemorySource : public MemorySource {
   std::atomic<size_t> held_bytes_ = 0;
 };
 
-// Throws InvalidInput unless there is a GPU of this ordinal; returns it.
+// Returns the ordinal. Throws InvalidInput unless there is a GPU with this ordinal.
 int RequireOrdinal(int ordinal) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -60,12 +60,12 @@ int RequireOrdinal(int ordinal) {
   return ordinal;
 }
 
-// 13000 is 13.0; 0 is none.
+// Returns a version as text: "13.0" for 13000; empty for 0.
 std::string VersionName(int version) {
   return version == 0 ? "" : Join(version / 1000, ".", version % 1000 / 10);
 }
 
-// As `nvidia-smi -L` writes it.
+// Returns the UUID as `nvidia-smi -L` prints it.
 std::string UuidName(const cudaUUID_t& uuid) {
   const std::string hex = absl::BytesToHexString(absl::string_view(uuid.bytes, sizeof(uuid.bytes)));
   return Join("GPU-", hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4),
@@ -151,7 +151,8 @@ void CudaEvent::Record(const CudaStream& stream) const {
 bool CudaEvent::done() const {
   const cudaError_t status = cudaEventQuery(get());
   if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // an answer, not an error: the next launch must not find it
+    // The result is an answer and not an error, so the next launch must not find it.
+    static_cast<void>(cudaGetLastError());
     return false;
   }
   GRADSYNC_CUDA(status);
@@ -169,7 +170,7 @@ double CudaEvent::MillisecondsSince(const CudaEvent& earlier) const {
 PinnedBuffer::PinnedBuffer(const CudaDevice& device, size_t bytes) : bytes_(bytes) {
   device.MakeCurrent();
   if (bytes == 0) return;
-  // Portable: whichever GPU a thread is on may copy from it.
+  // Portable memory: a thread may use any GPU to copy from it.
   void* data = nullptr;
   const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
   if (status == cudaErrorMemoryAllocation) {

@@ -11,16 +11,15 @@
 
 #include "model/device.h"
 
-// cudaStream_t and cudaEvent_t are pointers to these.
+// cudaStream_t and cudaEvent_t are pointers to these structs.
 struct CUstream_st;
 struct CUevent_st;
 
 // NVIDIA GPUs. In a build without the CUDA toolkit CudaDeviceCount() is 0 and every constructor throws
 // InvalidInput, "built without CUDA".
 //
-// Unless stated otherwise a call that fails throws CudaError. A later call throws the error of work that was
-// only enqueued (such as a kernel that reads out of bounds), so a message names the call that noticed the
-// error.
+// Unless stated otherwise, a call that fails throws CudaError. If enqueued work fails (such as a kernel that
+// reads out of bounds), a later call throws the error, and the message names this later call.
 namespace gradsync::model {
 
 // A call of the CUDA runtime, or of a library on it, failed. what() is one line with the call, its file and
@@ -51,12 +50,13 @@ class CudaOutOfMemory : public std::bad_alloc {
       ::gradsync::model::ThrowCudaError(static_cast<int>(gradsync_status), #call, __FILE__, __LINE__); \
   } while (false)
 
-// Number of GPUs that CUDA can use. 0 if there is none, no driver, or no CUDA in this build. Never throws.
+// Returns the number of GPUs that CUDA can use; 0 if there is no GPU, no driver, or no CUDA in this build.
+// Never throws.
 int CudaDeviceCount();
-// The total memory of a GPU in bytes. Does not use the GPU. 0 if there is no such GPU. Never throws.
+// Returns the total memory of a GPU in bytes, without using the GPU; 0 if there is no such GPU. Never throws.
 size_t CudaMemoryBytes(int ordinal);
-// "13.0": the version of this program's runtime, and the newest version that the driver supports. Empty
-// without CUDA or driver.
+// These functions return the version of this program's runtime, such as "13.0", and the newest version that
+// the driver supports; empty without CUDA or driver.
 std::string CudaRuntimeVersion();
 std::string CudaDriverVersion();
 
@@ -69,16 +69,17 @@ class CudaStream {
  public:
   enum class Priority { kNormal, kHigh };
 
-  // A stream besides the device's compute stream. Work of a stream of high priority starts first when both
-  // wait for the same processors.
+  // Makes a stream in addition to the device's compute stream. If work of two streams waits for processors of
+  // the GPU, work of the stream with the higher priority starts first.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
 
-  // Later work of this stream starts after the work before the event. Does not block the host.
+  // Makes later work of this stream start after the work before the event. Does not block the host.
   void Wait(const CudaEvent& event) const;
   // Returns when the stream is empty.
   void Synchronize() const;
-  // Puts in a copy between any two of: this device's memory, pinned host memory, pageable host memory. Both
-  // must stay as they are until it has run. The host is not blocked if no pageable memory is involved.
+  // Enqueues a copy between two memories, each of which is this device's memory, pinned host memory or
+  // pageable host memory. Source and target must not change until the copy has run. If neither is pageable
+  // memory, the host is not blocked.
   void Copy(void* target, const void* source, size_t bytes) const;
 
   CUstream_st* get() const { return handle_.get(); }
@@ -90,22 +91,22 @@ class CudaStream {
   std::unique_ptr<CUstream_st, Destroy> handle_;
 };
 
-// A point in a stream's work. Recording again moves it. A moved-from event may only be assigned to and
-// destroyed.
+// A point in the work of a stream. Recording the event again moves this point. A moved-from event may only be
+// assigned to and destroyed.
 class CudaEvent {
  public:
-  enum class Timing { kOff, kOn };  // off is cheaper
+  enum class Timing { kOff, kOn };  // an event without timing is cheaper
 
   explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
 
   // Marks the end of the work that `stream` has now.
   void Record(const CudaStream& stream) const;
-  // Whether this work is done. True for an event that was never recorded.
+  // Returns whether the work before the event is done. True for an event that was never recorded.
   bool done() const;
-  // Returns when this work is done.
+  // Returns when the work before the event is done.
   void Synchronize() const;
-  // Milliseconds from `earlier` to this event, by the GPU's clock (resolution about half a microsecond). Both
-  // must be made with timing and done.
+  // Returns the milliseconds from `earlier` to this event, by the GPU's clock (resolution about half a
+  // microsecond). Both events must be made with timing and done.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
   CUevent_st* get() const { return handle_.get(); }
@@ -118,7 +119,7 @@ class CudaEvent {
 };
 
 // Host memory that the GPU reads and writes directly, in kernels and in copies that overlap with computation.
-// Allocation and freeing are slow. Free it only when no copy uses it.
+// Allocating and freeing it is slow. Free it only when no copy uses it.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory.
@@ -136,14 +137,15 @@ class PinnedBuffer {
 };
 
 // A GPU. All kernels, copies and zero-fills of tensors go to its compute stream, in the order of the host's
-// calls. The host runs ahead. It waits only in Synchronize and in copies from or to host memory, which are
-// complete on return.
+// calls. The host runs ahead of the GPU. The host waits only in Synchronize and in copies from or to host
+// memory, which are complete on return.
 //
-// Memory. A freed block is reused at once, although the GPU may not have reached its last use: in the compute
-// stream the next user's work comes later. This holds only for the compute stream. To use a tensor on another
-// stream, first make this stream wait for an event of the compute stream. Then keep the tensor until the
-// compute stream waits for an event after the use, or until such an event is done. When the GPU's memory is
-// full, cached blocks are returned to the driver; if this does not help, CudaOutOfMemory is thrown.
+// Memory. A freed block is reused immediately, although the GPU may not have reached the block's last use,
+// because the work of the next user comes later in the compute stream. This holds only for the compute
+// stream. To use a tensor on another stream, first make this stream wait for an event of the compute stream.
+// Then keep the tensor until the compute stream waits for an event after the use, or until such an event is
+// done. When the GPU's memory is full, cached blocks are returned to the driver; if this does not help,
+// CudaOutOfMemory is thrown.
 //
 // A kernel that finds an id or a target outside of the vocabulary writes it to wrong_indices(). The next call
 // that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
@@ -152,8 +154,8 @@ class PinnedBuffer {
 // constructor, or of a kernel makes this GPU the current one of the calling thread and does not restore it.
 class CudaDevice : public Device {
  public:
-  // The GPU with this ordinal among CUDA_VISIBLE_DEVICES. Throws InvalidInput if there is none, or if its
-  // compute capability is below 8.0.
+  // Uses the GPU with this ordinal among CUDA_VISIBLE_DEVICES. Throws InvalidInput if there is no such GPU,
+  // or if its compute capability is below 8.0.
   explicit CudaDevice(int ordinal);
   ~CudaDevice() override;
 
@@ -164,27 +166,27 @@ class CudaDevice : public Device {
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // The position plus one of an index that is not a row of its table, or 0. In host memory that kernels can
-  // write.
+  // The position, plus one, of an index that is not a row of its table; 0 if there is none. The number is in
+  // host memory that kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };
   WrongIndices& wrong_indices() const { return *static_cast<WrongIndices*>(wrong_indices_->data()); }
 
   const CudaStream& compute_stream() const { return *compute_stream_; }
-  // Makes this GPU the calling thread's current one.
+  // Makes this GPU the current GPU of the calling thread.
   void MakeCurrent() const;
 
-  // Whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa), which is several
-  // times faster. Off by default.
+  // Returns whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa), which makes
+  // them several times faster. The default is false.
   bool allow_tf32() const { return allow_tf32_; }
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
 
-  // "NVIDIA H200".
+  // Returns "NVIDIA H200".
   const std::string& product_name() const { return product_name_; }
-  // The unique id of the GPU, as `nvidia-smi -L` prints it: "GPU-c2e1...".
+  // Returns the unique id of the GPU, as `nvidia-smi -L` prints it: "GPU-c2e1...".
   const std::string& uuid() const { return uuid_; }
-  // 90 for compute capability 9.0.
+  // Returns the compute capability as an integer: 90 for 9.0.
   int compute_capability() const { return compute_capability_; }
   int num_multiprocessors() const { return num_multiprocessors_; }
 

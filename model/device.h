@@ -26,13 +26,13 @@ class Tracer {
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
   // Called after an operation of a forward pass has been given to the device. All work since the last call,
-  // or the last range, was part of it. Its backward pass will be a range of this name. `inputs` does not
-  // contain token ids; a missing optional input is undefined.
+  // or since the last range, belongs to this operation. Its backward pass will be a range of this name.
+  // `inputs` does not contain token ids; a missing optional input is undefined.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
 
-// Marks its lifetime as a range on a tracer; does nothing without a tracer.
+// Reports the lifetime of this object as a range to a tracer. Does nothing without a tracer.
 class TraceRange {
  public:
   TraceRange(Tracer* tracer, std::string_view name) : tracer_(tracer) {
@@ -49,8 +49,8 @@ class TraceRange {
 };
 
 // The processor of a rank, with its memory, the number of compute threads, and cached library primitives of
-// kernels. There is one object per rank, not per processor, so that several ranks can be threads of one
-// process and share nothing.
+// kernels. Each rank has its own Device, so that several ranks can be threads of one process and share
+// nothing.
 //
 // Only the thread that runs the rank's model uses a device; other threads may use only allocator().
 class Device {
@@ -63,11 +63,11 @@ class Device {
 
   Type type() const { return type_; }
   bool is_cpu() const { return type_ == Type::kCpu; }
-  // The number among devices of its type: the CUDA ordinal; 0 for the CPU.
+  // Returns the number among devices of its type: the CUDA ordinal; 0 for the CPU.
   int index() const { return index_; }
-  // "cpu" or "cuda:0".
+  // Returns "cpu" or "cuda:0".
   std::string name() const;
-  // Number of threads of a CPU kernel. Kernels pass it to every library that they use.
+  // Returns the number of threads of a CPU kernel. Kernels pass it to every library that they use.
   int num_threads() const { return num_threads_; }
   CachingAllocator& allocator() { return allocator_; }
 
@@ -76,11 +76,12 @@ class Device {
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
   // Sets `bytes` at `target` to zero.
   virtual void Zero(void* target, size_t bytes) = 0;
-  // Returns when all work given to the device is done. Immediate on the CPU.
+  // Returns when all work given to the device is done. On the CPU it returns immediately.
   virtual void Synchronize() = 0;
 
-  // The T of this device, made as T(device) at the first call: a kernel's cache of library primitives, a
-  // library handle. It lives until the device is destroyed, so it must not hold tensors of the device.
+  // Returns the T of this device, made as T(device) at the first call: a kernel's cache of library
+  // primitives, a library handle. The T exists until the device is destroyed, so it must not contain tensors
+  // of the device.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -88,14 +89,14 @@ class Device {
     return *std::any_cast<const std::shared_ptr<T>&>(slot);
   }
 
-  // Null unless set_tracer was called. Not owned.
+  // Returns the tracer of set_tracer; null if there is none. The device does not own the tracer.
   Tracer* tracer() const { return tracer_; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }
 
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
-  // For a derived class whose resources must be destroyed before it.
+  // Destroys resources early, for a derived class whose resources must be destroyed before its other members.
   void DropResources() { resources_.clear(); }
 
  private:
@@ -109,12 +110,12 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-// A CPU device whose kernels use `num_threads` threads (at least 1). Throws InvalidInput.
+// Returns a CPU device whose kernels use `num_threads` threads (at least 1). Throws InvalidInput.
 DevicePtr CpuDevice(int num_threads = 1);
 
-// From now on this thread, and threads that it starts, treat denormal numbers as zeros. Some processors
-// compute many times more slowly with them, for example with the optimizer's moments of a parameter that has
-// had no gradient for many steps.
+// Makes this thread, and threads that it starts later, treat denormal numbers as zeros. Some processors
+// compute many times more slowly with denormal numbers, for example with the optimizer's moments of a
+// parameter that has had no gradient for many steps.
 void FlushDenormals();
 
 }  // namespace gradsync::model

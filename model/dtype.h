@@ -19,7 +19,8 @@ struct BF16 {
   explicit BF16(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
-      bits = static_cast<uint16_t>((u >> 16) | 0x40u);  // A NaN must stay one when its low half is cut off.
+      // A NaN must remain a NaN when its low half is removed.
+      bits = static_cast<uint16_t>((u >> 16) | 0x40u);
     } else {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
     }
@@ -29,7 +30,7 @@ struct BF16 {
 
 enum class DType : uint8_t { kF32, kF64, kBF16, kI32, kI64, kU8 };
 
-// Bytes of one element.
+// Returns the number of bytes of one element.
 constexpr size_t SizeOf(DType dtype) {
   constexpr size_t kBytes[] = {4, 8, 2, 4, 8, 1};
   return kBytes[static_cast<size_t>(dtype)];
@@ -41,7 +42,7 @@ constexpr std::string_view Name(DType dtype) {
 }
 
 template <class T>
-extern const DType kDTypeOf;  // defined only for the types below
+extern const DType kDTypeOf;  // defined only for the following types
 template <>
 inline constexpr DType kDTypeOf<float> = DType::kF32;
 template <>
@@ -62,8 +63,8 @@ using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 
 constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
-// Calls fn.operator()<T>() with the C++ type of f32 or f64.
-// Throws InvalidInput for any other dtype; `op` names the caller in the message.
+// Calls fn.operator()<T>() with the C++ type T of f32 or f64. Throws InvalidInput for any other dtype; `op`
+// names the caller in the message.
 template <class Fn>
 decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();
@@ -71,7 +72,7 @@ decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
 }
 
-// Like DispatchFloat, also for bf16.
+// Like DispatchFloat, but also accepts bf16.
 template <class Fn>
 decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();

@@ -22,7 +22,8 @@ std::string Label(const std::string& op, const Shape& shape) {
   return Join(op, "_", absl::StrJoin(shape, "_"));
 }
 
-// n ids below `vocab`, with repetitions, and with the first and last of the vocabulary if there is room.
+// Makes n ids below `vocab`, with repetitions, and with the first and last id of the vocabulary if n is large
+// enough.
 Ids MakeIds(int64_t n, int64_t vocab) {
   Ids ids;
   for (int64_t i = 0; i < n; ++i) ids.push_back(static_cast<int32_t>((i * 7 + vocab - 1) % vocab));
@@ -157,11 +158,11 @@ FunctionCase RopeCase(int64_t batch, int64_t seq, int64_t heads, int64_t head_di
           .inputs = {x},
           .function = [=](const std::vector<Var>& v) { return Rope(v[0], heads, theta); },
           .plain = plain,
-          // An angle of p radians is known to p eps.
+          // The error of an angle of p radians is p eps.
           .longest_sum = seq * seq};
 }
 
-// Forward and backward with the whole matrix of probabilities.
+// Computes forward and backward with the whole matrix of probabilities.
 PlainResult PlainAttention(const std::vector<Values>& inputs, const Values& dy, int64_t batch, int64_t seq,
                            int64_t heads, int64_t dim) {
   const Values &q = inputs[0], &k = inputs[1], &v = inputs[2];

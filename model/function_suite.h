@@ -33,7 +33,7 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
   return wide;
 }
 
-// Numbers and the dtype of their tensor.
+// The numbers of a tensor, and its dtype.
 struct Stored {
   explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
 
@@ -43,7 +43,7 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-// A random gradient for an output.
+// Returns a random gradient for an output.
 inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
@@ -66,8 +66,8 @@ struct CaseResult {
   std::vector<Stored> input_grads;
 };
 
-// The array `displaced` starts one element after the start of its memory: 2 i is the value of input i, 2 i +
-// 1 its gradient.
+// Computes a case. The arrays are numbered: array 2 i has the value of input i, and array 2 i + 1 has its
+// gradient. The array with the number `displaced` starts one element after the start of its memory.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -79,7 +79,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // Poisons the blocks of scratch memory, too.
+  // Also fills blocks of scratch memory with NaN.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -100,8 +100,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   return result;
 }
 
-// Gradients as sums of two contributions in one graph, for parameters or, where possible, for intermediate
-// values.
+// Computes gradients as sums of two contributions in one graph, for parameters or, if possible, for
+// intermediate values.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -117,10 +117,11 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// The error that rounding explains, relative to the 2-norm of a result. The error of a sum of L random terms
-// is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and exponentials. A result in
-// bf16 is computed in f32 from inputs that are exact in bf16: each number is rounded once, by at most u =
-// 2^-8. 4 u is allowed, for a gradient that reads its output again (attention) or is a sum of two.
+// Returns the largest error that rounding can cause, relative to the 2-norm of a result. The error of a sum
+// of L random terms is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and
+// exponentials. A result in bf16 is computed in f32 from inputs that are exact in bf16: each number is
+// rounded once, by at most u = 2^-8. The tolerance is 4 u, for a gradient that reads its output again
+// (attention) or is a sum of two gradients.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -128,7 +129,7 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// The 1 that is added to the norm is the size of the inputs, for results that vanish.
+// The norm is increased by 1, which is the size of the inputs, for results that are nearly zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -140,8 +141,8 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// Kernels for CUDA read and write 16 bytes at once if all arrays are aligned. One unaligned array must
-// suffice to disable this.
+// CUDA kernels read and write 16 bytes in one access if all arrays are aligned. One unaligned array must be
+// sufficient to disable these accesses.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -196,7 +197,7 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
   }
 }
 
-// Two runs give equal bits.
+// Checks that two runs give bitwise equal results.
 TEST_P(FunctionTest, IsDeterministic) {
   const FunctionCase& c = GetParam();
   const DevicePtr device = c.device();
@@ -208,11 +209,12 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// A number added to all logits changes neither the loss nor its gradient. The sum of the gradient is 0.
+// Checks that adding a number to all logits changes neither the loss nor its gradient, and that the sum of
+// the gradient is 0.
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // Values that are exact even with the offset, or, in bf16, all equal.
+    // Values that are exact also after adding the offset. In bf16 all values are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -264,7 +266,7 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Not every source instantiates the CPU's suites.
+// Only some sources instantiate the suites of the CPU.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

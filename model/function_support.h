@@ -17,8 +17,8 @@
 // Shared code of differentiable operations: calls of their kernels, and checks of their inputs.
 namespace gradsync::model {
 
-// Converts a tensor to a pointer to its elements, of any type, for a kernel's arguments. Null for an
-// undefined tensor; else Tensor::data throws InvalidInput if the type does not match the dtype.
+// Converts a tensor to a pointer to its elements, of any type, for a kernel's arguments. The pointer is null
+// for an undefined tensor. Tensor::data throws InvalidInput if the type does not match the dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -32,15 +32,15 @@ class Data {
   const Tensor& tensor_;
 };
 
-// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of its dtype:
-// f32, f64 or bf16.
+// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of the dtype
+// of `like`: f32, f64 or bf16.
 template <class Make>
 void Run(std::string_view op, const Tensor& like, const Make& make) {
   DispatchAnyFloat(like.dtype(), op,
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The destination of an input's gradient. Initialises a Destination<T*> in a kernel's arguments.
+// The destination of an input's gradient. A Grad initialises a Destination<T*> in a kernel's arguments.
 using Grad = Destination<Tensor>;
 
 // Computes the gradient of input i, if it is needed, with the kernel that make.operator()<T>(grad) returns.
@@ -54,8 +54,8 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
 }
 
 // Computes the gradients of the first N inputs that need one, with a single kernel, which
-// make.operator()<T>(grad, ...) returns. Computes them all at once, or, if two inputs may be one variable
-// (`shared`), one at a time, because the second is added to the first.
+// make.operator()<T>(grad, ...) returns. Computes all gradients together, or, if two inputs may be one
+// variable (`shared`), one at a time, because the second gradient is added to the first.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -83,7 +83,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// A tensor in an error message. Formatted only if there is an error.
+// A tensor in an error message. The text is made only if there is an error.
 struct Describe {
   const Tensor& tensor;
 
@@ -93,7 +93,7 @@ struct Describe {
   }
 };
 
-// Checks two tensors of one kernel. `ok`: whether their shapes are right for the operation.
+// Checks two tensors of one kernel. `ok` is true if their shapes are correct for the operation.
 inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,
                         std::string_view b_name, const Tensor& b, std::string_view expected) {
   Require(ok, op, ": ", a_name, " is ", Describe{a}, ", ", b_name, " is ", Describe{b}, ", expected ",
@@ -104,7 +104,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Whether b has the dtype of parameters or losses for activations like a: a's dtype, or f32 for bf16.
+// Returns whether b has the dtype that parameters or losses have for activations like a: the dtype of a, or
+// f32 for bf16.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }
@@ -115,7 +116,7 @@ inline void RequireSameShape(std::string_view op, std::string_view a_name, const
               "one shape, dtype and device");
 }
 
-// (..., n) -> the number of rows of n elements.
+// Returns the number of rows of n elements of a tensor of shape (..., n).
 inline int64_t Rows(const Tensor& x) { return Numel(Shape(x.shape().begin(), x.shape().end() - 1)); }
 
 inline Tensor EmptyLike(const Tensor& x) { return Tensor::Empty(x.device(), x.shape(), x.dtype()); }

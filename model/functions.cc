@@ -19,13 +19,14 @@ namespace {
 // Ids or targets, which an operation reads in both passes.
 class Indices {
  public:
-  // Throws InvalidInput, which names the first one that is not a row of a table. On CUDA they are not checked
-  // here, because reading them would make the host wait for the GPU: kernels report wrong ones, see
-  // CudaDevice.
+  // Throws InvalidInput, which names the first index that is not a row of a table. On CUDA indices are not
+  // checked here, because reading them would make the host wait for the GPU; kernels report wrong indices
+  // (CudaDevice).
   Indices(const char* op, const char* name, const Tensor& tensor, int64_t vocab)
       : op_(op), name_(name), tensor_(tensor), vocab_(vocab), version_(tensor.version()), hash_(Check()) {}
 
-  // For the second pass. Throws std::logic_error, or InvalidInput as above, if they have been written since.
+  // Returns the indices for the second pass. Throws std::logic_error, or InvalidInput as above, if they have
+  // been written since the first pass.
   const Tensor& Unchanged() const {
     if (version_.changed() || Check() != hash_) {
       throw std::logic_error(Join("Backward: ", name_, " were changed after operation '", op_,
@@ -35,7 +36,7 @@ class Indices {
   }
 
  private:
-  // Returns a hash: what is written through a pointer changes no version.
+  // Returns a hash: a write through a pointer does not change the version.
   uint64_t Check() const {
     if (!tensor_.device()->is_cpu()) return 0;
     const int32_t* const values = tensor_.data<int32_t>();
@@ -56,7 +57,7 @@ class Indices {
   uint64_t hash_;
 };
 
-// The shape of num_heads heads side by side in x (batch, seq, d_model).
+// Returns the shape of num_heads adjacent heads in x (batch, seq, d_model).
 kernels::HeadShape Heads(std::string_view op, std::string_view name, const Tensor& x, int64_t num_heads) {
   Require(x.defined() && x.rank() == 3, op, ": ", name, " is ", Describe{x},
           ", expected (batch, seq, d_model)");
@@ -97,7 +98,7 @@ Indices RequireCrossEntropy(const Tensor& logits, const Tensor& targets) {
   return {"cross_entropy", "targets", targets, logits.dim(-1)};
 }
 
-// A tensor (..., cols) as a matrix of its rows, or the transpose of that.
+// A tensor (..., cols) as a matrix of its rows, or the transpose of this matrix.
 struct Matrix {
   const Tensor& tensor;
   bool transposed = false;
@@ -112,7 +113,7 @@ struct Matrix {
 
 Matrix Transposed(const Tensor& x) { return {.tensor = x, .transposed = true}; }
 
-// y = a b, or addend + a b. A parameter's gradient may be f32 where a and b are bf16.
+// Computes y = a b, or y = addend + a b. A parameter's gradient may be f32 although a and b are bf16.
 void Multiply(std::string_view op, const Matrix& a, const Matrix& b, const Grad& y,
               const Tensor& addend = {}) {
   const auto gemm = [&]<class T, class Y>() {
@@ -132,8 +133,8 @@ void Multiply(std::string_view op, const Matrix& a, const Matrix& b, const Grad&
   }
 }
 
-// What x weight^T contributes to the gradients of x, input 0, and of weight, input 1:
-// dweight = dy^T x, dx = dy weight.
+// Contributes to the gradients of x weight^T with respect to x, input 0, and weight, input 1: dweight = dy^T
+// x, dx = dy weight.
 void LinearGrad(const Tensor& x, const Tensor& weight, OpGradient& op) {
   const Tensor& dy = op.output_grad();
   op.Contribute(1, [&](const Grad& dweight) { Multiply(op.name(), Transposed(dy), {x}, dweight); });
@@ -184,7 +185,7 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
       return kernels::EmbeddingGrad<T>{
           .ids = Data(same_ids), .dy = Data(dy), .n = n, .vocab = vocab, .d = d, .dtable = dweight};
     };
-    // Touched rows are read after backward, when the next batch may be there already.
+    // Touched rows are read after backward, when the ids may already have been overwritten by the next batch.
     Contribute(op, 0, dy, grad, same_ids.Clone());
   });
 }

@@ -7,16 +7,16 @@
 #include "model/tensor.h"
 
 // The differentiable operations of the transformer. Floating-point tensors are f32, f64 or bf16 and on one
-// device. Within one call all have one dtype, which is also the dtype of the result. Otherwise, and for
-// shapes other than stated, an operation throws InvalidInput with its name, what it found and what it
+// device. Within one call all tensors have one dtype, which is also the dtype of the result. For other dtypes
+// or shapes than stated, an operation throws InvalidInput with its name, the value found and the value
 // expected.
 //
-// bf16 is for tensors that are stored between operations: each operation computes in f32, statistics and sums
-// included, and rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The gradient of
-// Linear's weight is bf16 or f32, the gradient of Embedding's weight is f32: bf16 weights are a parameter's
-// copy, see Parameter.
+// bf16 is for tensors that are stored between operations: each operation computes in f32, including
+// statistics and sums, and rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The
+// gradient of Linear's weight is bf16 or f32, the gradient of Embedding's weight is f32. A bf16 weight is the
+// copy of a parameter (Parameter).
 //
-// `...` stands for any number of leading dimensions, including none.
+// `...` means any number of leading dimensions, including none.
 //
 // Each operation keeps for its backward pass (in addition to inputs that other operations keep anyway):
 //
@@ -34,23 +34,23 @@
 // gives a row of NaN, a wrong target a loss of NaN, and the next call that waits for the GPU throws
 // InvalidInput (see CudaDevice). Heads have at most 128 elements on CUDA.
 //
-// An input that depends on no parameter gets no gradient. Gradients of parameters are computed first.
+// An input that depends on no parameter receives no gradient. Gradients of parameters are computed first.
 namespace gradsync::model {
 
-// x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
+// Computes x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
 Var Linear(const Var& x, const Var& weight);
 
-// addend + x weight^T, for a residual connection. The sum is computed in f32 inside the product, without
-// another pass over memory (on the CPU the addend is copied first). addend (..., out).
+// Computes addend + x weight^T, for a residual connection. The sum is computed in f32 inside the product,
+// without another pass over memory (on the CPU the addend is copied first). addend (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
-// Rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput for an
-// id outside [0, vocab). The gradient is dense: rows without an id are zero. Parameter::touched_rows lists
-// the other rows.
+// Reads rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput
+// for an id outside [0, vocab). The gradient is dense, and rows without an id are zero.
+// Parameter::touched_rows lists the rows with an id.
 Var Embedding(const Tensor& ids, const Var& weight);
 
-// x / sqrt(mean(x^2) + eps) * weight, the mean over the last dimension. x (..., d), weight (d) -> (..., d).
-// Root Mean Square Layer Normalization, arXiv:1910.07467.
+// Computes x / sqrt(mean(x^2) + eps) * weight, with the mean over the last dimension. x (..., d), weight (d)
+// -> (..., d). Root Mean Square Layer Normalization, arXiv:1910.07467.
 Var RmsNorm(const Var& x, const Var& weight, double eps);
 
 // Rotary position embedding, arXiv:2104.09864. x (batch, seq, d_model); d_model is num_heads adjacent heads
@@ -58,19 +58,19 @@ Var RmsNorm(const Var& x, const Var& weight, double eps);
 // head_dim).
 Var Rope(const Var& x, int64_t num_heads, double theta);
 
-// softmax(q k^T / sqrt(head_dim)) v for each head; a position sees itself and earlier positions. q, k, v and
-// the result are (batch, seq, d_model); d_model is num_heads adjacent heads. No (seq, seq) matrix is kept:
-// backward computes the probabilities again, as in arXiv:2205.14135.
+// Computes softmax(q k^T / sqrt(head_dim)) v for each head. A position uses itself and earlier positions. q,
+// k, v and the result are (batch, seq, d_model); d_model is num_heads adjacent heads. No (seq, seq) matrix is
+// kept, because backward computes the probabilities again, as in arXiv:2205.14135.
 Var CausalAttention(const Var& q, const Var& k, const Var& v, int64_t num_heads);
 
-// silu(gate) * up, where silu(g) = g / (1 + exp(-g)). Both of one shape. arXiv:2002.05202.
+// Computes silu(gate) * up, where silu(g) = g / (1 + exp(-g)). gate and up have one shape. arXiv:2002.05202.
 Var SwiGlu(const Var& gate, const Var& up);
 
-// x * factor.
+// Computes x * factor.
 Var Scale(const Var& x, double factor);
 
-// The mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32 (...) -> ().
-// Throws InvalidInput for a target outside [0, vocab), or when there are no positions.
+// Returns the mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32
+// (...) -> (). Throws InvalidInput for a target outside [0, vocab), or when there are no positions.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

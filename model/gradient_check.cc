@@ -22,7 +22,7 @@ double Norm(const Values& values) {
   return std::sqrt(sum);
 }
 
-// The gradients of sum over `uses` times fn(inputs) . weights.
+// Computes the gradients of `uses` times the sum of fn(inputs) . weights.
 class Graph {
  public:
   Graph(const Function& fn, const std::vector<Tensor>& inputs, const Tensor& weights)
@@ -34,7 +34,7 @@ class Graph {
     }
   }
 
-  // One backward pass. as_leaf(i) makes what the function sees of parameter i.
+  // Runs one backward pass. as_leaf(i) makes the variable with which the function is called for parameter i.
   std::vector<Values> Gradients(const std::function<Var(size_t)>& as_leaf, int uses = 1) {
     std::vector<Var> leaves;
     for (size_t i = 0; i < list_.size(); ++i) leaves.push_back(as_leaf(i));
@@ -46,7 +46,7 @@ class Graph {
     return grads;
   }
 
-  // Forgets the gradients and leaves NaN in their places.
+  // Removes the gradients and leaves NaN in their memory.
   void Reset() {
     for (Parameter* param : list_) {
       param->ResetGrad();
@@ -66,11 +66,11 @@ class Graph {
   std::vector<Parameter*> list_;
 };
 
-// Whether got = factor * want up to rounding.
+// Returns whether got = factor * want up to rounding.
 testing::AssertionResult Near(const Values& got, const Values& want, double factor, const std::string& what) {
   const double tolerance = 1e-12 * (1 + Norm(want));
   for (size_t i = 0; i < want.size(); ++i) {
-    // Written so that NaN fails.
+    // The comparison fails for NaN.
     if (!(std::abs(got[i] - factor * want[i]) <= tolerance)) {
       return testing::AssertionFailure()
              << what << ": element " << i << " is " << got[i] << ", expected " << factor * want[i];

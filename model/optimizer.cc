@@ -127,7 +127,7 @@ void Optimizer::Run(std::span<const Part* const> parts, double grad_scale, Facto
         tensor.value = update.value.data<T>();
         if (update.copy.defined()) tensor.copy = update.copy.data<BF16>();
       } else {
-        tensor.value = p.MutableValue().data<T>() + part->begin;  // The copy is made when it is needed.
+        tensor.value = p.MutableValue().data<T>() + part->begin;  // The copy is updated at its next use.
       }
       const auto i = static_cast<size_t>(part - parts_.data());
       for (size_t k = 0; k < states_.size(); ++k) tensor.states[k] = states_[k][i].data<T>();

@@ -23,10 +23,10 @@ struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // The gradient of these elements, of shape (end - begin); undefined: in param->grad().
+  // The gradient of these elements, of shape (end - begin); if undefined, param->grad() has the gradient.
   Tensor grad = {};
-  // The values of these elements, of shape (end - begin); undefined: in param->value(). If it is defined, the
-  // parameter itself does not change.
+  // The values of these elements, of shape (end - begin); if undefined, param->value() has the values. If it
+  // is defined, the parameter itself does not change.
   Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
@@ -35,37 +35,37 @@ struct Part {
 // Updates parameters with their gradients. The first update or State() allocates the state, zeroed; later
 // steps allocate nothing. Gradients do not change: the training loop resets them.
 //
-// The parameters must outlive the optimizer. They are f32 or f64, all of one dtype and on one device, and
-// none is listed twice; constructors throw InvalidInput otherwise. A parameter's copy in bf16 is written in
-// the same pass as its value, unless only a part of it is updated.
+// The parameters must outlive the optimizer. All parameters must be f32, or all f64, and on one device, and
+// no parameter may be listed twice; otherwise constructors throw InvalidInput. A parameter's copy in bf16 is
+// written in the same pass as its value, unless only a part of it is updated.
 //
-// An element's update depends only on this element: results are bitwise equal for every division into parts
-// and calls.
+// The update of an element depends only on this element, so results are bitwise equal for every division into
+// parts and calls.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update of every parameter by grad_scale * p.grad(): Advance, and Apply to all. Throws InvalidInput,
-  // before any change, if a parameter has no gradient.
+  // Updates every parameter with grad_scale * p.grad(): calls Advance, and Apply for all parameters. Throws
+  // InvalidInput, before any change, if a parameter has no gradient.
   void Step(double grad_scale = 1);
-  // Step in pieces. Advance counts a step. Apply then updates these parameters (the parts that the optimizer
-  // has); call it once for each parameter. Apply throws InvalidInput, before any change, if a parameter has
-  // no gradient.
+  // Advance and Apply together do the work of Step. Advance counts a step. Apply then updates the given
+  // parameters (the parts that the optimizer has); call it once for each parameter. Apply throws
+  // InvalidInput, before any change, if a parameter has no gradient.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
-  // The learning rate of the next steps. Throws InvalidInput unless it is at least 0.
+  // Sets the learning rate of the next steps. Throws InvalidInput unless it is at least 0.
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  // An optimizer with this one's rule, options and learning rate, only for these parts, before its first
-  // step. Throws InvalidInput for a part outside of its parameter, or a gradient or value of wrong shape,
-  // dtype or device.
+  // Returns an optimizer with the rule, options and learning rate of this optimizer, for these parts only,
+  // before its first step. Throws InvalidInput for a part outside of its parameter, or a gradient or value of
+  // wrong shape, dtype or device.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
-  // The state between steps, without the number of steps: "exp_avg.NAME", for a part
+  // Returns the state between steps, without the number of steps: "exp_avg.NAME", for a part
   // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. The tensors can be read and written.
   std::vector<NamedTensor> State();
   int64_t num_steps() const { return num_steps_; }
@@ -74,7 +74,7 @@ class Optimizer {
   void Reset();
 
  protected:
-  // `states`: the names of at most two states.
+  // `states` has the names of at most two states.
   Optimizer(std::string_view name, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
@@ -92,12 +92,12 @@ class Optimizer {
   const std::vector<std::string_view> state_names_;
   const std::vector<Part> parts_;
   std::unordered_map<const Parameter*, std::vector<const Part*>> parts_of_;
-  std::vector<std::vector<Tensor>> states_;  // [name][part], once allocated
+  std::vector<std::vector<Tensor>> states_;  // states by [name][part], after allocation
   double learning_rate_;
   int64_t num_steps_ = 0;
 };
 
-// Gradient descent: value -= learning_rate * grad. It has no state.
+// Gradient descent: value -= learning_rate * grad. Sgd has no state.
 class Sgd : public Optimizer {
  public:
   struct Options {
@@ -126,7 +126,8 @@ class AdamW : public Optimizer {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.01;
-    // false: only parameters with two or more dimensions decay, not norms' weights and biases.
+    // If false, weight decay applies only to parameters with two or more dimensions, and not to weights of
+    // norms and biases.
     bool decay_vectors = true;
   };
 

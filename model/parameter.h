@@ -12,14 +12,14 @@
 
 namespace gradsync::model {
 
-// A trainable tensor with a name and a gradient of the same shape and dtype.
+// A trainable tensor with a name, and a gradient with the shape and dtype of the tensor.
 //
-// With a copy in bf16 the value and its gradient are f32, also for optimizers and collectives. Only
-// operations read the copy, which is the rounded value. The copy is stale after each MutableValue(), and
-// while other handles to its own storage exist, because their owners may write. Then the next ForwardValue()
-// casts it again, which takes a pass over memory. An optimizer avoids this pass by writing both at once, see
-// BeginUpdate(). Call MutableValue() before each write: writes through value(), or through a pointer from
-// before the last ForwardValue(), are not noticed.
+// If the parameter has a copy in bf16, the value and its gradient are f32, also for optimizers and
+// collectives. Only operations read the copy, which is the rounded value. The copy is stale after each
+// MutableValue(), and while other handles to its own storage exist, because their owners may write. Then the
+// next ForwardValue() casts it again, which needs a pass over memory. An optimizer avoids this pass by
+// writing value and copy together (BeginUpdate()). Call MutableValue() before each write: writes through
+// value(), or through a pointer from before the last ForwardValue(), are not noticed.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -36,38 +36,40 @@ class Parameter {
   const DevicePtr& device() const { return value_.device(); }
   int64_t numel() const { return value_.numel(); }
 
-  // For reading.
+  // Returns the value for reading.
   const Tensor& value() const { return place_.defined() ? place_ : value_; }
-  // For writing.
+  // Returns the value for writing.
   const Tensor& MutableValue() {
     copy_is_fresh_ = false;
     ++version_;
     return value();
   }
-  // From now on `place` is the value; with an undefined `place`, the parameter's own memory, which is
-  // unchanged. Code that writes to `place` through another handle must call MutableValue(), too. Throws
+  // Makes `place` the value. If `place` is undefined, makes the parameter's own memory, which is unchanged,
+  // the value. Code that writes to `place` through another handle must also call MutableValue(). Throws
   // InvalidInput if shape, dtype or device differ.
   void PlaceValue(Tensor place);
-  // Like PlaceValue for the tensor that operations read, of ForwardValue()'s shape and dtype. If this is the
-  // copy, the value stays where it is, and the code that fills `place` must round it: ForwardValue() no
-  // longer does.
+  // Like PlaceValue for the tensor that operations read, of ForwardValue()'s shape and dtype. If this tensor
+  // is the copy, the value does not move, and the code that fills `place` must round the value, because
+  // ForwardValue() no longer does it.
   void PlaceForwardValue(Tensor place);
-  // From now on `on_read` is called before an operation of a forward pass reads the parameter, and in every
-  // ForwardValue(); an empty `on_read` stops this. It may change placed memory.
+  // Sets a function that is called before an operation of a forward pass reads the parameter, and in every
+  // ForwardValue(). An empty `on_read` removes the function. The function may change placed memory.
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
   // Undoes PlaceValue, PlaceForwardValue and SetOnRead.
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // Bytes of the parameter's own memory for value and copy that are in use. Placed memory does not count.
+  // Returns the number of bytes in use of the parameter's own memory for value and copy. Placed memory does
+  // not count.
   size_t own_bytes() const;
   // Counts the calls of MutableValue() and BeginUpdate(). Backward rejects a graph that was recorded at
   // another version.
   uint64_t version() const { return version_; }
-  // The tensor that operations read: the copy if there is one, cast again if it is stale; else the value.
+  // Returns the tensor that operations read: the copy if there is one, cast again if it is stale; else the
+  // value.
   const Tensor& ForwardValue() const;
 
-  // For a caller that writes both the value and the copy (the rounded value). `copy` is undefined if there is
-  // none.
+  // The tensors for a caller that writes both the value and the copy (the rounded value). `copy` is undefined
+  // if there is no copy.
   struct Update {
     const Tensor& value;
     const Tensor& copy;
@@ -78,14 +80,16 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // The gradient's memory, which Backward writes. Allocated at the first call, unless PlaceGrad came before.
+  // Returns the gradient's memory, which Backward writes. Allocated at the first call, unless PlaceGrad came
+  // before.
   const Tensor& grad();
-  // From now on `place` is the gradient's memory, usually a view into a larger buffer; undefined: grad()
+  // Makes `place` the gradient's memory, usually a view into a larger buffer. If `place` is undefined, grad()
   // allocates new memory. Contents and has_grad() do not change. Throws InvalidInput if shape, dtype or
   // device differ from the value's.
   void PlaceGrad(Tensor place);
 
-  // Whether grad() holds a gradient. If so, the next Backward adds to it, else overwrites it.
+  // Returns whether grad() holds a gradient. If true, the next Backward adds to the gradient, else it
+  // overwrites the gradient.
   bool has_grad() const { return has_grad_; }
   // Discards the gradient without touching memory. Call it before each step's first Backward.
   void ResetGrad() {
@@ -99,13 +103,13 @@ class Parameter {
     if (rows.defined()) touched_rows_.push_back(rows);
     any_row_ |= !rows.defined();
   }
-  // Declares that grad() has been filled with zeros, so that the next Backward adds to them.
+  // Declares that grad() has been filled with zeros, so that the next Backward adds to the zeros.
   void MarkZeroGrad() {
     ResetGrad();
     has_grad_ = true;
   }
-  // The rows of grad(), of shape (rows, ...), that may be nonzero: i32 ids, possibly repeated, in one tensor
-  // for each operation that contributed. Null if one operation did not pass its rows.
+  // Returns the rows of grad(), of shape (rows, ...), that may be nonzero: i32 ids, possibly repeated, in one
+  // tensor for each operation that contributed. Returns null if one operation did not pass its rows.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
  private:
@@ -113,20 +117,20 @@ class Parameter {
   void MoveTo(Tensor place, Tensor* from);
 
   const std::string name_;
-  const Tensor value_;  // unless place_ is defined
+  const Tensor value_;  // the value, unless place_ is defined
   Tensor place_;
-  Tensor copy_;  // unless copy_place_ is defined
+  Tensor copy_;  // the copy, unless copy_place_ is defined
   Tensor copy_place_;
   ReadHook on_read_;
   mutable bool copy_is_fresh_ = false;
   uint64_t version_ = 0;
   Tensor grad_;
   bool has_grad_ = false;
-  bool any_row_ = false;  // any row may be nonzero
+  bool any_row_ = false;  // true if any row may be nonzero
   std::vector<Tensor> touched_rows_;
 };
 
-// Throws InvalidInput, which names the parameter, if one is listed twice.
+// Throws InvalidInput, which names the parameter, if a parameter is listed twice.
 void RequireDistinct(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model

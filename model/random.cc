@@ -7,8 +7,8 @@
 namespace gradsync::model {
 namespace {
 
-// Elements are made in blocks: word k of the block's counter j is its element k * kCountersPerBlock + j. So a
-// loop over counters is a loop over neighbouring elements, which the compiler vectorises.
+// Elements are made in blocks: word k of counter j of a block is the block's element k * kCountersPerBlock +
+// j. So a loop over counters is a loop over adjacent elements, which the compiler vectorises.
 constexpr int64_t kCountersPerBlock = 64;
 constexpr int64_t kBlock = 4 * kCountersPerBlock;
 
@@ -29,7 +29,8 @@ inline Words PhiloxRounds(uint32_t key0, uint32_t key1, Words c) {
   return c;
 }
 
-// out[i] = map(random word) for the elements [begin, begin + n) of a stream; begin is a multiple of kBlock.
+// Computes out[i] = map(random word) for the elements [begin, begin + n) of a stream. begin must be a
+// multiple of kBlock.
 template <class T, class Map>
 void Generate(uint64_t seed, uint64_t stream, int64_t begin, int64_t n, T* out, Map map) {
   const uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
@@ -55,10 +56,11 @@ void Generate(uint64_t seed, uint64_t stream, int64_t begin, int64_t n, T* out, 
   }
 }
 
-// The x for which a standard normal variable is below x with probability (1 + erf(3 / sqrt 2) * t) / 2, for
-// t in (-1, 1): the inverse of the normal distribution truncated at 3. Odd, so x * P(x^2) / Q(x^2); the
-// coefficients are a minimax fit against mpmath's erfinv, relative error 2.2e-6. Additions, multiplications
-// and a division are all it takes: a logarithm would come from libm, whose last bit differs between versions.
+// Returns the x for which a standard normal variable is below x with probability (1 + erf(3 / sqrt 2) * t) /
+// 2, for t in (-1, 1), which is the inverse of the normal distribution truncated at 3. The function is odd,
+// so it is approximated by x * P(x^2) / Q(x^2). The coefficients are a minimax fit against mpmath's erfinv,
+// with a relative error of 2.2e-6. It uses only additions, multiplications and a division, because the last
+// bit of libm's logarithm differs between versions.
 inline double TruncatedNormalQuantile(double t) {
   constexpr double kErfOf3Sigma = 0.9973002039367398;
   const double x = t * kErfOf3Sigma;
@@ -78,7 +80,7 @@ inline double TruncatedNormalQuantile(double t) {
   return x * (p / q);
 }
 
-// Calls fill(begin, n, out) for the parts of a tensor in host memory, in parallel, and brings the result to
+// Calls fill(begin, n, out) for the parts of a tensor in host memory, in parallel, and copies the result to
 // the tensor's device.
 template <class T, class Fill>
 void FillOnHost(const Tensor& tensor, const Fill& fill) {
@@ -108,8 +110,9 @@ void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uin
   DispatchFloat(tensor.dtype(), "truncated normal", [&]<class T>() {
     FillOnHost<T>(tensor, [=](int64_t begin, int64_t n, T* out) {
       Generate(seed, stream, begin, n, out, [stddev](uint32_t word) {
-        // The middles of 2^31 equal intervals of (-1, 1): symmetric, and neither end is reached. The upper 31
-        // bits, because a signed conversion is one instruction and an unsigned one is not.
+        // The numbers are the middles of 2^31 equal intervals of (-1, 1), which are symmetric and reach
+        // neither end. Only the upper 31 bits are used, because a signed conversion is one instruction and an
+        // unsigned conversion is not.
         const double t = (static_cast<int32_t>(word >> 1) + 0.5) * 0x1p-30 - 1.0;
         return static_cast<T>(static_cast<float>(TruncatedNormalQuantile(t) * stddev));
       });
@@ -121,7 +124,7 @@ void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, u
   DispatchFloat(tensor.dtype(), "uniform", [&]<class T>() {
     FillOnHost<T>(tensor, [=](int64_t begin, int64_t n, T* out) {
       Generate(seed, stream, begin, n, out, [=](uint32_t word) {
-        // As many bits as f32 holds, so that numbers from 0 to 1 are exact, and never 1.
+        // Uses as many bits as f32 has, so that numbers from 0 to 1 are exact and less than 1.
         const double t = static_cast<int32_t>(word >> 8) * 0x1p-24;
         return static_cast<T>(static_cast<float>(low + (high - low) * t));
       });

@@ -11,7 +11,7 @@ namespace gradsync::model {
 namespace {
 
 constexpr int64_t kImageChannels = 3;
-// A block's output has this many times the channels inside it.
+// The ratio of the channels of a block's output to the channels inside the block.
 constexpr int64_t kExpansion = 4;
 constexpr int64_t kMaxSize = 65536;
 
@@ -39,7 +39,7 @@ void Validate(const ResNetConfig& config) {
 
 std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config) {
   std::vector<ConvNormShape> all = {{"conv1", "bn1", kImageChannels, config.width, 7, 2, 2}};
-  int64_t in = config.width, reduction = 4;  // behind the max pooling
+  int64_t in = config.width, reduction = 4;  // after the max pooling
   for (size_t stage = 0; stage < config.num_blocks.size(); ++stage) {
     const int64_t inside = config.width << stage, out = inside * kExpansion;
     for (int64_t i = 0; i < config.num_blocks[stage]; ++i) {
@@ -113,7 +113,7 @@ ResNet::ConvNorm ResNet::NewConvNorm(const ConvNormShape& shape) {
       .buffers = {.running_mean = Filled(device_, {out}, WideDType(dtype_), 0),
                   .running_var = Filled(device_, {out}, WideDType(dtype_), 1),
                   .num_batches_tracked = Tensor::Zeros(device_, {}, DType::kI64)},
-      // Half the kernel on each side, so that stride 1 keeps the image's size.
+      // The padding is half the kernel on each side, so that stride 1 keeps the size of the image.
       .options = {.stride = stride, .padding = size / 2, .out_block = ChannelBlock(*device_, dtype_, out)},
   };
   buffers_.push_back({norm + ".running_mean", layer.buffers.running_mean});
@@ -157,7 +157,7 @@ Var ResNet::Predict(const Tensor& images) {
       "model '", config_.name, "': images are ", ToString(images.shape()), " ", Name(images.dtype()),
       ", expected (batch, ", kImageChannels, ", height, width) ", Name(expected));
   Shape shape = images.shape();
-  shape.push_back(1);  // channels in blocks of one
+  shape.push_back(1);  // blocks of one channel
   Tensor pixels = images.View(std::move(shape));
   if (dtype_ == DType::kBF16) {
     const Tensor rounded = Tensor::Empty(device_, pixels.shape(), DType::kBF16);

@@ -27,7 +27,7 @@ using Json = nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
 
 constexpr uint64_t kLengthBytes = 8;
-// The limit of the format's own library. It keeps a wrong file from asking for any amount of memory.
+// The limit in the format's own library. It prevents a wrong file from allocating too much memory.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr char kMetadata[] = "__metadata__";
 
@@ -51,17 +51,18 @@ std::string_view FormatDType(DType dtype) {
       ->first;
 }
 
-// A value of the header as an error message shows it: on one line, and not a whole file of it.
+// Returns an excerpt of a value of the header for an error message: short and on one line.
 std::string Excerpt(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
 }
 
-// Parses the header. The library keeps the last of several equal keys; here they are an error. So is nesting,
-// of which the format needs three levels: printing a value of a million would overflow the stack.
+// Parses the header. The library keeps the last of several equal keys; here equal keys are an error. More
+// than the three levels of nesting of the format are also an error, because printing a value with a million
+// levels would overflow the stack.
 Json ParseHeader(const std::string& path, std::string_view text) {
-  std::vector<std::set<std::string>> keys;  // seen so far, of each object that is open
+  std::vector<std::set<std::string>> keys;  // keys of each open object so far
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
     Require(depth <= 4, path, ": the header is nested too deeply for a safetensors file");
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
@@ -76,7 +77,7 @@ Json ParseHeader(const std::string& path, std::string_view text) {
   try {
     header = Json::parse(text, watch);
   } catch (const Json::parse_error& error) {
-    // Its message would quote bytes of the file.
+    // The message of the library would quote bytes of the file.
     throw InvalidInput(Join(path, ": the header is not valid JSON at its byte ", error.byte));
   } catch (const Json::exception&) {
     throw InvalidInput(Join(path, ": the header has a number that is out of range"));
@@ -85,7 +86,7 @@ Json ParseHeader(const std::string& path, std::string_view text) {
   return header;
 }
 
-// One tensor of the header; its data lies in [data_begin, file_bytes) of the file.
+// Parses one tensor of the header. Its data must be in [data_begin, file_bytes) of the file.
 SafetensorsFile::Entry ParseEntry(const std::string& path, const std::string& name, const Json& fields,
                                   uint64_t data_begin, uint64_t file_bytes) {
   const std::string where = Join(path, ": tensor ", Excerpt(name), " is ", Excerpt(fields));
@@ -129,7 +130,7 @@ std::map<std::string, std::string> ParseMetadata(const std::string& path, const 
   }
 }
 
-// Every byte of data belongs to exactly one tensor. `entries` are in the order of their offsets.
+// Checks that every byte of data belongs to exactly one tensor. `entries` are in the order of their offsets.
 void RequireNoGapsAndOverlaps(const std::string& path, const std::vector<SafetensorsFile::Entry>& entries,
                               uint64_t data_begin, uint64_t file_bytes) {
   uint64_t end = data_begin;
@@ -160,12 +161,12 @@ std::string MakeHeader(const std::string& path, std::span<const std::pair<std::s
   } catch (const Json::exception&) {
     throw InvalidInput(Join(path, ": cannot write a tensor name or metadata that is not UTF-8"));
   }
-  // Padded so that data begins at a multiple of 8, for readers that map the file.
+  // The header is padded so that data begins at a multiple of 8, for readers that map the file.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
 }
 
-// A new name in a directory is written on its own. Not every file system can.
+// Syncs the directory, because a new name in it is written separately. Some file systems do not support this.
 void SyncDirectoryOf(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path();
   const int descriptor =
@@ -181,7 +182,7 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
   std::error_code error;
   const bool is_regular = std::filesystem::is_regular_file(path_, error);
   Require(!error, path_, ": cannot open: ", error.message());
-  Require(is_regular, path_, ": not a regular file");  // To open a pipe would wait for its writer.
+  Require(is_regular, path_, ": not a regular file");  // Opening a pipe would wait for its writer.
   file_.open(path_, std::ios::binary);
   Require(file_.is_open(), path_, ": cannot open: ", std::strerror(errno));
   const auto file_bytes = static_cast<uint64_t>(file_.seekg(0, std::ios::end).tellg());

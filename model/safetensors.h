@@ -22,15 +22,15 @@
 // Supported dtypes: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
-// An open file whose header has been checked completely, so that every tensor in it can be loaded. One thread
-// at a time.
+// An open file whose header has been checked completely, so that every tensor in it can be loaded. Only one
+// thread may use it at a time.
 class SafetensorsFile {
  public:
   struct Entry {
     std::string name;
     DType dtype = DType::kF32;
     Shape shape;
-    uint64_t offset_bytes = 0;  // from the beginning of the file
+    uint64_t offset_bytes = 0;  // offset from the beginning of the file
     uint64_t size_bytes = 0;
   };
 
@@ -39,16 +39,17 @@ class SafetensorsFile {
   static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
-  // In the order of their data.
+  // Returns the entries in the order of their data.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Null if there is no tensor of that name.
+  // Returns the entry of a tensor; null if there is no tensor of this name.
   const Entry* Find(std::string_view name) const;
 
-  // Reads one tensor, directly into its memory if this is host memory. Throws InvalidInput if there is none
-  // of this name, and std::runtime_error if the file cannot be read.
+  // Reads one tensor, directly into its memory if the device is the host. Throws InvalidInput if there is no
+  // tensor of this name, and std::runtime_error if the file cannot be read.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // Reads into an existing tensor. Throws InvalidInput also if its shape or dtype differs from the file's.
+  // Reads into an existing tensor. Also throws InvalidInput if the shape or dtype differs from the file's
+  // tensor.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:
@@ -64,8 +65,8 @@ class SafetensorsFile {
 };
 
 // Writes tensors in the given order. The file gets its name only when it is complete and on disk: until then
-// it is a temporary file in the same directory, which is removed if writing fails. Throws InvalidInput if the
-// file cannot be created or a name occurs twice, std::runtime_error if it cannot be written.
+// it is a temporary file in the target directory, which is removed if writing fails. Throws InvalidInput if
+// the file cannot be created or a name occurs twice, std::runtime_error if it cannot be written.
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -2,7 +2,7 @@
 #include "model/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
-// What opens is as long as it says, and every tensor in it loads.
+// If the file opens, it must have the length that its header states, and every tensor must load.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::File file(fuzz::Text(data, size));
   try {

@@ -21,7 +21,7 @@ struct Tensor::Storage {
 
   const DevicePtr device;
   void* const memory;
-  const std::shared_ptr<void> lender;  // null: the device's allocator
+  const std::shared_ptr<void> lender;  // null if the memory is from the device's allocator
   std::atomic<uint64_t> num_writes = 0;
 };
 
@@ -114,7 +114,7 @@ void Tensor::CopyFrom(const Tensor& source) const {
   Require(source.dtype_ == dtype_, "copy: source is ", Name(source.dtype_), ", target is ", Name(dtype_));
   Require(source.shape_ == shape_, "copy: source has shape ", ToString(source.shape_), ", target ",
           ToString(shape_));
-  // Whichever side is not the host knows how to reach the other.
+  // The device that is not the host copies from or to the other device.
   Device& mover = device()->is_cpu() ? *source.device() : *device();
   mover.Copy(data_, source.data_, nbytes());
   CountWrite();

@@ -15,25 +15,27 @@ namespace gradsync::model {
 
 using Shape = std::vector<int64_t>;
 
-// "(2, 128, 768)".
+// Returns a text such as "(2, 128, 768)".
 std::string ToString(const Shape& shape);
-// The product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative dimension.
+// Returns the product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative
+// dimension.
 int64_t Numel(const Shape& shape);
 
-// A dense row-major array on a device. Copying a Tensor copies a handle: both share storage. A view is a
-// Tensor over a part of another's storage, which it keeps alive.
+// A dense row-major array on a device. Copying a Tensor copies a handle: both tensors share storage. A view
+// is a Tensor over a part of the storage of another tensor, and keeps this storage alive.
 class Tensor {
  public:
-  // Undefined: only defined(), assignment and destruction are allowed.
+  // Makes an undefined tensor, on which only defined(), assignment and destruction are allowed.
   Tensor() = default;
 
-  // Not initialised.
+  // Returns a tensor with uninitialised elements.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
-  // A tensor over memory that is not from the device's allocator. The memory must be large enough and
+  // Returns a tensor over memory that is not from the device's allocator. The memory must be large enough and
   // aligned, and is kept as long as a tensor uses it.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
-  // Copies `values` (row-major, on the host). Throws InvalidInput unless there are Numel(shape) of them.
+  // Returns a tensor with a copy of `values` (row-major, on the host). Throws InvalidInput unless `values`
+  // has Numel(shape) elements.
   template <class T>
   static Tensor From(DevicePtr device, Shape shape, std::span<const T> values) {
     return FromBytes(std::move(device), std::move(shape), kDTypeOf<T>, std::as_bytes(values));
@@ -43,14 +45,15 @@ class Tensor {
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
-  // Size of dimension i; negative i counts from the end. Throws InvalidInput out of range.
+  // Returns the size of dimension i; a negative i counts from the end. Throws InvalidInput if i is out of
+  // range.
   int64_t dim(int i) const;
   int64_t numel() const { return numel_; }
   size_t nbytes() const { return static_cast<size_t>(numel_) * SizeOf(dtype_); }
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const;
 
-  // The first element. The pointer is the device's: do not read CUDA memory through it.
+  // Returns a pointer to the first element. On CUDA it is a device pointer, which the host must not read.
   void* raw_data() const { return data_; }
   // Throws InvalidInput if T is not the dtype.
   template <class T>
@@ -60,38 +63,38 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
-  // A view of the elements with another shape. Throws InvalidInput if the number of elements differs.
+  // Returns a view of the elements with another shape. Throws InvalidInput if the number of elements differs.
   Tensor View(Shape shape) const;
-  // Numel(shape) consecutive elements starting at flat index `offset`, as a view.
-  // Throws InvalidInput if they do not lie inside this tensor.
+  // Returns a view of Numel(shape) consecutive elements starting at flat index `offset`. Throws InvalidInput
+  // if these elements are not inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
-  // Numel(shape) elements of `dtype` starting `offset_bytes` into this tensor, as a view: for a buffer that
-  // holds several tensors. Throws InvalidInput if they do not lie inside, or are not aligned to the dtype's
-  // size.
+  // Returns a view of Numel(shape) elements of `dtype` that start `offset_bytes` after the start of this
+  // tensor, for a buffer that holds several tensors. Throws InvalidInput if these elements are not inside
+  // this tensor, or are not aligned to the size of the dtype.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Whether no other Tensor shares the storage, so that a write here changes no other tensor.
+  // Returns whether no other Tensor shares the storage, so that a write here changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
-  // Whether both are the same elements in the same storage.
+  // Returns whether both tensors have the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
   // Detects later writes to a storage, without keeping it alive.
   class Version;
   Version version() const;
   // Counts a write to the storage. CopyFrom, Zero and the writing functions of tensor_ops.h and random.h call
-  // this; kernels, collectives and writes through data() do not.
+  // this. Kernels, collectives and writes through data() do not call it.
   void CountWrite() const;
 
   // Copies the elements of `source`, from this device or the host. Throws InvalidInput if shape or dtype
   // differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // A copy in new storage, on this device or another.
+  // Returns a copy in new storage, on this device or another.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // The elements, on the host. Throws InvalidInput if T is not the dtype.
+  // Returns the elements, on the host. Throws InvalidInput if T is not the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]
@@ -119,7 +122,7 @@ class Tensor {
 class Tensor::Version {
  public:
   Version() = default;
-  // False if the storage is gone.
+  // Returns false if the storage has been freed.
   bool changed() const;
 
  private:

@@ -12,28 +12,28 @@
 // InvalidInput for another dtype.
 namespace gradsync::model {
 
-// target += source. Throws InvalidInput if shape, dtype or device type differ.
+// Computes target += source. Throws InvalidInput if shape, dtype or device type differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
-// Writes source to its destination, by a copy or an addition. Throws InvalidInput like these.
+// Writes source to its destination, by a copy or an addition. Throws like CopyFrom and AddTo.
 void Store(const Tensor& source, const Destination<Tensor>& to);
 
-// tensor *= factor.
+// Computes tensor *= factor.
 void Scale(const Tensor& tensor, double factor);
 
-// The sum of squares of all elements of all tensors, in f64. The tensors are on one device. The order of
-// additions does not depend on the number of threads. The host waits once.
+// Returns the sum of squares of all elements of all tensors, in f64. The tensors must be on one device. The
+// order of additions does not depend on the number of threads. The host waits once for the result.
 double SquaredNorm(std::span<const Tensor> tensors);
 double SquaredNorm(const Tensor& tensor);
 
 void Fill(const Tensor& tensor, double value);
 
-// target = source. One is f32 and the other bf16; f32 is rounded to nearest. Throws InvalidInput for other
-// dtypes, or if shape or device differ.
+// Converts source to target. One is f32 and the other bf16; f32 is rounded to nearest. Throws InvalidInput
+// for other dtypes, or if shape or device differ.
 void Cast(const Tensor& source, const Tensor& target);
 
-// The flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all elements
-// to the host: for checks, not for training.
+// Returns the flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all
+// elements to the host: for checks, not for training.
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 
 }  // namespace gradsync::model

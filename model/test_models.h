@@ -9,7 +9,7 @@
 #include "model/resnet.h"
 #include "model/transformer.h"
 
-// Models small enough for tests of a whole step, and batches for them.
+// Models that are small enough for tests of a whole step, and batches for these models.
 namespace gradsync::model {
 
 inline TransformerConfig MicroTransformer() {
@@ -22,7 +22,7 @@ inline TransformerConfig MicroTransformer() {
           .context_length = 6};
 }
 
-// For attention over several tiles: a hundred tokens do not fill the last tile.
+// Returns a model for attention over several tiles. A hundred tokens do not fill the last tile.
 inline TransformerConfig TiledTransformer(int64_t head_dim) {
   return {.name = "tiled",
           .d_model = 2 * head_dim,
@@ -46,7 +46,7 @@ inline ResNetConfig MicroResNet() {
   return {.name = "micro", .num_blocks = {1, 2, 1, 1}, .width = 8, .num_classes = 10};
 }
 
-// f32, all numbers in [0, 1).
+// Returns images in f32, with all numbers in [0, 1).
 inline Batch RandomImages(const DevicePtr& device, int64_t batch_size, int64_t height, int64_t width,
                           int64_t classes) {
   Batch batch{.inputs = Tensor::Empty(device, {batch_size, 3, height, width}, DType::kF32),
@@ -56,7 +56,7 @@ inline Batch RandomImages(const DevicePtr& device, int64_t batch_size, int64_t h
   return batch;
 }
 
-// One training step. Returns the loss before it; on CUDA the host does not wait for it.
+// Takes one training step. Returns the loss before the step; on CUDA the host does not wait for the loss.
 inline Tensor Step(Model& model, Optimizer& optimizer, const Batch& batch) {
   for (Parameter* p : model.parameters()) p->ResetGrad();
   const Var loss = model.Loss(batch);

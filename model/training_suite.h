@@ -18,14 +18,14 @@ namespace gradsync::model {
 
 struct TrainingCase {
   std::string name;
-  bool on_images;  // a residual network, else a transformer
+  bool on_images;  // if true, the model is a residual network, else a transformer
   DType dtype;
   std::function<DevicePtr()> device;
 
   friend std::ostream& operator<<(std::ostream& out, const TrainingCase& c) { return out << c.name; }
 };
 
-// Both models in f32 and bf16.
+// Returns cases for both models in f32 and bf16.
 inline std::vector<TrainingCase> TrainingCases(const std::string& name,
                                                const std::function<DevicePtr()>& device) {
   std::vector<TrainingCase> cases;
@@ -40,7 +40,7 @@ inline std::vector<TrainingCase> TrainingCases(const std::string& name,
 
 class TrainingTest : public testing::TestWithParam<TrainingCase> {
  protected:
-  // A model on its own device that memorises one batch.
+  // Trains a model on its own device to memorise one batch.
   class Run {
    public:
     explicit Run(const TrainingCase& c)
@@ -50,7 +50,7 @@ class TrainingTest : public testing::TestWithParam<TrainingCase> {
           batch_(c.on_images ? RandomImages(device, 4, 64, 64, MicroResNet().num_classes)
                              : RandomTokens(device, TiledTransformer(64), 3, 100, 1)) {}
 
-    // The loss before the step.
+    // Takes a step, and returns the loss before the step.
     Tensor Step() { return model::Step(*model_, optimizer_, batch_); }
 
     std::vector<float> Values() const {

@@ -20,7 +20,7 @@ constexpr NamedSize kNamedSizes[] = {
     {"large", 1280, 5120, 36, 20}, {"xl", 1600, 6400, 48, 25},   {"2.7b", 2560, 10240, 32, 32},
 };
 
-// Far more than any machine holds, and far less than overflows.
+// Much more than any machine can hold, and much less than overflows.
 constexpr double kMaxParameters = 1e12;
 
 }  // namespace
@@ -61,7 +61,7 @@ void Validate(const TransformerConfig& config) {
   const int64_t head_dim = config.d_model / config.num_heads;
   Require(head_dim % 2 == 0, "model '", config.name, "': --d_model / --num_heads is ", head_dim,
           ", expected an even number (rotary positions rotate pairs)");
-  // In floating point, because the count itself may overflow.
+  // The count is computed in floating point, because an integer may overflow.
   const double d = static_cast<double>(config.d_model);
   const double estimate =
       2 * static_cast<double>(config.vocab_size) * d +

@@ -19,19 +19,19 @@ struct TransformerConfig {
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t vocab_size = 10000;
-  int64_t context_length = 1024;  // longest sequence that Loss takes
+  int64_t context_length = 1024;  // longest sequence that Loss accepts
   double rope_theta = 10000;
   double rms_eps = 1e-5;
 };
 
-// The names of TransformerByName: tiny, small, medium, large, xl, 2.7b.
+// Returns the names of TransformerByName: tiny, small, medium, large, xl, 2.7b.
 std::vector<std::string> TransformerNames();
-// Throws InvalidInput for another name.
+// Returns the configuration with this name. Throws InvalidInput for an unknown name.
 TransformerConfig TransformerByName(std::string_view name);
 // Throws InvalidInput, naming the field, for a configuration that cannot be built: a size below 1, a d_model
 // that the heads do not divide, an odd head size (RoPE rotates pairs), more than 10^12 parameters.
 void Validate(const TransformerConfig& config);
-// 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d elements, in 3 + 9 L tensors.
+// Returns the number of elements: 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d, in 3 + 9 L tensors.
 int64_t NumParameters(const TransformerConfig& config);
 
 // A decoder-only language model: token embeddings; pre-norm blocks of causal attention with rotary positions
@@ -46,22 +46,22 @@ int64_t NumParameters(const TransformerConfig& config);
 class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
-  // from the standard normal, both cut off at 3 standard deviations; norms are 1. They depend only on `seed`
-  // and on the parameter's position. Throws InvalidInput as Validate does.
+  // from the standard normal, both truncated at 3 standard deviations; weights of norms are 1. The weights
+  // depend only on `seed` and on the parameter's position. Throws InvalidInput as Validate does.
   //
   // dtype is the type of activations: f32, f64 or bf16. Parameters have this type, except that for bf16 they
-  // are f32 with a copy of each matrix in bf16 for the operations. Then gradients and the loss are f32, too.
+  // are f32 with a copy of each matrix in bf16 for the operations. Then gradients and the loss are also f32.
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
-  // The embeddings, each block, and the final norm with lm_head.
+  // Returns the units: the embeddings, each block, and the final norm with lm_head.
   std::vector<std::vector<Parameter*>> units() const override;
 
-  // i32 ids (batch, seq) -> logits (batch, seq, vocab_size).
+  // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).
   Var Logits(const Tensor& ids);
-  // Mean cross-entropy over all positions.
+  // Returns the mean cross-entropy over all positions.
   Var Loss(const Batch& batch) override;
 
  private:
@@ -72,7 +72,7 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
-  // x plus the output of this half of the block (residual connection).
+  // Returns x plus the output of this half of the block (residual connection).
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

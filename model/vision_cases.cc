@@ -24,7 +24,8 @@ struct Image {
   std::string label() const { return Join(batch, "_", channels, "_", height, "_", width, "_block_", block); }
 };
 
-// Where the element (n, c, pixel) is in channel blocks, for each in the order of (batch, channels, pixels).
+// Returns the position of each element (n, c, pixel) in channel blocks, in the order of (batch, channels,
+// pixels).
 std::vector<size_t> Positions(const Image& image) {
   std::vector<size_t> positions;
   for (int64_t n = 0; n < image.batch; ++n) {
@@ -60,7 +61,7 @@ PlainResult PlainConv(const Image& in, const Image& out, const Conv& conv, const
   const Values x = FromBlocks(in, inputs[0]), dy = FromBlocks(out, blocked_dy);
   const Values& weight = inputs[1];
   Values y(Size(out.numel())), dx(x.size()), dweight(weight.size());
-  // A tap of the kernel at a time, over all pixels.
+  // Computes one tap of the kernel at a time, over all pixels.
   for (int64_t o = 0; o < out.channels; ++o) {
     for (int64_t c = 0; c < in.channels; ++c) {
       for (int64_t tap = 0; tap < conv.size * conv.size; ++tap) {
@@ -142,7 +143,8 @@ PlainResult PlainBatchNorm(const Image& image, const BatchNormOptions& options,
     }
     dbias[Size(c)] = sum_g;
     dweight[Size(c)] = sum_gx;
-    // Through the normalised value itself, through the mean, and through the deviation.
+    // The gradient has three parts: through the normalised value itself, through the mean, and through the
+    // deviation.
     for (const size_t i : at) {
       const double normal = (x[i] - mean) / deviation;
       dx[i] = weight / deviation * (dresidual[i] - sum_g / count - normal * sum_gx / count);
@@ -192,7 +194,7 @@ FunctionCase MaxPoolCase(Image in, int64_t size, int64_t stride, int64_t padding
         const size_t at = Size(plane * in.pixels() + in_row * in.width + in_col);
         window.emplace_back(x[at], at);
       }
-      // The first of equal ones, of which there are many in bf16.
+      // Of equal elements, which are frequent in bf16, the first is the maximum.
       const auto smaller = [](const auto& a, const auto& b) { return a.first < b.first; };
       const auto [value, at] = *std::max_element(window.begin(), window.end(), smaller);
       y[Size(i)] = value;
@@ -289,7 +291,7 @@ const std::vector<ConvSizes>& SmallConvs() {
   return convs;
 }
 
-// CUDA has no blocks between one channel and all.
+// CUDA has only blocks of one channel or of all channels.
 Image ForCuda(Image image) {
   if (image.block > 1) image.block = image.channels;
   return image;
@@ -315,7 +317,7 @@ std::vector<FunctionCase> SmallCasesWithoutConvs(Image (*with_blocks)(Image)) {
   return cases;
 }
 
-// block_of(channels): the block of so many.
+// block_of(channels) returns the block for this number of channels.
 std::vector<FunctionCase> LargeCases(const std::function<int64_t(int64_t)>& block_of) {
   return {ConvCase({2, 3, 33, 30, 1}, {32, 7, 2, 3, block_of(32)}),
           ConvCase({2, 32, 14, 15, block_of(32)}, {64, 3, 1, 1, block_of(64)}),
@@ -356,13 +358,13 @@ std::vector<FunctionCase> CudaVisionCases() {
     cases.push_back(ConvCase(ForCuda(in), on_cuda));
   }
   for (FunctionCase& c : LargeCases(all)) cases.push_back(std::move(c));
-  // Channels that are no multiple of what a thread takes at once, strips of them of which the last ends
-  // early, and planes that are such a multiple.
+  // The cases have numbers of channels that are not a multiple of a pack, strips of channels of which the
+  // last is incomplete, and planes that are a multiple of a pack.
   for (const Image& image : {Image{2, 6, 3, 3, 6}, Image{2, 70, 2, 3, 70}, Image{2, 3, 2, 8, 1}}) {
     cases.push_back(BatchNormCase(image, true, true));
   }
   for (FunctionCase& c : cases) {
-    // cuDNN has f64 in blocks of one channel alone.
+    // cuDNN supports f64 only in blocks of one channel.
     if (c.name.starts_with("Conv2d") && !c.name.ends_with("_block_1")) c.dtypes = {DType::kF32};
   }
   return WithBF16(std::move(cases));

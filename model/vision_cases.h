@@ -5,16 +5,17 @@
 
 #include "model/function_cases.h"
 
-// Every operation of model/vision_functions.h on a range of shapes, like model/function_cases.h. The plain
-// implementations do not know channel blocks: they work on (batch, channels, height, width), and inputs and
-// outputs are converted to this order. For tests.
+// Test cases for every operation of model/vision_functions.h on a range of shapes, like
+// model/function_cases.h. The plain implementations do not use channel blocks: they compute with (batch,
+// channels, height, width), and inputs and outputs are converted to this order.
 namespace gradsync::model {
 
-// Odd shapes, strides, paddings and blocks, small enough for central differences.
+// Returns cases with odd shapes, strides, paddings and blocks, which are small enough for central
+// differences.
 std::vector<FunctionCase> SmallVisionCases();
-// Shapes like a residual network's, large enough for several threads.
+// Returns cases with shapes of a residual network, which are large enough for several threads.
 std::vector<FunctionCase> LargeVisionCases();
-// Both with the channel blocks of CUDA: 1 or all channels.
+// Returns small and large cases with the channel blocks of CUDA: 1 or all channels.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model

@@ -36,7 +36,7 @@ Tensor EmptyActivation(const Tensor& like, const ActivationShape& shape, DType d
                        {shape.batch, shape.channel_blocks(), shape.height, shape.width, shape.block}, dtype);
 }
 
-// Windows of size x size pixels, `stride` apart.
+// Checks windows of size x size pixels with a distance of `stride`.
 void RequireWindows(std::string_view op, const Tensor& x, int64_t size, int64_t stride, int64_t padding) {
   Require(stride >= 1 && padding >= 0, op, ": stride is ", stride, " and padding ", padding,
           ", expected at least 1 and 0");
@@ -149,7 +149,7 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
                                  .running_var = Data(buffers.running_var),
                                  .num_batches_tracked = Data(buffers.num_batches_tracked)};
   });
-  // Kept only if it is needed: it may be the largest of all.
+  // y is kept only if it is needed, because it may be the largest tensor.
   const Tensor kept_y = residual.defined() && relu ? y : Tensor();
   const bool shared = (residual.defined() && residual.SameStorage(x)) || weight.SameStorage(bias);
   const auto backward = [=](OpGradient& op) {

@@ -7,27 +7,24 @@
 #include "model/tensor.h"
 
 // The differentiable operations of image models. The rules of model/functions.h apply: with activations in
-// bf16 a convolution's weight is a parameter's copy in bf16 with an f32 gradient. Per-channel data, targets
-// and losses are f32.
+// bf16, the weight of a convolution is a parameter's copy in bf16, with an f32 gradient. Data per channel,
+// targets and losses are f32.
 //
 // An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element c
-// % block of block c / block. block is 1, 8 or 16, on CUDA 1 or all channels. A convolution's input and
-// output may have different blocks, so images are (batch, channels, height, width, 1), the usual order, and
-// no activation is ever reordered, except images on CUDA. Weights and gradients of weights are always
-// row-major.
+// % block of block c / block. block is 1, 8 or 16 on the CPU, and 1 or all channels on CUDA. The input and
+// output of a convolution may have different blocks. So images have the usual order (batch, channels, height,
+// width, 1), and no activation must be reordered, except images on CUDA. Weights and gradients of weights are
+// always row-major.
 //
 // Each operation keeps for its backward pass (in addition to inputs that other operations keep anyway):
 //
-//   Conv2d             x, weight
-//   BatchNorm2d        x, weight, bias, two numbers per channel; its output if it has a residual and a relu
-//   MaxPool2d          a byte per element of its output
-//   GlobalAveragePool  nothing
-//   AddBias            nothing
-//   MeanSquaredError   x, target
+//   Conv2d             x, weight BatchNorm2d        x, weight, bias, two numbers per channel; with a residual
+//   and a relu also its output MaxPool2d          a byte per element of its output GlobalAveragePool  nothing
+//   AddBias            nothing MeanSquaredError   x, target
 namespace gradsync::model {
 
-// The fastest channel block on the device that divides `channels`: 16 (only with AVX-512), 8 or 1. On CUDA
-// all channels, or 1 for f64; Conv2d accepts no other block on CUDA.
+// Returns the fastest channel block on the device that divides `channels`: 16 (only with AVX-512), 8 or 1. On
+// CUDA, returns all channels, or 1 for f64; Conv2d accepts no other block on CUDA.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -36,15 +33,15 @@ struct Conv2dOptions {
   int64_t out_block = 1;
 };
 
-// Two-dimensional convolution without a bias: x, an activation of `in` channels; weight (out, in, size, size)
-// -> an activation of `out` channels in blocks of out_block. Its height is (height + 2 padding - size) /
-// stride + 1; its width has the same formula.
+// Computes a two-dimensional convolution without a bias: x, an activation of `in` channels; weight (out, in,
+// size, size) -> an activation of `out` channels in blocks of out_block. The height of the output is (height
+// + 2 padding - size) / stride + 1; the width of the output follows from the width of x in this way.
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
-// Running averages of batch normalisation: each forward pass updates them; they are not trained.
+// Running averages of batch normalisation. Each forward pass updates these averages; they are not trained.
 struct BatchNormBuffers {
-  Tensor running_mean;         // (channels), of the weight's dtype
-  Tensor running_var;          // the same
+  Tensor running_mean;         // (channels), with the weight's dtype
+  Tensor running_var;          // (channels), with the weight's dtype
   Tensor num_batches_tracked;  // i64 ()
 };
 
@@ -54,28 +51,30 @@ struct BatchNormOptions {
   bool relu = false;
 };
 
-// Batch normalisation in training, arXiv:1502.03167, with the residual and activation of a residual block:
+// Computes batch normalisation in training, arXiv:1502.03167, with the residual and activation of a residual
+// block:
 //
 //   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
 //
-// mean and variance (the biased one) of a channel are over all its pixels in all images, at least two; act is
-// max(0, .) with `relu`, else the identity; an undefined residual is not added. x and residual are
-// activations of one shape, weight and bias (channels). Buffers move by `momentum` towards the batch's mean
-// and unbiased variance.
+// mean and (biased) variance of a channel are over all pixels of the channel in all images, at least two
+// pixels; act is max(0, .) with `relu`, else the identity; an undefined residual is not added. x and residual
+// are activations of one shape, weight and bias (channels). Buffers move by `momentum` towards the batch's
+// mean and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 
-// The maximum of each window of size x size pixels, `stride` apart, with a padding of less than `size` that
-// is never the maximum. The gradient goes to the first of equal elements.
+// Returns the maximum of each window of size x size pixels, `stride` apart, with a padding of less than
+// `size` that is never the maximum. The gradient goes to the first of equal elements.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
-// The mean of each channel of each image: an activation -> (batch, channels).
+// Returns the mean of each channel of each image: an activation -> (batch, channels).
 Var GlobalAveragePool(const Var& x);
 
-// x (rows, d) + bias (d).
+// Computes x + bias. x (rows, d), bias (d).
 Var AddBias(const Var& x, const Var& bias);
 
-// The mean of (x - target)^2 over all elements. Both of one shape, not empty -> ().
+// Returns the mean of (x - target)^2 over all elements. x and target have one shape and are not empty. The
+// result has shape ().
 Var MeanSquaredError(const Var& x, const Tensor& target);
 
 }  // namespace gradsync::model

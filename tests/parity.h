@@ -8,10 +8,10 @@
 
 #include "model/tensor.h"
 
-// How the parity suites compare tensors.
+// Functions with which parity suites compare tensors.
 namespace gradsync::model {
 
-// |actual - expected| / |expected|, in the Euclidean norm; NaN if anything is NaN.
+// Returns |actual - expected| / |expected| in the Euclidean norm; NaN if an element is NaN.
 inline double RelativeError(const std::vector<double>& actual, const std::vector<double>& expected) {
   EXPECT_EQ(actual.size(), expected.size());
   double difference = 0, norm = 0;
@@ -22,7 +22,7 @@ inline double RelativeError(const std::vector<double>& actual, const std::vector
   return std::sqrt(difference / norm);
 }
 
-// The elements; of f32, f64 or bf16.
+// Returns the elements of a tensor of f32, f64 or bf16.
 inline std::vector<double> ToDoubles(const Tensor& tensor) {
   std::vector<double> wide;
   if (tensor.dtype() == DType::kBF16) {

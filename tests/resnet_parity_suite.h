@@ -12,8 +12,8 @@
 #include "model/safetensors.h"
 #include "tests/parity.h"
 
-// Compares the residual network with PyTorch: tests/fixtures/make_resnet_fixture.py made the file and says
-// what is in it. For one source of a test, which says on what device.
+// Compares the residual network with PyTorch: tests/fixtures/make_resnet_fixture.py made the file of results
+// and describes its contents. Include this in one source of a test, which selects the device.
 namespace gradsync::model {
 
 inline constexpr char kFixture[] = "tests/fixtures/resnet.safetensors";
@@ -22,17 +22,16 @@ struct ResNetParityCase {
   std::string name;
   DType dtype;
   std::function<DevicePtr()> device;
-  // Bounds the relative error of the loss, of each buffer and, except in bf16, of each gradient. The file
-  // holds f32, so f64 is compared to half an ulp of that. In f32 each of the 19 layers, forward and backward,
-  // adds the rounding of sums of up to 576 terms, sqrt(576) * 6e-8 = 1.4e-6 at most, in directions of its
-  // own.
+  // Bounds the relative error of the loss, of each buffer and, except in bf16, of each gradient. The file has
+  // f32, so f64 is compared with half an ulp of f32. In f32 each of the 19 layers, forward and backward, adds
+  // the rounding of sums of up to 576 terms, at most sqrt(576) * 6e-8 = 1.4e-6, in a random direction.
   double tolerance;
 };
 
-// Each operation in bf16 rounds by up to u = 2^-8 with either sign, so that n of them add up to less than
-// sqrt(n) u. There are some fifty operations up to the last layer. Gradients keep much less precision, see
-// the fixture: they must be no further from PyTorch's f64 run than those of its own autocast, which also
-// rounds between a batch norm and its rectifier.
+// Each operation in bf16 rounds by up to u = 2^-8 with a random sign, so that n roundings add up to less than
+// sqrt(n) u. There are about fifty operations up to the last layer. Gradients are much less precise (see the
+// fixture). Their distance from PyTorch's f64 run must not exceed the distance of the gradients of PyTorch's
+// autocast, which also rounds between a batch norm and its rectifier.
 inline constexpr double kToleranceBF16 = 8 * 0x1p-8;
 
 class ResNetParityTest : public testing::TestWithParam<ResNetParityCase> {
@@ -41,7 +40,7 @@ class ResNetParityTest : public testing::TestWithParam<ResNetParityCase> {
     for (Parameter* p : model_.parameters()) p->MutableValue().CopyFrom(Load("weight/" + p->name()));
   }
 
-  // In the dtype that parameters have in the test.
+  // Loads a tensor in the dtype of the test's parameters.
   Tensor Load(const std::string& name) const {
     const Tensor stored = file_.Load(name, device_);
     const std::vector<double> wide = ToDoubles(stored);

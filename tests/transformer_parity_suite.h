@@ -15,7 +15,8 @@
 #include "tests/parity.h"
 
 // Compares the transformer and the optimizers with PyTorch: tests/fixtures/make_transformer_fixture.py made
-// the file and says what is in it. For one source of a test, which says on what device.
+// the file of results and describes its contents. Include this in one source of a test, which selects the
+// device.
 namespace gradsync::model {
 
 constexpr char kFixture[] = "tests/fixtures/transformer.safetensors";
@@ -25,11 +26,11 @@ struct ParityCase {
   std::string name;
   DType dtype;
   std::function<DevicePtr()> device;
-  double tolerance;  // of the relative error of the loss, of each gradient and of each trained parameter
+  double tolerance;  // largest relative error of the loss, of each gradient and of each trained parameter
 };
 
-// Each operation in bf16 rounds by up to u = 2^-8 with either sign, so that the errors of n of them on the
-// way to a gradient add up to less than sqrt(n) u; a layer has about twenty, forward and backward.
+// Each operation in bf16 rounds by up to u = 2^-8 with a random sign, so that the errors of n operations
+// before a gradient add up to less than sqrt(n) u. A layer has about twenty operations, forward and backward.
 constexpr double kToleranceBF16 = 8 * 0x1p-8;
 
 class TransformerParityTest : public testing::TestWithParam<ParityCase> {
@@ -58,8 +59,8 @@ class TransformerParityTest : public testing::TestWithParam<ParityCase> {
             .context_length = values.at(1)};
   }
 
-  // Against PyTorch's f64 run, whose own rounding does not count, and against its run in the parameters'
-  // dtype.
+  // Compares a tensor with PyTorch's f64 run, whose rounding is negligible, and with PyTorch's run in the
+  // parameters' dtype.
   void ExpectClose(const Tensor& actual, const std::string& name) const {
     for (const std::string_view run : {Name(DType::kF64), Name(actual.dtype())}) {
       const Tensor expected = Load(Join(run, "/", name));

@@ -12,9 +12,9 @@
 
 namespace gradsync::tools {
 
-// What every tool does with its arguments: prints the usage where help is asked for, else returns what `body`
-// returns. kBadArguments for InvalidInput, kFailed for any other exception and if `out` could not be written
-// (a full disk), each with one line on `err`.
+// The main function of every tool. Prints the usage if help is requested, else calls `body` and returns its
+// result. Returns kBadArguments for InvalidInput, and kFailed for any other exception or if `out` cannot be
+// written (for example, on a full disk), with one line on `err`.
 template <class Body>
 int RunTool(std::string_view name, FlagTable* flags, int argc, const char* const* argv, std::ostream& out,
             std::ostream& err, const Body& body) {

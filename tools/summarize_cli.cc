@@ -91,11 +91,11 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
   flags->Add("out", &line->out, Path("a file"), "Writes the tables into this file, in place of stdout.");
 }
 
-// Writes a file beside its place and renames it, so that there is the old one or the whole new one, whatever
-// happens. Throws std::runtime_error that names the path and the system's reason.
+// Writes a temporary file and renames it, so that the path always has the complete old file or the complete
+// new file. Throws std::runtime_error with the path and the system's reason.
 void WriteFile(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::error_code error;
-  // What is no file to replace, such as /dev/stdout, is written as it is.
+  // A path that cannot be replaced, such as /dev/stdout, is written directly.
   const bool is_special =
       std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
   const std::string beside = is_special ? path : Join(path, ".", ::getpid(), ".tmp");
@@ -133,7 +133,7 @@ void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
   }
 }
 
-// The second would have no effect beside the first.
+// Pairs of flags: the second flag would have no effect together with the first.
 constexpr std::pair<const char*, const char*> kAlone[] = {
     {"baseline", "baseline_row"}, {"baseline", "run"},    {"baseline", "table"},
     {"baseline", "precision"},    {"precision", "table"}, {"precision", "details"},
@@ -153,7 +153,7 @@ void RefuseTogether(const CommandLine& line, const FlagTable& flags) {
 constexpr std::pair<std::string_view, Format> kSuffixes[] = {
     {".md", Format::kMarkdown}, {".csv", Format::kCsv}, {".tex", Format::kLatex}, {".json", Format::kJson}};
 
-// By the suffix of --out, unless it is given.
+// Returns the format; if it is not given, from the suffix of --out.
 Format FormatOf(const CommandLine& line, bool is_given) {
   const std::string suffix = std::filesystem::path(line.out).extension();
   const auto* const known = std::ranges::find(kSuffixes, suffix, &std::pair<std::string_view, Format>::first);
@@ -177,10 +177,10 @@ void KeepTable(const std::string& name, Report* report) {
   Require(std::ranges::count(names, name) > 0, "--table=", name, ": the records make no such table, but ",
           Listed(names), DidYouMean(name, names));
   std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
-  for (Table& table : report->tables) table.SetDetail(false);  // It is what was asked for.
+  for (Table& table : report->tables) table.SetDetail(false);  // The user asked for this table.
 }
 
-// Names what was left out.
+// Prints what was omitted.
 void PrintProblems(const Summary& summary, std::ostream& err) {
   summary.problems.Print(err);
   for (const std::string& remark : summary.remarks) err << remark << "\n";
@@ -212,8 +212,8 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   return status;
 }
 
-// Exits with kNo, and says why, unless every difference of the latest set of launches (by its name,
-// which begins with the time) is known to what was wanted.
+// Returns kNo, and prints the reason, unless every difference of the latest set of launches is known to the
+// wanted precision. The name of a set begins with its time.
 int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
   const auto set = [](const Setting& setting) { return setting.any().facts().StringOr("launch_set", ""); };
   std::string latest;

@@ -14,25 +14,26 @@
 
 namespace gradsync::bench {
 
-// One collective of this rank over one backend, or several at one time, on inputs with known results. All
-// ranks make equal objects and calls.
+// Runs one collective over one backend, or several at one time, on inputs with known results. All ranks must
+// make equal objects and calls.
 class Exercise {
  public:
-  // `group`: must outlive this; for the memory limit, the group of its ranks. `pattern`: this rank's input,
-  // on the host. `numel`: elements of the whole vector: the tensor of all_reduce and broadcast, the input of
-  // reduce_scatter, the output of all_gather. `in_flight`: collectives that are issued before the first wait,
-  // each on separate memory.
+  // `group` must outlive this object; for the memory limit it is the group of the limit's ranks. `pattern` is
+  // this rank's input, on the host. `numel` is the number of elements of the whole vector: the tensor of
+  // all_reduce and broadcast, the input of reduce_scatter, the output of all_gather. `in_flight` is the
+  // number of collectives that are issued before the first wait, each on separate memory.
   Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);
 
   // Writes the inputs again, and waits for all ranks.
   void Prepare();
-  // Measures `count` collectives in a row, or `count` times all that are in flight. Each except the first
-  // works on the result of the previous one. Call Prepare before.
+  // Measures `count` consecutive groups of `in_flight` collectives. Each collective except the first works on
+  // the result of the previous collective. Call Prepare before this function.
   int64_t TimeOf(PhaseTimer& timer, int64_t count);
 
-  // Number of wrong elements of this rank's outputs after one run; number of elements.
+  // NumWrong returns the number of wrong elements of this rank's outputs after one run; the next function
+  // returns the number of elements.
   int64_t NumWrong() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 
@@ -41,10 +42,10 @@ class Exercise {
   comm::ProcessGroup& measured() { return limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : group_; }
 
   comm::RecordingProcessGroup& group_;
-  std::optional<MemoryLimit> limit_;  // wraps the group if the limit is measured
+  std::optional<MemoryLimit> limit_;  // wraps the group if the memory limit is measured
   const model::Tensor pattern_;
-  const int64_t part_;                   // of each rank
-  std::vector<comm::Request> requests_;  // equal, on separate memory
+  const int64_t part_;                   // number of elements of each rank's part
+  std::vector<comm::Request> requests_;  // equal requests on separate memory
 };
 
 }  // namespace gradsync::bench

@@ -17,9 +17,10 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr size_t kOffset = 4096;  // of the vector, behind the counter of turns
+constexpr size_t kOffset = 4096;  // offset of the vector, after the counter of turns
 
-// The number of ranks is known to the compiler, so that it makes one loop of it, of vector instructions.
+// The number of ranks is a template parameter, so that the compiler makes a single loop of vector
+// instructions.
 template <size_t kSize>
 void Sum(const std::vector<float*>& vectors, int64_t begin, int64_t end) {
   std::array<float*, kSize> x;
@@ -64,7 +65,7 @@ void MemoryLimit::WaitForAll() {
     for (int64_t spins = 1; turns(rank).load() < num_turns_; ++spins) {
       __builtin_ia32_pause();
       if (spins % 4096 != 0) continue;
-      sched_yield();  // where there are more ranks than CPUs
+      sched_yield();  // for hosts with more ranks than CPUs
       if (std::chrono::nanoseconds(comm::Now() - start_ns) > timeout_) {
         throw std::runtime_error(
             Join(kMemoryLimit, ": rank ", rank, " made no progress for ", comm::Seconds(timeout_)));

@@ -13,13 +13,13 @@ namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
 
-// The limit of memory for the ranks of one host, to compare backends with. A sum of f32 is a plain loop: each
-// rank sums its share of all ranks' vectors, in memory that all of them have mapped, and writes it to all
-// vectors. There is nothing else than the loop and two steps of a counter that spins. One tensor at a time:
-// the one allocated last.
+// Measures the limit that memory sets for the ranks of one host; backends are compared with this limit. A sum
+// of f32 is a plain loop: each rank sums its share of all ranks' vectors, in memory that all ranks have
+// mapped, and writes the sum to all vectors. There is no other work than the loop and two steps of a spinning
+// counter. Only the tensor that was allocated last can be used.
 class MemoryLimit : public comm::GroupDecorator {
  public:
-  // `group` runs all collectives on other tensors, and must outlive this.
+  // `group` runs all collectives on other tensors, and must outlive this object.
   MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 

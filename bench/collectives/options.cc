@@ -13,8 +13,8 @@
 namespace gradsync::bench {
 namespace {
 
-// Each rank has the pattern that buffers are filled with, and for each backend the buffer and what it may
-// need beside that.
+// Each rank has the pattern that fills buffers, and for each backend a buffer and the backend's additional
+// memory.
 int64_t BuffersPerRank(size_t num_backends) { return 1 + 2 * static_cast<int64_t>(num_backends); }
 
 }  // namespace
@@ -25,13 +25,13 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   std::vector<std::string> names = comm::BackendNames();
   names.emplace_back(kMemoryLimit);
   flags.Add("backend", &backends, OneOf(std::move(names)),
-            "Backends to measure, which take turns.\nmemory_limit is a plain loop in shared memory, to judge "
-            "them by.");
+            "Backends to measure, which take turns.\nmemory_limit is a plain loop in shared memory, for "
+            "comparison.");
   using enum comm::Collective;
   flags.Add("collectives", &collectives, OneOf({kAllReduce, kReduceScatter, kAllGather, kBroadcast}),
             "Collectives to measure, one after the other.");
   flags.Add("sizes", &sizes_bytes, Bytes(),
-            "Sizes of the whole vector.\nThat is what all ranks reduce, or hold at the end.");
+            "Sizes of the whole vector.\nThe whole vector is what all ranks reduce, or have at the end.");
   flags.Add(
       "in_flight", &in_flight, Integer(1, 64),
       "How many collectives are issued before the first is waited for.\nSeveral numbers are measured one "

@@ -18,8 +18,8 @@ struct AllReduceOptions {
   RankOptions ranks;
   std::vector<std::string> backends = {"gloo"};
   std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
-  // Bytes of the whole vector: the input of reduce_scatter, the output of all_gather. "MB" in the published
-  // tables means MiB.
+  // Sizes of the whole vector in bytes; the whole vector is the input of reduce_scatter or the output of
+  // all_gather. "MB" in the published tables means MiB.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::vector<int64_t> in_flight = {1};
@@ -29,7 +29,7 @@ struct AllReduceOptions {
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-  // The backends of the groups; the ranks of a memory_limit connect over shm.
+  // Returns the backends of the groups. The ranks of a memory_limit connect over shm.
   std::vector<std::string> GroupBackends() const;
 };
 

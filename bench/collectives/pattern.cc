@@ -11,11 +11,11 @@ namespace {
 using model::DType;
 using model::Tensor;
 
-// Element i of rank r is Base(i) + r, with a base from 1 to 8 that follows no stride.
+// Element i of rank r is Base(i) + r, with a base from 1 to 8 that has no regular pattern.
 constexpr int kMaxBase = 8;
 int Base(int64_t i) { return 1 + static_cast<int>(static_cast<uint32_t>(i) * 2654435761u >> 29); }
 
-// The elements that differ from expected(i) by more than a part of it.
+// Counts the elements that differ from expected(i) by more than a fraction of it.
 template <class Expected>
 int64_t Count(const Tensor& tensor, float tolerance, Expected&& expected) {
   return DispatchAnyFloat(tensor.dtype(), "pattern", [&]<class T>() {
@@ -23,7 +23,7 @@ int64_t Count(const Tensor& tensor, float tolerance, Expected&& expected) {
     int64_t wrong = 0;
     for (int64_t i = 0; i < tensor.numel(); ++i) {
       const float wanted = expected(i);
-      // Negated, so that a NaN counts.
+      // The comparison is negated, so that a NaN counts.
       if (!(std::fabs(static_cast<float>(data[i]) - wanted) <= tolerance * wanted)) ++wrong;
     }
     return wrong;
@@ -53,7 +53,7 @@ int64_t CountWrong(const Tensor& tensor, comm::ReduceOp op, int world_size, int6
           ", expected sum or mean");
   const bool is_mean = op == comm::ReduceOp::kMean;
   const bool is_exact = !is_mean || std::has_single_bit(static_cast<unsigned>(world_size));
-  // From 1 to the next number.
+  // The distance from 1 to the next number.
   const float epsilon = std::ldexp(1.0f, tensor.dtype() == DType::kBF16 ? -7 : -23);
   const float of_ranks = static_cast<float>(world_size - 1) / 2;  // the mean of 0, 1, ... world_size - 1
   const float factor = is_mean ? 1 : static_cast<float>(world_size);

@@ -22,17 +22,18 @@ namespace {
 using comm::Collective;
 using model::Tensor;
 
-// How many run back to back: as many as move this much together, within limits.
+// The number of consecutive collectives is chosen so that together they move this number of bytes, within
+// limits.
 constexpr int64_t kBytesInARow = int64_t{1} << 20;
 constexpr int64_t kFewestInARow = 2;
 constexpr int64_t kMostInARow = 20;
 
-// One backend's part in a collective of one size.
+// The measurement of one backend in a collective of one size.
 struct Series {
   std::string name;
   Record record;
   std::unique_ptr<Exercise> exercise;
-  int64_t wrong = 0;  // elements of this rank's
+  int64_t wrong = 0;  // number of wrong elements of this rank
 };
 
 class AllReduceJob : public RankJob {
@@ -58,7 +59,7 @@ class AllReduceJob : public RankJob {
   }
 
  private:
-  // The backend of the group that it is measured in.
+  // Returns the backend of the group in which a backend is measured.
   static std::string GroupOf(const std::string& backend) { return backend == kMemoryLimit ? "shm" : backend; }
 
   Record NewRecord(const std::string& backend) const {
@@ -73,7 +74,7 @@ class AllReduceJob : public RankJob {
     return record;
   }
 
-  // The buffers of all backends are there at once, of one size at a time.
+  // Allocates the buffers of all backends for one size.
   std::vector<Series> Prepare(Collective collective, int64_t size_bytes, int64_t in_flight) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.dtype));
     const Tensor pattern = Tensor::Empty(
@@ -121,7 +122,7 @@ class AllReduceJob : public RankJob {
         if (!is_timed) continue;
         series.record.samples["position"].push_back(position_++);
         series.record.samples["time_ns"].push_back(time_ns);
-        // The thread that waits may communicate itself.
+        // The thread that waits may also communicate.
         series.record.samples["communication_cpu_ns"].push_back(cpu_ns);
         series.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
       }
@@ -130,7 +131,7 @@ class AllReduceJob : public RankJob {
     rank_.writer().WriteToDisk();
   }
 
-  // Checks the last one, and records all.
+  // Checks the last collective, and writes the record.
   void Conclude(Series& series) {
     const int64_t num_checked = 2 * series.exercise->num_checked();
     series.wrong += series.exercise->NumWrong();

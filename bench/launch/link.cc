@@ -14,7 +14,7 @@
 namespace gradsync::bench {
 namespace {
 
-// The driver of an interface; empty if it does not say.
+// Returns the driver of an interface; empty if unknown.
 std::string DriverOf(const std::string& interface) {
   const comm::FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ethtool_drvinfo info{};

@@ -9,11 +9,11 @@
 
 namespace gradsync::bench {
 
-// The link between the ranks, for a record (see bench/records/names.h).
+// Describes the link between the ranks, for a record (bench/records/names.h).
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
-// "loopback", "veth", "ethernet", "infiniband" or "other". `directory`: /sys/class/net/<name> of the
-// interface.
+// Returns "loopback", "veth", "ethernet", "infiniband" or "other". `directory` is /sys/class/net/<name> of
+// the interface.
 std::string InterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench

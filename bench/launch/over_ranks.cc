@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kTextBytes = 64;
 
-// The text with zeros behind it.
+// Returns the text followed by zeros.
 std::vector<uint8_t> Padded(const std::string& text) {
   Require(text.size() < kTextBytes, "text to send: found ", text.size(), " bytes, expected fewer than ",
           kTextBytes);
@@ -26,7 +26,7 @@ std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& dev
   const auto tensor = model::Tensor::From<uint8_t>(device, {kTextBytes}, Padded(text));
   group.Broadcast(tensor, 0).Wait();
   const std::vector<uint8_t> received = tensor.ToVector<uint8_t>();
-  return reinterpret_cast<const char*>(received.data());  // ends at the first zero
+  return reinterpret_cast<const char*>(received.data());  // the text ends at the first zero
 }
 
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text) {

@@ -9,10 +9,11 @@
 #include "model/device.h"
 #include "model/tensor.h"
 
-// Numbers and texts of all ranks of a group. All ranks must call these functions, with equally many numbers.
+// Exchanges numbers and texts between the ranks of a group. All ranks must call these functions, with an
+// equal count of numbers.
 namespace gradsync::bench {
 
-// Each number, reduced over ranks.
+// Reduces each number over all ranks.
 template <class T>
 std::vector<T> ReduceOverRanks(const std::vector<T>& numbers, comm::ReduceOp op, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -25,7 +26,7 @@ T ReduceOverRanks(T number, comm::ReduceOp op, comm::ProcessGroup& group, const 
   return ReduceOverRanks(std::vector<T>{number}, op, group, device).front();
 }
 
-// The numbers of all ranks, in rank order.
+// Returns the numbers of all ranks, in rank order.
 template <class T>
 std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -35,14 +36,15 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
   return all.ToVector<T>();
 }
 
-// Rank 0's text, on every rank. At most 63 bytes.
+// Returns rank 0's text on every rank. The text has at most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Number of ranks whose text equals this rank's, including this rank. Texts have at most 63 bytes.
+// Returns the number of ranks whose text equals this rank's text, including this rank. Texts have at most 63
+// bytes.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Number of ranks that compute on this rank's GPU, whatever the launcher and the numbers of GPUs; 0 on the
-// CPU.
+// Returns the number of ranks that compute on this rank's GPU, under any launcher and with any numbering of
+// GPUs; 0 on the CPU.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kRefreshNs = 200'000'000;
 constexpr char kClearLine[] = "\r\033[K";
-// A line that a narrow terminal breaks could not be cleared whole.
+// If a narrow terminal broke the line, it could not be cleared completely.
 constexpr char kDoNotBreak[] = "\033[?7l", kBreak[] = "\033[?7h";
 
 }  // namespace

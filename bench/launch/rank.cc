@@ -70,7 +70,7 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
 void Rank::SetRecords(Record record, bool with_file) {
   periods_before_ = control_groups_.CpuPeriods();
   launch_ = ThisLaunch();
-  // Under a launcher a set has a name of the user's, and its first launch may be tried again.
+  // Under a launcher the user names a set, and may repeat its first launch.
   const bool is_of_set = launch_.index == 0 && !launch_.set.empty() && world_.launcher == "self";
   launch_.run_id = BroadcastText(own(), device_, !is_first() ? "" : is_of_set ? launch_.set : NewRunId());
   if (launch_.set.empty()) launch_.set = launch_.run_id;

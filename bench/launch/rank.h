@@ -21,21 +21,21 @@
 
 namespace gradsync::bench {
 
-// One of several launches, started one after the other by --repeats or by a user of a launcher, each with new
+// One of several launches, which --repeats or the user starts one after the other. Each launch has new
 // processes.
 struct Launch {
-  std::string run_id = {};  // the launch's name, equal on all ranks
-  std::string set = {};     // the first launch's run_id, or the user's name for all launches
+  std::string run_id = {};  // name of the launch, equal on all ranks
+  std::string set = {};     // run_id of the first launch, or the user's name for all launches
   int64_t index = 0;
 
-  // In the format of kLaunchVariable.
+  // Returns the launch in the format of kLaunchVariable.
   std::string text() const { return set.empty() ? "" : gradsync::Join(set, ",", index); }
 };
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// The launch from this process's environment, set by SetLaunch or the user; without a run_id. Throws
-// InvalidInput.
+// Reads the launch from this process's environment, which SetLaunch or the user has set. The launch has no
+// run_id. Throws InvalidInput.
 Launch ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
@@ -43,38 +43,42 @@ void SetLaunch(const std::string& set, int64_t index);
 // of records, progress, and first failure. "All ranks" means that each rank must call the function.
 class Rank {
  public:
-  // Flushes denormals in this thread, and so in all compute threads, which OpenMP and groups start later.
-  // `options` must outlive it. Throws InvalidInput if something that they name does not exist.
+  // Flushes denormals in this thread, and therefore in all compute threads, which OpenMP and groups start
+  // later. `options` must outlive the Rank. Throws InvalidInput if something that the options name does not
+  // exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
-  // The seed of all random numbers; each launch has the next seed.
+  // Returns the seed of all random numbers. The seed grows by one with each launch.
   int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 
-  // All ranks: joins a group for each backend (Variant::over), and returns the run's own group, which is the
-  // first backend's. Throws like MakeProcessGroup.
+  // Joins a group for each backend (Variant::over), and returns the run's own group, which is the group of
+  // the first backend. All ranks must call this. Throws like MakeProcessGroup.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
-  // The backend's group; without a backend, the run's own group.
+  // Returns the group of the backend; without a backend, the run's own group.
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // All ranks: agree on the run's name and start its records, with these options. `record`: the experiment,
-  // and the facts of all records. `with_file`: creates the file, and throws like RecordWriter.
+  // Agrees with all ranks on the run's name and starts the run's records, with the options. All ranks must
+  // call this. `record` has the experiment, and the facts of all records. If `with_file` is true, creates the
+  // file, and throws like RecordWriter.
   void SetRecords(Record record, bool with_file = true);
-  // Adds how often a quota has stopped this host's threads since the start; nothing without a quota.
+  // Adds to `facts` how often a quota of CPU time has stopped the threads of this host since the start. Adds
+  // nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
-  // The common start of a backend's records.
+  // Returns the record that contains what all records of a backend have in common.
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const Launch& launch() const { return launch_; }
-  // The output directory of this run.
+  // Returns the output directory of this run.
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // All ranks: like over_ranks.h, in the run's own group. Clears its log.
+  // Runs functions of over_ranks.h in the run's own group, and clears the log of this group. All ranks must
+  // call these functions.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -82,7 +86,8 @@ class Rank {
     return reduced;
   }
 
-  // From now on rank 0 shows how many of `num_steps` steps are done, or the rest of `budget`.
+  // Starts the display of progress on rank 0: how many of `num_steps` steps are done, or the rest of
+  // `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -91,14 +96,14 @@ class Rank {
   }
   void Step(std::string_view what) { progress_->Step(what); }
 
-  // Rank 0 writes the text to standard output.
+  // Writes the text to standard output on rank 0.
   void Print(const std::string& text) const;
-  // Keeps the first fault; empty: no fault.
+  // Keeps the first fault. An empty text is no fault.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
-  // All ranks, at the end: waits for all ranks; rank 0 prints the text. Throws std::runtime_error on rank 0
-  // if there is a fault.
+  // Waits for all ranks, and prints the text on rank 0. All ranks must call this at the end. Throws
+  // std::runtime_error on rank 0 if there is a fault.
   void Conclude(const std::string& text);
 
  private:

@@ -33,11 +33,10 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Ranks");
   flags.Add("device", &device, Devices(), "Where tensors live and are computed.");
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
-            "How many ranks to start.\nUnder a launcher it may be left out, or must agree.");
-  flags.Add(
-      "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
-      "Compute threads of each rank, on the CPU.\nDefault: as many as the ranks of a machine have CPUs each, "
-      "of those that they may use and that a quota allows.");
+            "How many ranks to start.\nUnder a launcher, omit it, or set the launcher's number.");
+  flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+            "Compute threads of each rank, on the CPU.\nDefault: the number of CPUs that the ranks of a "
+            "machine may use, limited by a quota, divided by the number of these ranks.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Communication threads of each rank: how many collectives progress at the same time.");
   flags.Add(

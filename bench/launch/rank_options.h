@@ -20,14 +20,15 @@ namespace gradsync::bench {
 struct RankOptions {
   model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;
-  std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram shares the CPUs
+  std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram divides the CPUs among ranks
   int64_t comm_threads = 2;
   std::string interface_or_address;
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
   std::string out;
-  std::optional<int64_t> repeats = {};   // launches, of a program that has the flag
-  std::optional<double> precision = {};  // fraction of a step; stops further launches once reached
+  std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
+  // Width of intervals as a fraction of a step; no launch is started after the width is reached.
+  std::optional<double> precision = {};
 
   void AddTo(FlagTable& flags);
   bool on_cpu() const { return device == model::Device::Type::kCpu; }
@@ -37,8 +38,8 @@ struct RankOptions {
   // Adds the options to a record, except the seed, which differs by launch. "link_rate" is the value of
   // GRADSYNC_LINK_RATE (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
-  // The path of --out. Default: results/<name> in the workspace under `bazel run`, else in the current
-  // directory.
+  // Returns the path of --out. The default is results/<name>, in the workspace under `bazel run`, else in the
+  // current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
@@ -48,18 +49,19 @@ class TooLittleMemory : public InvalidInput {
   using InvalidInput::InvalidInput;
 };
 
-// The machine of the calling process and the CPUs that it may use, limited by a quota: "BOOT 0,1,4". Ranks
-// with equal texts share these CPUs.
+// Returns a text with the machine of the calling process and the CPUs that the process may use, limited by a
+// quota: "BOOT 0,1,4". Ranks with equal texts share these CPUs.
 std::string OwnCpus();
-// Number of compute threads per rank so that ranks do not share CPUs, at least 1: equal for all ranks,
-// although they may run on different machines.
+// Returns the number of compute threads per rank, at least 1, with which ranks do not share CPUs. The number
+// is equal for all ranks, although ranks may run on different machines.
 int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
-// The rank's device, as --device says: with cuda the GPU of its local rank, or one shared with other ranks if
-// the host has fewer GPUs. Throws InvalidInput for a device that this build or this machine does not have.
+// Returns the rank's device, according to --device. With cuda this is the GPU whose number is the local rank,
+// or, if the host has fewer GPUs than ranks, a GPU that ranks share. Throws InvalidInput for a device that
+// this build or this machine does not have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
 // Throws InvalidInput if the device does not exist, or one of the backends (Variant::over) cannot serve it in
-// this world. Makes no device, so that the process that starts the ranks uses no GPU memory.
+// this world. Makes no device, because the process that starts the ranks must not use GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

@@ -30,11 +30,11 @@
 namespace gradsync::bench {
 namespace {
 
-// Which a tool may take.
+// The time that a tool may need.
 constexpr std::chrono::minutes kPatience{5};
 
-// Where torchrun looks for what a rank died of. It shows the message if there is no py_callstack, not even an
-// empty one.
+// Writes the file in which torchrun looks for the error of a rank. torchrun shows the message only if there
+// is no member py_callstack.
 void WriteErrorFile(const std::string& line) {
   const char* const path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr) return;
@@ -49,7 +49,7 @@ int Fail(int status, const std::string& line) {
   return status;
 }
 
-// What was understood of the launcher. One that gives each host a rank of its own may have meant another.
+// Prints the world that the launcher described, so that a user can check it.
 void PrintWorld(const comm::World& world) {
   if (world.launcher == "self" || world.rank > 0) return;
   const std::vector<std::string> hosts = comm::HostsOf(world);
@@ -71,7 +71,8 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
           "=NAME,i for launch i");
 }
 
-// The threads of each rank by default. Ranks that this program starts may use the same CPUs as it may.
+// Returns the default number of threads of each rank. Ranks that this program starts may use the CPUs that
+// this process may use.
 int64_t ShareOfCpus(const comm::World& world, std::chrono::milliseconds timeout) {
   std::vector<std::string> all(static_cast<size_t>(world.size), OwnCpus());
   if (world.launcher != "self" && world.launcher != "none")
@@ -88,8 +89,8 @@ void CheckOutputDirectory(const RankOptions& options) {
           ": cannot be written to: ", std::strerror(errno));
 }
 
-// What was measured, on one screen, and the next commands. The tools estimate, and this program must not
-// depend on them: without them it names the records alone.
+// Prints the results on one screen, and the next commands. The tools compute the estimates, and this program
+// must not depend on the tools: without them it prints only the path of the records.
 void ShowAnswer(const char* argv0, const std::string& experiment, const std::string& out,
                 const std::string& set) {
   std::error_code is_missing;
@@ -107,7 +108,8 @@ void ShowAnswer(const char* argv0, const std::string& experiment, const std::str
   std::printf("%s\n", TypedNext(out).c_str());
 }
 
-// Whether so many launches are enough. Without an answer the measurement goes on as planned.
+// Returns whether the launches so far are enough. Without an answer of the tool the measurement continues as
+// planned.
 bool IsPreciseEnough(const char* argv0, const std::string& out, double precision) {
   const comm::CommandResult answer = comm::RunCommand(PrecisionCommand(argv0, out, precision), kPatience);
   if (answer.ok()) {
@@ -120,14 +122,14 @@ bool IsPreciseEnough(const char* argv0, const std::string& out, double precision
 
 // Throws InvalidInput if what the flags name cannot be used.
 int RunRank(const RankProgram& program, const comm::World& world, bool answer, int argc, char** argv) {
-  // The other ranks say so too, and not only that this one has gone.
+  // Other ranks also report this error, and not only that this rank has ended.
   const auto rank_failed = [&](const std::exception& error) {
     const int status = Fail(kFailed, Join("rank ", world.rank, ": ", error.what()));
     if (world.job != nullptr) world.job->store().Fail(Join("rank ", world.rank, " failed: ", error.what()));
     return status;
   };
-  // Outlive the exception: when the job's connections close, other ranks report errors that are not the
-  // cause.
+  // These objects outlive the exception: when the job's connections close, other ranks report errors that are
+  // not the cause.
   std::optional<Rank> rank;
   std::unique_ptr<RankJob> job;
   try {
@@ -146,7 +148,7 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
     return kDone;
   } catch (const InvalidInput& error) {
     if (job != nullptr) return rank_failed(error);
-    // Only this rank may have read the file. The others report the same, and not that this rank is gone.
+    // Only this rank may have read the file. Other ranks report this error, and not that this rank has ended.
     if (world.job != nullptr) world.job->store().Fail(error.what(), comm::FailureKind::kBadArgument);
     throw;
   } catch (const comm::CollectiveError& error) {
@@ -199,9 +201,10 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   std::optional<comm::World> world = comm::WorldFromEnvironment();
   if (world) {
     CheckWorld(flags, options, *world);
-    // Before anything else. What only concerns one host, or has been compared already, may differ.
+    // The job is joined first. Flags that concern only one host, or that have been compared already, may
+    // differ.
     comm::Terms terms = flags.Values({"interface", "world_size"});
-    // Moves each rank's seed.
+    // The launch changes the seed of each rank.
     terms.emplace_back(kLaunchVariable, ThisLaunch().text());
     world = comm::JoinJob(*world, terms, options.timeout);
     PrintWorld(*world);
@@ -230,7 +233,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
       CheckOutputDirectory(options);
     }
   } catch (const InvalidInput& error) {
-    // It may be so on this host alone. The other ranks report the same, and do not wait.
+    // The error may concern only this host. Other ranks report this error, and do not wait.
     if (known.job != nullptr) known.job->store().Fail(error.what(), comm::FailureKind::kBadArgument);
     throw;
   }

@@ -13,7 +13,7 @@
 
 namespace gradsync::bench {
 
-// A measurement as one rank runs it.
+// A measurement that one rank runs.
 class RankJob {
  public:
   virtual ~RankJob() = default;
@@ -21,28 +21,29 @@ class RankJob {
   virtual void Run() = 0;
 };
 
-// A program that is one benchmark.
+// The parts of a benchmark program.
 struct RankProgram {
-  const char* experiment;  // its name in records
+  const char* experiment;  // name of the benchmark in records
   FlagTable& flags;
   RankOptions& options;
-  // Called once in every process: makes a plan from the flags, and returns the backends that it needs
-  // (Variant::over). Throws InvalidInput if flags contradict each other or the world.
+  // Makes a plan from the flags, and returns the backends that the plan needs (Variant::over). Called once in
+  // every process. Throws InvalidInput if flags contradict each other or the world.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
   // Checks this host. Throws InvalidInput or TooLittleMemory. Called once before the ranks start; if an
-  // external launcher started them, once in each rank.
+  // external launcher started the ranks, called once in each rank.
   std::function<void(const comm::World& world)> check;
   // Makes a rank's measurement. The rank outlives it. Throws InvalidInput if something that the flags name
   // cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Prints answers that need no ranks. True: the program is done.
+  // Prints answers that need no ranks. Returns true if the program has nothing more to do.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
-// The main function of such a program. It reads the flags. Without a launcher it starts the ranks, each by
-// executing the program again, once for each launch, with a new seed for each launch. Under torchrun, mpirun
-// or srun it is one rank. A measurement ends with its answer on one screen, by //tools:summarize, unless
-// --answer=false. Returns the exit status (exit_status.h): kDone, kFailed, kBadArguments or kLacking.
+// The main function of a benchmark program. This function reads the flags. Without a launcher, for each
+// launch it starts the ranks, by executing the program again for each rank, with a new seed for each launch.
+// Under torchrun, mpirun or srun the process runs one rank. At the end it runs //tools:summarize to print the
+// answer on one screen, unless --answer=false. Returns the exit status (exit_status.h): kDone, kFailed,
+// kBadArguments or kLacking.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

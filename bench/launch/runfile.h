@@ -5,8 +5,8 @@
 
 namespace gradsync::bench {
 
-// The path of a data file of the program `argv0` under Bazel: "bench/ddp". Throws InvalidInput if it does not
-// exist or cannot be executed, or, unless `executable`, read.
+// Returns the path of a data file, such as "bench/ddp", of the program `argv0` under Bazel. Throws
+// InvalidInput if it does not exist or cannot be executed, or, unless `executable`, read.
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
 
 }  // namespace gradsync::bench

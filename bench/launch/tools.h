@@ -10,10 +10,10 @@ namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
 
-// These commands run //tools:summarize from the runfiles of the program `argv0`. They throw InvalidInput if
-// it is missing.
+// These functions return commands that run //tools:summarize from the runfiles of the program `argv0`. The
+// functions throw InvalidInput if //tools:summarize is missing.
 //
-// Prints the results of a directory of records on one screen; `set`: only of these launches.
+// Prints the results of a directory of records on one screen. `set` selects launches.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
 // Writes all tables into a file. `format`: "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
@@ -21,11 +21,12 @@ Command TablesCommand(const char* argv0, const std::string& records, const std::
 // Exits with kNo unless all intervals of the latest launches are within +- `precision` of the baseline's
 // step.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// Runs //tools:report, which writes a page of figures; exits with kLacking without matplotlib. Throws
-// InvalidInput if it is missing.
+// Runs //tools:report, which writes a page of figures, and exits with kLacking without matplotlib. Throws
+// InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// Commands for people to type in the workspace: the command for the answer, and for other outputs.
+// Return commands that users can type in the workspace: the command for the answer, and the command for other
+// outputs.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

@@ -18,10 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One of so many files, or one of so many parts of a file.
+// One of kHeldOut files, or one of kHeldOut parts of a file, is held out.
 constexpr size_t kHeldOut = 10;
 
-// The newest release's.
+// Returns the directory of the newest release.
 std::string CompilerHeaders() {
   std::error_code error;
   std::string found;

@@ -15,7 +15,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr int64_t kBytes = 256;  // the vocabulary
+constexpr int64_t kBytes = 256;  // size of the vocabulary
 constexpr int64_t kMax = 1'000'000;
 
 std::optional<LearningRateSchedule> ParseSchedule(std::string_view text) {
@@ -55,7 +55,7 @@ Kind<LearningRateSchedule> LearningRateSchedules() {
           [](const LearningRateSchedule& schedule) { return schedule.ToString(); }};
 }
 
-// Five seeds of all strategies take minutes on two cores.
+// With these defaults, five seeds of all strategies take some minutes on two cores.
 ConvergenceOptions::ConvergenceOptions() {
   training.learns = true;
   training.num_layers = 2;
@@ -78,7 +78,7 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
             "How the learning rate changes.\nwarmup: it grows in the first STEPS. cosine: it then falls "
             "until the last step, to min=SHARE of --learning_rate, else to 0.");
   flags.Add("decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
-            "What AdamW's weight decay applies to.\nmatrices: not to norms.");
+            "What AdamW's weight decay applies to.\nall: all parameters. matrices: matrices only.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
             "How many seeds every variant trains with.\nA seed decides the initial weights and the order of "
@@ -96,8 +96,8 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "How much of a text is read, at most.\nOf a directory, whole files are read until that is reached.");
   flags.Add(
       "tune", &tune, TunedOptions(),
-      "Tries all combinations of these values with every variant that takes the options.\nThat is, and does "
-      "not set them. Then judges each variant with its best setting, on other seeds.");
+      "Tries all combinations of these values with every variant that takes the options.\nVariants that set "
+      "such an option keep it. Then each variant trains with its best setting, on other seeds.");
   flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds --tune tries each setting with.");
 }
 
@@ -116,7 +116,7 @@ ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTabl
   CheckPeriods();
 }
 
-// What is lossy begins exactly, as its sources do, for a tenth of the steps unless it is told otherwise.
+// By default, lossy strategies average exactly in the first tenth of the steps, as their papers do.
 void ConvergencePlan::AddSettings() {
   const size_t element_bytes = SizeOf(training.gradient_type());
   for (const TunedOption& option : options.tune) {
@@ -137,14 +137,14 @@ void ConvergencePlan::AddSettings() {
   }
 }
 
-// Within a period replicas have parted: there is no one model to judge.
+// Within a period replicas differ, so there is no single model to evaluate.
 void ConvergencePlan::CheckPeriods() {
-  int64_t period = 1;  // at the end of which nobody's replicas have parted
+  int64_t period = 1;  // number of steps after which the replicas of all variants are equal
   std::vector<TrainingVariant> all;
   for (const auto& tried : settings) all.insert(all.end(), tried.begin(), tried.end());
   for (const TrainingVariant& variant : all) {
     if (period <= kMax)
-      period = std::lcm(period, variant.period());  // More is out of reach, and may overflow.
+      period = std::lcm(period, variant.period());  // A longer period is never reached, and may overflow.
   }
   const auto next_whole = [&](int64_t steps) { return (steps + period - 1) / period * period; };
   const auto check = [&](const char* flag, int64_t steps) {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kNotMeasured = -1;
 
-// A loss that has grown beyond all numbers.
+// The loss that is recorded for an infinite or NaN loss.
 constexpr double kDiverged = 1e6;
 
 int64_t Nano(double nats) { return std::llround(1e9 * (std::isfinite(nats) ? nats : kDiverged)); }
@@ -60,7 +60,7 @@ class ConvergenceJob : public RankJob {
   }
 
  private:
-  // The setting with the lowest mean of held-out losses, on seeds that judge nothing.
+  // Returns the setting with the lowest mean of held-out losses, on seeds that trials do not use.
   TrainingVariant Choose(const std::vector<TrainingVariant>& settings) {
     double least = std::numeric_limits<double>::infinity();
     const TrainingVariant* best = nullptr;
@@ -149,7 +149,7 @@ class ConvergenceJob : public RankJob {
 }  // namespace
 
 int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
-  std::optional<Corpus> corpus;  // read once in each process
+  std::optional<Corpus> corpus;  // the corpus is read once in each process
   std::optional<const ConvergencePlan> plan;
   const auto make_plan = [&](const comm::World&) {
     return plan.emplace(options, flags).training.GroupBackends();
@@ -157,7 +157,7 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
   const auto read = [&] { return ReadCorpus(options.training.corpus, options.text_bytes, plan->seq_len()); };
   const auto check = [&](const comm::World& world) {
     CheckMemoryOfThisHost(plan->training, world);
-    corpus = read();  // Here, before there are ranks, which would all say the same.
+    corpus = read();  // The corpus is read before ranks start, because all ranks would print the same error.
   };
   const auto prepare = [&](Rank& rank) {
     return std::make_unique<ConvergenceJob>(*plan, rank, corpus ? *std::move(corpus) : read());

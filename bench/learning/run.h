@@ -8,8 +8,8 @@ namespace gradsync::bench {
 
 // The main function of //bench:convergence, by RunRankProgram, after a check that this host has enough
 // memory. Returns the exit status. Each variant trains a model from each seed, one after the other in an
-// order drawn for each seed, and is compared by its loss on held-out text. Every trial is a record of each
-// rank, written when the trial has ended.
+// order drawn for each seed, and is compared by its loss on held-out text. Each rank writes one record for
+// every trial, when the trial has ended.
 int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options);
 
 }  // namespace gradsync::bench

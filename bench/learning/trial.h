@@ -18,28 +18,29 @@ namespace gradsync::bench {
 // One step of a trial.
 struct TrialStep {
   StepResult result;
-  double loss = 0;        // of this rank's batch, before the update, in nats per byte
-  double sent_bytes = 0;  // by each rank, see ddp::SentBytes
+  double loss = 0;        // loss of this rank's batch before the update, in nats per byte
+  double sent_bytes = 0;  // bytes that each rank sends (ddp::SentBytes)
 };
 
-// A model that one variant trains from one seed, on one rank. All ranks make equal objects and calls.
+// A training of one variant from one seed, on one rank. All ranks must make equal objects and calls.
 class Trial {
  public:
-  // References must outlive it. `group`: the variant's group, `run`: the run's group.
+  // The arguments that are references must outlive the trial. `group` is the variant's group, and `run` is
+  // the run's group.
   Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
-  // Steps so far.
+  // Returns the number of steps so far.
   int64_t num_steps() const { return num_steps_; }
   const Trainer& trainer() const { return trainer_; }
 
-  // Positions of this rank's batch in a step.
+  // Returns the number of positions of this rank's batch in a step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
 
   // Takes the next step, on the next batch.
   TrialStep Step();
-  // The mean loss over windows of the held-out text, in nats per byte. Ranks share the windows; each rank
-  // uses its own replica.
+  // Returns the mean loss over windows of the held-out text, in nats per byte. The windows are divided among
+  // the ranks, and each rank uses its own replica.
   double HeldOutLoss();
 
  private:

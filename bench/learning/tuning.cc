@@ -32,7 +32,8 @@ std::string Print(const std::vector<TunedOption>& options) {
   return absl::StrJoin(parts, ":");
 }
 
-// The variant with one more option. Throws InvalidInput, in a line that begins with --tune, if it cannot be.
+// Returns the variant with one more option. Throws InvalidInput, with a line that begins with --tune, if this
+// is impossible.
 TrainingVariant WithOption(const TrainingVariant& variant, const std::string& name, const std::string& value,
                            size_t element_bytes) {
   Variant named = variant;

@@ -1,7 +1,7 @@
-// Stands in for `python3 bench/peers/pytorch_ddp.py` in tests, and takes no real steps. FAKE_PEER in the
-// environment says what goes wrong: "uninstalled", "compilerless", "dies", "hangs", "garbles";
-// FAKE_PEER_RESULT names the file that its training ends with, FAKE_PEER_LOG one that gets the commands to
-// begin.
+// Stands in for `python3 bench/peers/pytorch_ddp.py` in tests, and takes no real steps. The environment
+// variable FAKE_PEER selects an error: "uninstalled", "compilerless", "dies", "hangs", "garbles";
+// FAKE_PEER_RESULT names the file with the result of the training, and FAKE_PEER_LOG names a file to which
+// commands to begin are written.
 
 #include <unistd.h>
 
@@ -23,12 +23,12 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What lies behind a command, of 4 bytes an element.
+// Skips a tensor after a command, with 4 bytes per element.
 void SkipTensor(const Json& command, const char* name) {
   if (!command.contains(name)) return;
   size_t bytes = 4;
   for (const Json& dim : command.at(name).at("shape")) bytes *= dim.get<size_t>();
-  // std::istream::ignore() would wait for one byte more.
+  // std::istream::ignore() would wait for one more byte.
   std::string skipped(bytes, '\0');
   std::cin.read(skipped.data(), static_cast<std::streamsize>(bytes));
 }
@@ -58,9 +58,9 @@ Json FactsOf(const Json& begin) {
 
 }  // namespace
 
-int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): a peer that fails dies of it
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): an exception ends a peer that fails
   const std::string fault = Variable("FAKE_PEER");
-  // argv[1] is the script.
+  // argv[1] is the path of the script.
   if (argc >= 3 && std::string_view(argv[2]) == "--check") {
     if (fault == "uninstalled") std::fputs("this has no PyTorch: install it\n", stderr);
     if (fault == "compilerless" && argc == 4) std::fprintf(stderr, "no compiler for %s\n", argv[3]);

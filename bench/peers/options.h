@@ -9,25 +9,25 @@
 
 namespace gradsync::bench {
 
-// Behind the names that PyTorch's process gives to strategies whose model is compiled.
+// The suffix of the names of PyTorch's strategies whose model is compiled.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// What a user of PyTorch calls a way that bench/peers/pytorch_training.py names ("ddp_view"); empty for
-// others.
+// Returns PyTorch's own name of a strategy that bench/peers/pytorch_training.py names, such as "ddp_view";
+// empty for other strategies.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };
 
-// Whether another framework takes the same steps.
+// Options of the comparison with another framework.
 struct PeerOptions {
   bool wanted = false;
-  std::string peer_python;  // an interpreter
+  std::string peer_python;  // path of a Python interpreter
   std::vector<PeerMode> modes = {PeerMode::kEager};
 
   void AddTo(FlagTable& flags);
 
   bool compiled() const;
-  // The interpreter that --peer_python names, or the environment, or by default "python3".
+  // Returns the interpreter that --peer_python or the environment names; by default "python3".
   std::string python() const;
 };
 

@@ -33,12 +33,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A Python interpreter reads hundreds of MB before it can say anything, and a model's weights may take as
-// long.
+// A Python interpreter reads hundreds of MB before it can answer, and a model's weights may need as much
+// time.
 constexpr std::chrono::minutes kStartPatience{3};
-// --check imports PyTorch and, where it is to compile, tries its compiler.
+// --check imports PyTorch and, if models are to be compiled, tries PyTorch's compiler.
 constexpr std::chrono::minutes kCheckPatience{5};
-// For each strategy whose model is compiled, forward and backward, for all its layers.
+// The time to compile forward and backward of all layers, for each strategy whose model is compiled.
 constexpr std::chrono::minutes kCompilePatience{15};
 
 Json DescriptionOf(const model::Tensor& tensor) {
@@ -52,8 +52,9 @@ std::string RankZeroHost(const comm::World& world) {
   return comm::HostName();
 }
 
-// As these are, a step of PyTorch's gives no memory back that the next one needs again: by default glibc maps
-// and clears large tensors anew in each, which takes several percent of it. What the user has set stays.
+// With these variables, a step of PyTorch does not return memory that the next step needs. By default glibc
+// maps and clears large tensors in each step, which takes several per cent of a step. Variables that the user
+// has set are not changed.
 std::map<std::string, std::optional<std::string>> MallocVariables() {
   std::map<std::string, std::optional<std::string>> variables = {
       {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "17179869184"}, {"MALLOC_TOP_PAD_", "67108864"}};
@@ -63,7 +64,7 @@ std::map<std::string, std::optional<std::string>> MallocVariables() {
   return variables;
 }
 
-// PyTorch takes a name from GLOO_SOCKET_IFNAME, and no address.
+// GLOO_SOCKET_IFNAME accepts the name of an interface, and no address.
 std::string InterfaceName(const RankOptions& options, const comm::World& world) {
   const std::string& given = options.interface_or_address;
   const bool is_address = given.find_first_of(".:") != std::string::npos;
@@ -73,7 +74,7 @@ std::string InterfaceName(const RankOptions& options, const comm::World& world) 
 
 }  // namespace
 
-// It answers each line on its standard input with one on its standard output.
+// The process of PyTorch. It answers each line on its standard input with one line on its standard output.
 class PyTorchPeer::Process {
  public:
   // Inherits the CPUs of the calling thread, and ends with this process. Throws std::system_error if it
@@ -94,9 +95,8 @@ class PyTorchPeer::Process {
                                       .stderr_fd = messages_.fd()});
   }
 
-  // Sends the command, and behind it the bytes of `payload`. Throws std::runtime_error if the program ends
-  // instead of answering, with how it ended and the last line of its standard error, or does not answer in
-  // time.
+  // Sends the command, followed by the bytes of `payload`. Throws std::runtime_error if the program does not
+  // answer in time, or if it ends; then the message has how it ended and the last line of its standard error.
   Json Ask(const Json& command, std::chrono::milliseconds timeout,
            std::span<const model::Tensor> payload = {}) {
     const comm::Deadline deadline = std::chrono::steady_clock::now() + timeout;
@@ -122,7 +122,7 @@ class PyTorchPeer::Process {
     return answer;
   }
 
-  // A command about a batch, which follows it as it lies in memory.
+  // Sends a command, followed by the bytes of a batch.
   Json AskOver(const model::Batch& batch, Json command, std::chrono::milliseconds timeout) {
     const model::Tensor parts[] = {batch.inputs.To(model::CpuDevice()), batch.targets.To(model::CpuDevice())};
     command["inputs"] = DescriptionOf(parts[0]);
@@ -141,7 +141,7 @@ class PyTorchPeer::Process {
   }
 
   [[noreturn]] void ThrowEnded() {
-    // It has closed its output, and is not waited for longer than that.
+    // The process has closed its output, so it is expected to end soon.
     const auto end = child_->Wait(std::chrono::steady_clock::now() + std::chrono::seconds(1));
     const std::string message = messages_.last_line();
     throw std::runtime_error(Join(name_, " ", end.has_value() ? comm::ToString(*end) : "closed its output",
@@ -149,7 +149,7 @@ class PyTorchPeer::Process {
   }
 
   const std::string name_;
-  comm::FileDescriptor socket_;    // its standard input and output
+  comm::FileDescriptor socket_;    // standard input and output of the process
   comm::CapturedOutput messages_;  // its standard error
   std::optional<comm::ChildProcess> child_;
 };

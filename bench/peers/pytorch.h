@@ -14,62 +14,65 @@
 #include "comm/rendezvous/world.h"
 #include "model/model.h"
 
-// PyTorch, trained step by step in turn with gradsync: every rank has a process of bench/peers/pytorch_ddp.py
-// at its side, with the same weights, batches, threads and CPUs. These processes have a group of their own.
+// Runs PyTorch's training steps in turn with gradsync's. Every rank starts a process of
+// bench/peers/pytorch_ddp.py, which uses the weights, batches, number of threads and CPUs of the rank. These
+// processes form their own group.
 namespace gradsync::bench {
 
-// How the process is started.
+// The command that starts the process.
 struct PeerProgram {
   std::string python;
   std::string script;
 };
 
-// The script, found where Bazel put it for the program that argv[0] names. Throws InvalidInput if it is not
-// there.
+// Finds the script in the runfiles of the program that argv[0] names. Throws InvalidInput if the script is
+// missing.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
-// Throws InvalidInput, saying how to install PyTorch, if the interpreter cannot be run or has no PyTorch;
-// also if its models are to be compiled for "cpu" or "cuda" (empty: they are not), and it cannot.
+// Throws InvalidInput, with a line that tells how to install PyTorch, if the interpreter cannot be run or has
+// no PyTorch. If `compile_for` is "cpu" or "cuda", also throws if PyTorch cannot compile models for this
+// device.
 void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
-// One step, as the peer reports it.
+// One step of PyTorch, with the values that its process reports.
 struct PeerStep {
-  int64_t begin_ns = 0;  // when it left the barrier, on the host's steady clock
+  int64_t begin_ns = 0;  // time when the process left the barrier, on the host's steady clock
   StepTimes times;
-  // Peak use of its device's memory in this step, with the buffers of all its strategies; 0: it does not say.
+  // Maximum memory of PyTorch's device in this step, including the buffers of all strategies; 0 if unknown.
   int64_t peak_bytes_in_use = 0;
 };
 
-// All calls are made by all ranks. What they throw, beside std::runtime_error if the process fails or does
-// not answer in time, is CollectiveError.
+// All ranks must make all calls. Calls throw CollectiveError, and std::runtime_error if the process fails or
+// does not answer in time.
 class PyTorchPeer {
  public:
   class Process;
 
-  // Starts the process, with malloc variables that keep memory.
+  // Starts the process, with environment variables that make malloc keep freed memory.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
               const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device);
   ~PyTorchPeer();
 
-  // For the record: the versions of its libraries ("pytorch", "python", "blas"), and its clock.
+  // Returns the versions of the process's libraries ("pytorch", "python", "blas"), and its clock, for
+  // records.
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
-  // Makes the models of all strategies that will be asked for, with buckets of so many bytes, and compiles
-  // what is to be compiled. `config` is the record's; `weights` a safetensors file on rank 0's host, which
-  // must stay until the next Begin.
+  // Makes the models of all strategies that Step will name, with the given bucket sizes in bytes, and
+  // compiles models if this is requested. `config` is the configuration of the record. `weights` is a
+  // safetensors file on rank 0's host, which must exist until the next Begin.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
 
-  // For the record of one of these strategies: "malloc"; "bucket_sizes" of one with buckets, in bytes;
-  // "compiled", what torch.compile was given, and "compile_ns", if it was given something.
+  // Returns facts for the record of a strategy: "malloc"; with buckets, "bucket_sizes" in bytes; "compiled"
+  // with the arguments of torch.compile; and "compile_ns" if the model is compiled.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
-  // So many steps on one batch, and then their means.
+  // Takes `num_steps` steps on one batch, and returns the means of their times.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // A first step from the weights on. Writes the parameters after it under their names, and their gradients
-  // under "grad." and the name.
+  // Takes the first step from the weights. Writes the parameters after this step under their names, and their
+  // gradients under "grad." and the name.
   void Train(const std::string& strategy, const model::Batch& batch, const std::string& path);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// Flags that say on another command line what these options hold beside the defaults.
+// Returns the flags for the values of these options that differ from the defaults.
 template <class Options>
 Arguments ArgumentsOf(Options options) {
   FlagTable flags("", ""), of_defaults("", "");
@@ -36,7 +36,7 @@ Arguments Concatenate(Arguments first, const Arguments& second) {
   return first;
 }
 
-// Reads `arguments` as the benchmark will.
+// Reads `arguments` like the benchmark.
 template <class Options>
 void Parse(const Arguments& arguments, FlagTable& flags, Options& options) {
   options.AddTo(flags);
@@ -45,7 +45,7 @@ void Parse(const Arguments& arguments, FlagTable& flags, Options& options) {
   flags.Parse(static_cast<int>(argv.size()), argv.data());
 }
 
-// What to run, and what to call it.
+// A run, and its name.
 struct Choice {
   std::string title;
   Arguments arguments;
@@ -85,7 +85,8 @@ class Builder {
   std::vector<Alternatives> Take() { return std::move(experiments_); }
 
  private:
-  // The program with these defaults, and the first of `choices` that fits into this host's memory.
+  // Adds a run of the program with these defaults, and with the first of `choices` that fits into this host's
+  // memory.
   void Add(const std::string& program, const TrainingOptions& defaults, const std::vector<Choice>& choices,
            const std::string& subdirectory) {
     Alternatives& alternatives = experiments_.emplace_back();
@@ -97,7 +98,7 @@ class Builder {
       TrainingOptions parsed = defaults;
       FlagTable flags(program, "");
       Parse(arguments, flags, parsed);
-      TrainingPlan(parsed, flags);  // throws what the program would
+      TrainingPlan(parsed, flags);  // throws the errors that the program would throw
       alternatives.push_back({choice.title, program, std::move(arguments), subdirectory});
     }
   }
@@ -117,11 +118,11 @@ void Smoke(Builder& builder) {
                             "--warmup_steps=1", "--steps=5"}}});
 }
 
-// Ten minutes on two cores, whatever their speed: the long experiments get a time. The small model decides,
-// because it has the most rounds; the larger one shows what synchronisation costs where computation is long,
-// with the rows that could win. No claim has fewer than ten rounds, and rounds are whole blocks
-// (bench/timing/schedule.h). A turn of zero1:gather=forward is four steps; over shm, where zero1 has nothing
-// to gather, it could not win.
+// Ten minutes on two cores of any speed, because long experiments have a limit of time. The small model
+// decides between strategies, because it has the most rounds. The larger model shows the cost of
+// synchronisation for long computations, with the rows that may be the fastest. Every claim has at least ten
+// rounds, and rounds are whole blocks (bench/timing/schedule.h). A turn of zero1:gather=forward has four
+// steps. Over shm it is not included, because there zero1 gathers nothing.
 void Quick(const SuiteOptions& options, Builder& builder) {
   std::string forward;
   for (const std::string& backend : options.backends)
@@ -145,7 +146,7 @@ void Quick(const SuiteOptions& options, Builder& builder) {
           {"--strategies=naive,flat,overlap,bucketed_sync,bucketed_async,core,core_update,zero1",
            "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--steps=3", "--trace", "--verify=false"}),
       "traces");
-  // Half the width has 6.6 Mi elements.
+  // A ResNet-50 of half the width has 6.6 Mi elements.
   builder.CompareBuckets({{"bucket sizes, resnet50 of half the width",
                            {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",
                             "--warmup_steps=1", "--steps=36"}}});
@@ -183,10 +184,9 @@ void SuiteOptions::AddTo(FlagTable& flags) {
             "Which experiments to run: smoke (1 minute), quick (10 minutes) or reference (hours).\n"
             "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
             "reference: the published experiments, for hours on a CPU.");
-  flags.Add(
-      "backend", &backends, OneOf(comm::BackendNames()),
-      "What moves the gradients; every experiment compares them.\nDefault: gloo, but for quick on a CPU "
-      "gloo,shm.");
+  flags.Add("backend", &backends, OneOf(comm::BackendNames()),
+            "What moves the gradients; every experiment compares them.\nDefault: gloo; for quick on a CPU "
+            "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
             "A text to train on, whose bytes are the tokens, instead of random tokens.");
   peers.AddTo(flags);

@@ -14,11 +14,11 @@ namespace gradsync::bench {
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
 
-// What //bench:suite takes on its command line.
+// The options on the command line of //bench:suite.
 struct SuiteOptions {
   RankOptions ranks;
   Preset preset = Preset::kQuick;
-  std::vector<std::string> backends;  // empty: those of the preset
+  std::vector<std::string> backends;  // the backends; empty: the preset's backends
   std::string corpus;
   PeerOptions peers;
 
@@ -30,16 +30,17 @@ struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
-  // Where its records go, below the suite's directory; empty: into it.
+  // The subdirectory of the suite's directory for the experiment's records; empty: the suite's directory.
   std::string subdirectory;
 };
 
-// Of these the first runs for which this host has the memory when its turn has come: programs end with
-// kLacking.
+// The suite runs the first alternative for which this host has enough memory. A program that lacks memory
+// exits with kLacking.
 using Alternatives = std::vector<Experiment>;
 
-// The experiments of the preset, in order; --help says what each preset is for. After a published model come
-// those that take less memory. Throws InvalidInput if a benchmark would refuse the flags, naming the flag.
+// Returns the experiments of the preset, in order; --help explains the presets. The alternatives of a
+// published model are models that need less memory. Throws InvalidInput, naming the flag, if a benchmark
+// would reject the flags.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

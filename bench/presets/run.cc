@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 
 void MakeDirectory(const std::string& out) {
   std::error_code error;
-  // They would end up in the same tables.
+  // Older records would appear in the tables of this run.
   for (const auto& entry : fs::directory_iterator(out, error)) {
     Require(entry.path().extension() != ".jsonl", "--out=", out,
             ": there are records of another run, expected an empty or a new directory");
@@ -51,7 +51,7 @@ class Suite {
   Suite(const char* argv0, std::string out, std::vector<Alternatives> experiments)
       : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)) {}
 
-  // The exit status.
+  // Runs the suite, and returns the exit status.
   int Run() {
     for (size_t i = 0; i < experiments_.size() && !stopped_by_; ++i) {
       for (const Experiment& next : experiments_[i]) {
@@ -65,7 +65,7 @@ class Suite {
   std::optional<int> stopped_by() const { return stopped_by_; }
 
  private:
-  // False: this host has not the memory, of which the program has said more.
+  // Returns false if this host lacks memory; the program has printed the reason.
   bool RunExperiment(const Experiment& experiment, const std::string& title) {
     const auto begin = std::chrono::steady_clock::now();
     Command command = {RunfilePath(argv0_, "bench/" + experiment.program)};
@@ -82,7 +82,7 @@ class Suite {
     return has_memory;
   }
 
-  // Has a program make a file, beside its place until it is whole.
+  // Runs a program that makes a file. The file has a temporary name until it is complete.
   void Make(const std::string& name, const std::function<Command(const std::string& file)>& command) {
     const std::string path = Join(out_, "/", name), beside = Join(out_, "/new-", name);
     std::error_code error;
@@ -93,7 +93,7 @@ class Suite {
     }
   }
 
-  // The tables, and one page of them, the traces below and figures of both.
+  // Writes the tables, and a page with tables, traces of subdirectories, and figures.
   void WriteReports() {
     for (const auto& [format, extension] :
          {std::pair{"markdown", "md"}, std::pair{"csv", "csv"}, std::pair{"json", "json"}}) {
@@ -106,15 +106,15 @@ class Suite {
     RunProgram("printing the answer", AnswerCommand(argv0_, out_), "the answer", /*is_shown=*/true);
   }
 
-  // Runs a program to its end and returns its exit status. One that fails is among the failures, as what
-  // makes `name`, unless it is for want of something (kLacking). Hands on what asks this process to stop,
-  // `doing` something; whoever asks again does not want to wait.
+  // Runs a program to its end and returns its exit status. If the program fails, adds `name` to the failures,
+  // except for the status kLacking. Forwards signals to stop to the program; `doing` describes the work for
+  // messages. A second signal kills the program.
   int RunProgram(const std::string& doing, const Command& command, const std::string& name,
                  bool is_shown = false) {
     if (stopped_by_) return kFailed;
     std::cout.flush();
     const comm::FileDescriptor nowhere = comm::OpenFile("/dev/null", O_WRONLY);
-    // In a group of its own, so that no program is left of those that it starts.
+    // The program has its own process group, so that all programs that it starts can be ended.
     comm::ChildProcess child(command,
                              {.stdout_fd = is_shown ? STDOUT_FILENO : nowhere.get(), .own_group = true});
     while (!child.end().has_value()) {
@@ -155,7 +155,7 @@ class Suite {
   std::string stopped_doing_;
 };
 
-// Where to write what, as the command line says.
+// Returns the directory and the experiments, according to the command line.
 std::pair<std::string, std::vector<Alternatives>> Begin(const SuiteOptions& options) {
   std::vector<Alternatives> experiments = MakeExperiments(options);
   const std::string out = options.ranks.OutputDirectory(Join(Name(options.preset), "-", NewRunId()));
@@ -183,7 +183,7 @@ int RunSuite(int argc, char** argv) try {
   auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments));
   const int status = suite->Run();
   const std::optional<int> signal = suite->stopped_by();
-  suite.reset();  // It holds signals back.
+  suite.reset();  // The suite blocks signals until it is destroyed.
   if (signal) comm::EndBySignal(*signal);
   return status;
 } catch (const InvalidInput& error) {

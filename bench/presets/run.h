@@ -3,10 +3,10 @@
 
 namespace gradsync::bench {
 
-// The main function of //bench:suite: the experiments of a preset, each in its benchmark's own process, then
-// their tables and a page. A request to stop goes to the benchmark that runs, nothing is started after it,
-// and this process ends by it. Returns the exit status: 0 done, 1 something failed, 2 bad arguments, named in
-// one line on stderr.
+// The main function of //bench:suite. The function runs the experiments of a preset, each in a process of its
+// benchmark, and then writes tables and a page of figures. A signal to stop is sent to the running benchmark;
+// no other program is started, and this process ends by the signal. Returns the exit status: 0 if all
+// succeeded, 1 if something failed, 2 for bad arguments, which it names in one line on stderr.
 int RunSuite(int argc, char** argv);
 
 }  // namespace gradsync::bench

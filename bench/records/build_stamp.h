@@ -3,9 +3,9 @@
 
 namespace gradsync::bench {
 
-// The commit that this program was built from, with "-dirty" behind it if files differed from it. Programs
-// that depend on :build_stamp have it. Others, such as tests, and those built without git have
-// "unknown-dirty".
+// Returns the commit that this program was built from, followed by "-dirty" if files differed from the
+// commit. Returns "unknown-dirty" in programs that do not depend on :build_stamp, such as tests, and in
+// programs that were built without git.
 const char* BuildStamp();
 
 }  // namespace gradsync::bench

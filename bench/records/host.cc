@@ -18,7 +18,7 @@ std::optional<int64_t> ReadInteger(const std::string& path, std::string_view key
   return ParseInteger(ReadEntry(path, key, " \n"));
 }
 
-// An entry that is a number of KiB.
+// Reads an entry that is a number of KiB.
 std::optional<int64_t> ReadBytes(const char* path, const char* key) {
   std::optional<int64_t> bytes = ParseInteger(ReadEntry(path, key, ": kB\t"));
   if (bytes) *bytes *= 1024;
@@ -27,8 +27,8 @@ std::optional<int64_t> ReadBytes(const char* path, const char* key) {
 
 }  // namespace
 
-// Lines are "4:cpu,cpuacct:/a/b", or, of version 2, "0::/a/b". In a container, directories of its own path
-// may be missing; what lies at the root is then its own.
+// Lines are "4:cpu,cpuacct:/a/b", or, of version 2, "0::/a/b". In a container, directories of the group's
+// path may be missing. Then the files at the root belong to this group.
 ControlGroups::ControlGroups(const std::string& root, const std::string& own) {
   std::ifstream lines(own);
   for (std::string line; std::getline(lines, line);) {
@@ -53,7 +53,7 @@ int64_t ControlGroups::MemoryLeftBytes() const {
     const auto limit = read("memory.max", "memory.limit_in_bytes"),
                used = read("memory.current", "memory.usage_in_bytes");
     if (!limit || !used) continue;
-    // Files that are read again when they are needed: their memory is free.
+    // Cached files can be read again, so their memory counts as free.
     const auto cache = [&](const char* part) { return ReadInteger(group + "memory.stat", part).value_or(0); };
     least = std::min(least, *limit - *used + cache("inactive_file") + cache("active_file"));
   }
@@ -63,7 +63,7 @@ int64_t ControlGroups::MemoryLeftBytes() const {
 double ControlGroups::CpuQuota() const {
   double least = std::numeric_limits<double>::infinity();
   for (const std::string& group : groups_) {
-    // "50000 100000", or "max 100000"; in version 1 two files, or -1.
+    // The text is "50000 100000" or "max 100000". Version 1 has two files, with -1 for no limit.
     std::string text = ReadEntry(group + "cpu.max", "", "\n");
     if (text.empty())
       text = Join(ReadEntry(group + "cpu.cfs_quota_us", "", "\n"), " ",

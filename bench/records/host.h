@@ -7,53 +7,58 @@
 #include <string_view>
 #include <vector>
 
-// The machine under a benchmark: its memory and its processors.
+// Reads facts about the machine of a benchmark: its memory and its CPUs.
 namespace gradsync::bench {
 
-// What control groups, of version 1 or 2, allow this process: its own group and all above it.
+// Reads the limits of control groups (version 1 or 2) for this process: the limits of its own group and of
+// all groups above it.
 class ControlGroups {
  public:
-  // Periods of a quota of CPU time so far, and those in which it was used up, so that threads had to wait.
+  // The number of periods of a quota of CPU time so far, and the number of periods in which the quota was
+  // used up, so that threads had to wait.
   struct Periods {
     int64_t all = 0, throttled = 0;
   };
 
-  // `root`: where they are mounted. `own`: the file that names a process's own.
+  // `root` is the directory where control groups are mounted. `own` is the file that names the group of this
+  // process.
   explicit ControlGroups(const std::string& root = "/sys/fs/cgroup",
                          const std::string& own = "/proc/self/cgroup");
 
-  // The least that is left in one of them beside what is no file's cache; the largest number if none has a
-  // limit.
+  // Returns the smallest number of bytes that any of the groups has left, where cached files count as free;
+  // the largest integer if no group has a limit.
   int64_t MemoryLeftBytes() const;
-  // How many CPUs' time they allow; infinity likewise.
+  // Returns the number of CPUs whose time the groups allow; infinity if no group has a limit.
   double CpuQuota() const;
-  // Of the group with the most.
+  // Returns the periods of the group that was stopped most often.
   Periods CpuPeriods() const;
 
  private:
-  std::vector<std::string> groups_;  // directories; some may be missing
+  std::vector<std::string> groups_;  // directories of the groups; some may be missing
 };
 
-// How much memory can be used without swapping: MemAvailable of /proc/meminfo, or what control groups have
-// left if that is less. Nullopt if the system does not say.
+// Returns the number of bytes that can be used without swapping: MemAvailable of /proc/meminfo, or, if
+// smaller, the memory that control groups have left. Nullopt if unknown.
 std::optional<int64_t> AvailableMemoryBytes();
 
-// The memory that this process has now, in pages that are resident, with those of its code and libraries.
+// Returns the resident memory of this process in bytes, including its code and libraries.
 std::optional<int64_t> ResidentBytes();
 
-// The most memory that this process has had at once since then, or, where the system does not allow that,
-// since it began, without what has been swapped out; nullopt where it cannot be read.
+// PeakResidentBytes returns the maximum resident memory of this process since ResetPeakResidentBytes. If the
+// system does not allow a reset, the maximum is since the process began. Swapped memory does not count.
+// Nullopt if the value cannot be read.
 void ResetPeakResidentBytes();
 std::optional<int64_t> PeakResidentBytes();
 
-// The first line of a file that starts with `key`, without it and without any of `separators` at either end;
-// empty if there is none. "MemAvailable:  23456 kB" has the entry "23456" between separators ": kB".
+// Returns the first line of a file that starts with `key`, without the key, and without any of `separators`
+// at either end; empty if there is no such line. "MemAvailable: 23456 kB" has the entry "23456" between
+// separators ": kB".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
 
-// The NUMA node of the CPU that the calling thread is on; empty if the system does not say.
+// Returns the NUMA node of the CPU on which the calling thread runs; empty if unknown.
 std::string NumaNode();
 
-// The logical CPUs that the calling thread may run on, ascending.
+// Returns the logical CPUs on which the calling thread may run, in ascending order.
 std::vector<int> AllowedCpus();
 
 }  // namespace gradsync::bench

@@ -10,7 +10,7 @@ namespace gradsync::bench {
 
 using Json = nlohmann::ordered_json;
 
-// nlohmann::json finds these by their names.
+// nlohmann::json finds these functions by their names.
 static void to_json(Json& json, const Fields& fields) {
   json = Json::object();
   for (const auto& [name, value] : fields) {
@@ -33,7 +33,7 @@ static void from_json(const Json& json, Fields& fields) {
   }
 }
 
-// The library's own macro of this kind is for nlohmann::json alone, which sorts names.
+// The corresponding macro of the library works only with nlohmann::json, which sorts names.
 #define GRADSYNC_JSON(Type, ...)                                                            \
   static void to_json(Json& nlohmann_json_j, const Type& nlohmann_json_t) {                 \
     NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))                \
@@ -53,12 +53,12 @@ namespace {
 
 using Series = SampleSeries::Map;
 
-// Thrown inside this file only: the reason why a line is no record.
+// An exception with the reason why a line is not a record. It is thrown inside this file only.
 struct Malformed {
   std::string reason;
 };
 
-// What a continuation line has too.
+// Calls `field` with the members that a continuation line also has.
 template <class ARecord, class Field>
 void ForEachGrowingField(ARecord& record, const Field& field) {
   field("samples", record.samples.by_name());
@@ -67,7 +67,7 @@ void ForEachGrowingField(ARecord& record, const Field& field) {
   field("facts", record.facts);
 }
 
-// What a record's line has, in its order: calls `field(name, member)` with each, to write it or to read it.
+// Calls `field(name, member)` with each member of a record's first line, in order, to write it or to read it.
 template <class ARecord, class Field>
 void ForEachField(ARecord& record, const Field& field) {
   field("record", record.number);
@@ -94,8 +94,8 @@ Json ToJson(const Record& record) {
   return json;
 }
 
-// What a line must look like: the names of members with values of their kinds, where null is any plain value
-// and "*" any other name.
+// Returns the shape of a line: the names of members, with example values of their types. null means any plain
+// value, and "*" any other name.
 const Json& Shape() {
   static const Json shape = [] {
     Json like = ToJson(Record());
@@ -116,7 +116,7 @@ std::string TypeName(const Json& json) {
   return json.is_null() ? name : (json.is_array() || json.is_object() ? "an " : "a ") + name;
 }
 
-// Throws Malformed for what is not like the shape: the conversions of nlohmann::json would take 1.5 for 1.
+// Throws Malformed unless `json` has the shape. The conversions of nlohmann::json would accept 1.5 as 1.
 void RequireShape(const Json& json, const Json& like, std::string_view name) {
   const auto require = [&](bool is_right, const char* wanted) {
     if (!is_right) throw Malformed{Join("\"", name, "\" is ", TypeName(json), ", expected ", wanted)};
@@ -141,15 +141,15 @@ void RequireShape(const Json& json, const Json& like, std::string_view name) {
   }
 }
 
-// A line of a file, whichever kind it is.
+// A line of a file: a record's first line or a continuation line.
 struct Line {
   Record record;
-  int64_t of = -1;  // what it continues; negative: nothing
+  int64_t of = -1;  // number of the continued record; negative for a first line
 };
 
 Line FromJson(const Json& json) {
   if (!json.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(json))};
-  // First, so that a line of another program or version is told as such.
+  // This is checked first, so that the message for a line of another program or version is clear.
   if (!json.contains("schema")) throw Malformed{"no \"schema\": not a gradsync record"};
   if (json["schema"] != kRecordSchema) {
     throw Malformed{Join("schema ", json["schema"].dump(), ", expected \"", kRecordSchema,
@@ -184,7 +184,7 @@ Line FromJson(const Json& json) {
 
 std::string ToLine(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Why `more` cannot be put behind `begun`; empty if it can.
+// Returns the reason why `more` cannot be appended to `begun`; empty if it can.
 std::string LengthFault(const Series& begun, const Series& more) {
   std::map<std::string_view, size_t> lengths;
   for (const Series* const part : {&begun, &more}) {
@@ -231,7 +231,7 @@ std::string Append(const Record& more, Record* record) {
 }
 
 std::string AddLine(std::string_view line, std::vector<Record>* records) try {
-  // The library takes a zero for the end of the text, and would not look at what follows.
+  // The library interprets a zero as the end of the text, and would ignore the following characters.
   const size_t zero = line.find('\0');
   if (zero != std::string_view::npos) throw Malformed{Join("not JSON: error at byte ", zero + 1)};
   Line parsed = FromJson(Json::parse(line));
@@ -239,7 +239,7 @@ std::string AddLine(std::string_view line, std::vector<Record>* records) try {
     records->push_back(std::move(parsed.record));
     return "";
   }
-  // Mostly one of the last.
+  // Usually one of the last records is continued.
   const auto begun = std::find_if(records->rbegin(), records->rend(),
                                   [&](const Record& record) { return record.number == parsed.of; });
   if (begun == records->rend()) return Join("more of record ", parsed.of, ", which is not there");

@@ -5,19 +5,18 @@
 #include <iterator>
 #include <string_view>
 
-// All names that may stand in the free parts of a record; its members are in record.h. A name in a program is
-// a literal that is checked when it is compiled: one that its part of this table lacks does not compile.
+// All names of values in the free parts of a record (record.h has the fixed members). A name in a program is
+// a literal. A literal that is missing in this table does not compile.
 namespace gradsync::bench {
 
-// What a name of a configuration tells apart. Rows of a table are variants of cells: two records are of one
-// row if variant, cell and trial agree, whatever the run was.
+// What a name in a configuration identifies. A row of a table is a variant of a cell: two records belong to
+// one row if their variants, cells and trials are equal, also if their runs differ.
 //
-//   kCell   what the variants of a run share: model, batch, dtype, device, threads
-//   kTrial  which of the trials of one variant
-//   kRun    how the launch measured: how many steps, which seed
+//   kCell   settings that all variants of a run have in common: model, batch, dtype, device, threads kTrial
+//   the trial of a variant kRun    how the launch measured: number of steps, seed
 enum class Scope { kCell, kTrial, kRun };
 
-// An object in a record.
+// A JSON object in a record.
 enum class Part { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
 
 namespace schema {
@@ -25,193 +24,228 @@ namespace schema {
 using enum Part;
 using enum Scope;
 
-// The type of a value; in samples, the type of each entry. kNumber: whole or not, or null (NaN).
-// kKnown: a whole number, or the text "unknown".
-enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four in the order of Value's alternatives
+// The type of a value, or of each entry of a series of samples. kNumber is a whole number, a fraction, or
+// null (NaN). kKnown is a whole number, or the text "unknown".
+enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// What writes records: all_reduce, ddp for itself and for peers, convergence.
+// The programs that write records: all_reduce, ddp (for gradsync's strategies, and for peers), convergence.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
 struct SchemaName {
   Part part;
-  std::string_view name;  // "*": anything, in its place
+  std::string_view name;  // "*" stands for any text
   Type type;
-  unsigned writers;  // whose records all have it, once they are written to their end
+  unsigned writers;  // programs whose complete records always have this name
   std::string_view meaning;
-  Scope scope = kCell;  // of a configuration
+  Scope scope = kCell;  // only for names of a configuration
 };
 
 inline constexpr SchemaName kSchema[] = {
     {kConfig, "device", kText, kBenchmarks, "cpu or cuda"},
-    {kConfig, "dtype", kText, kBenchmarks, "of activations, or elements"},
-    {kConfig, "threads_per_rank", kInt, kBenchmarks, "that compute"},
-    {kConfig, "comm_threads", kInt, kBenchmarks, "that communicate"},
-    {kConfig, "seed", kInt, kBenchmarks, "of this launch", kRun},
-    {kConfig, "link_rate", kInt, kSome, "bits per second to which the link was limited, in each direction"},
+    {kConfig, "dtype", kText, kBenchmarks, "type of activations, or of elements of a collective"},
+    {kConfig, "threads_per_rank", kInt, kBenchmarks, "number of compute threads of a rank"},
+    {kConfig, "comm_threads", kInt, kBenchmarks, "number of communication threads of a rank"},
+    {kConfig, "seed", kInt, kBenchmarks, "seed of this launch", kRun},
+    {kConfig, "link_rate", kInt, kSome, "rate limit of the link in bits per second, in each direction"},
     {kConfig, "collective", kText, kAllReduce, "all_reduce, reduce_scatter, all_gather or broadcast"},
     {kConfig, "op", kText, kSome, "sum or mean"},
-    {kConfig, "size_bytes", kInt, kSome, "of the whole vector: reduce_scatter's input, all_gather's output"},
-    {kConfig, "in_flight", kInt, kSome, "so many of them at the same time, if there are several"},
-    {kConfig, "iterations", kInt, kAllReduce, "timed", kRun},
-    {kConfig, "warmup_iterations", kInt, kAllReduce, "before them", kRun},
-    {kConfig, "model", kText, kSome, "by name"},
-    {kConfig, "batch_size", kInt, kSome, "of one rank"},
-    {kConfig, "accumulation_steps", kInt, kSome, "such batches in a step, if there are several"},
+    {kConfig, "size_bytes", kInt, kSome,
+     "size of the whole vector: the input of reduce_scatter, the output of all_gather"},
+    {kConfig, "in_flight", kInt, kSome, "number of concurrent collectives, if more than one"},
+    {kConfig, "iterations", kInt, kAllReduce, "number of timed iterations", kRun},
+    {kConfig, "warmup_iterations", kInt, kAllReduce,
+     "number of untimed iterations before the timed iterations", kRun},
+    {kConfig, "model", kText, kSome, "name of the model"},
+    {kConfig, "batch_size", kInt, kSome, "batch size of one rank"},
+    {kConfig, "accumulation_steps", kInt, kSome, "number of batches in a step, if more than one"},
     {kConfig, "order", kText, kBenchmarks, "interleaved or blocks"},
-    {kConfig, "warmup_steps", kInt, kSome, "untimed", kRun},
-    {kConfig, "steps", kInt, kSome, "timed", kRun},
-    {kConfig, "time", kText, kSome, "of a launch, for timed steps, instead of a number of them", kRun},
-    {kConfig, "precision", kNumber, kSome, "of the baseline's step: known to +- that, no launch follows",
-     kRun},
-    {kConfig, "optimizer", kText, kSome, "adamw or sgd; of published figures also none"},
-    {kConfig, "learning_rate", kNumber, kTraining, "the optimizer's"},
-    {kConfig, "traced", kBool, kTraining, "whether steps wrote a trace too"},
+    {kConfig, "warmup_steps", kInt, kSome, "number of untimed steps", kRun},
+    {kConfig, "steps", kInt, kSome, "number of timed steps", kRun},
+    {kConfig, "time", kText, kSome, "time of a launch for timed steps, instead of their number", kRun},
+    {kConfig, "precision", kNumber, kSome,
+     "fraction of the baseline's step; no launch follows after all intervals are within +- precision", kRun},
+    {kConfig, "optimizer", kText, kSome, "adamw or sgd; published figures may have none"},
+    {kConfig, "learning_rate", kNumber, kTraining, "learning rate of the optimizer"},
+    {kConfig, "traced", kBool, kTraining, "true if the program also wrote a trace of the steps"},
     {kConfig, "data", kText, kTraining, "uniform or corpus"},
     {kConfig, "weights", kText, kTraining, "random or file"},
-    {kConfig, "seq_len", kInt, kSome, "of transformers"},
-    {kConfig, "num_layers", kInt, kSome, "of transformers"},
-    {kConfig, "d_model", kInt, kSome, "of transformers"},
-    {kConfig, "d_ff", kInt, kSome, "of transformers"},
-    {kConfig, "num_heads", kInt, kSome, "of transformers"},
-    {kConfig, "vocab_size", kInt, kSome, "of transformers"},
-    {kConfig, "image_size", kInt, kSome, "pixels on each side"},
-    {kConfig, "width", kInt, kSome, "channels of the first layers"},
-    {kConfig, "lr_schedule", kText, kSome, "of the learning rate, unless it is constant"},
-    {kConfig, "decay", kText, kSome, "what decays, unless it is all: matrices"},
-    {kConfig, "text", kText, kLearning, "what was learnt, by name"},
-    {kConfig, "text_sha256", kText, kLearning, "of all of it, and of which part is held out"},
-    {kConfig, "training_steps", kInt, kLearning, "of each variant from each seed, in all"},
-    {kConfig, "evaluate_every", kInt, kLearning, "steps, after which the held-out loss is measured"},
-    {kConfig, "held_out_windows", kInt, kLearning, "sequences, by which a model is judged"},
-    {kConfig, "trial_seed", kInt, kLearning, "of initial weights and batches", kTrial},
+    {kConfig, "seq_len", kInt, kSome, "sequence length of a transformer"},
+    {kConfig, "num_layers", kInt, kSome, "number of layers of a transformer"},
+    {kConfig, "d_model", kInt, kSome, "width of a transformer"},
+    {kConfig, "d_ff", kInt, kSome, "width of a transformer's feed-forward layers"},
+    {kConfig, "num_heads", kInt, kSome, "number of heads of a transformer"},
+    {kConfig, "vocab_size", kInt, kSome, "vocabulary size of a transformer"},
+    {kConfig, "image_size", kInt, kSome, "number of pixels on each side of an image"},
+    {kConfig, "width", kInt, kSome, "number of channels of the first layers"},
+    {kConfig, "lr_schedule", kText, kSome, "schedule of the learning rate, unless it is constant"},
+    {kConfig, "decay", kText, kSome,
+     "matrices: weight decay applies to matrices only; missing if it applies to all parameters"},
+    {kConfig, "text", kText, kLearning, "name of the training text"},
+    {kConfig, "text_sha256", kText, kLearning,
+     "hash of the whole text and of its division into training text and held-out text"},
+    {kConfig, "training_steps", kInt, kLearning, "number of steps of each trial"},
+    {kConfig, "evaluate_every", kInt, kLearning,
+     "number of steps between two measurements of the held-out loss"},
+    {kConfig, "held_out_windows", kInt, kLearning,
+     "number of held-out sequences on which the loss is measured"},
+    {kConfig, "trial_seed", kInt, kLearning, "seed of initial weights and batches", kTrial},
 
-    {kSamples, "position", kInt, kBenchmarks, "index in the launch's own order over all its configurations"},
-    {kSamples, "time_ns", kInt, kAllReduce, "from a barrier to its end"},
-    {kSamples, "back_to_back_ns", kInt, kAllReduce, "mean over several, without barriers between them"},
+    {kSamples, "position", kInt, kBenchmarks,
+     "index of the sample in the launch's order of all configurations"},
+    {kSamples, "time_ns", kInt, kAllReduce, "time from leaving a barrier to the end of the collective"},
+    {kSamples, "back_to_back_ns", kInt, kAllReduce,
+     "mean time of consecutive collectives without barriers between them"},
     {kSamples, "begin_ns", kInt, kSome,
-     "when this rank left the barrier, on its host's steady clock, which ranks of one host and boot share"},
+     "time when this rank left the barrier, on its host's steady clock, which ranks of one host and boot "
+     "share"},
     {kSamples, "others_cpu_ns", kInt, kSome,
-     "CPU time of all but the job's ranks on this host in a step or period, in the system's ticks of 10 ms: "
-     "may be negative"},
+     "CPU time that programs other than the job's ranks used on this host in a step or period; may be "
+     "negative, because the system counts ticks of 10 ms"},
     // The parts of a step, which add up to it: see step_times.h.
     {kSamples, "begin_step_ns", kInt, kSome,
-     "the strategy's work before forward (BeginStep); of peers and on a GPU in forward_ns"},
-    {kSamples, "forward_ns", kInt, kTraining, "with the loss and the broadcast of buffers"},
+     "time of the strategy's work before forward (BeginStep); part of forward_ns for peers and on a GPU"},
+    {kSamples, "forward_ns", kInt, kTraining, "time of forward, with the loss and the broadcast of buffers"},
     {kSamples, "forward_wait_ns", kInt, kSome,
-     "what forward waited for weights; of strategies that may communicate before the last backward pass"},
+     "time that forward waited for weights, for strategies that may communicate before the last backward "
+     "pass"},
     {kSamples, "backward_ns", kInt, kDdp,
-     "to the end of the last gradient's computation; missing of peers that average in it"},
+     "time from the end of forward to the end of the last gradient's computation; missing for peers that "
+     "average in backward"},
     {kSamples, "hooks_ns", kInt, kSome,
-     "the strategy's work in hooks (OnGradReady); of peers and on a GPU in backward_ns"},
-    {kSamples, "backward_wait_ns", kInt, kSome, "what backward waited for weights, as forward_wait_ns"},
+     "time of the strategy's work in hooks (OnGradReady); part of backward_ns for peers and on a GPU"},
+    {kSamples, "backward_wait_ns", kInt, kSome,
+     "time that backward waited for weights, for the strategies of forward_wait_ns"},
     {kSamples, "sync_wait_ns", kInt, kDdp,
-     "from backward's end until every gradient is averaged, and all other waits; missing as backward_ns"},
-    {kSamples, "backward_and_sync_ns", kInt, kSome, "in place of these five, of peers that average in it"},
-    {kSamples, "optimizer_ns", kInt, kTraining, "its step, without waits"},
-    {kSamples, "step_ns", kInt, kLearning, "a whole step"},
+     "time from the end of backward until every gradient is averaged, and all other waits; missing if "
+     "backward_ns is missing"},
+    {kSamples, "backward_and_sync_ns", kInt, kSome,
+     "sum of the parts from backward to the average of gradients, for peers that average in backward"},
+    {kSamples, "optimizer_ns", kInt, kTraining, "time of the optimizer's step, without waits"},
+    {kSamples, "step_ns", kInt, kLearning, "time of a whole step"},
 
-    {kSamples, "comm_busy_ns", kInt, kDdp, "with a collective in flight; of gradsync's own"},
+    {kSamples, "comm_busy_ns", kInt, kDdp, "time with a collective in flight; missing for peers"},
     {kSamples, "communication_cpu_ns", kInt, kDdp,
-     "CPU time of its groups' threads, likewise; of //bench:all_reduce of all"},
-    {kSamples, "compute_cpu_ns", kInt, kDdp, "CPU time of all other threads of the process, likewise"},
-    {kSamples, "forward.*_ns", kInt, kSome, "profile: operations"},
-    {kSamples, "backward.*_ns", kInt, kSome, "profile: operations"},
-    {kSamples, "sync.*_ns", kInt, kSome, "profile: the wait"},
-    {kSamples, "optimizer.*_ns", kInt, kSome, "profile: its step"},
-    {kSamples, "training_loss_nano", kInt, kLearning, "1e-9 nats for each byte, mean over ranks"},
-    {kSamples, "held_out_loss_nano", kInt, kLearning, "of the held-out text after the step; -1: none"},
+     "CPU time of the threads of the variant's groups; of all groups' threads for //bench:all_reduce; "
+     "missing for peers"},
+    {kSamples, "compute_cpu_ns", kInt, kDdp,
+     "CPU time of all other threads of the process; missing for peers"},
+    {kSamples, "forward.*_ns", kInt, kSome, "profile: time of an operation in forward"},
+    {kSamples, "backward.*_ns", kInt, kSome, "profile: time of an operation in backward"},
+    {kSamples, "sync.*_ns", kInt, kSome, "profile: time of the wait for gradients"},
+    {kSamples, "optimizer.*_ns", kInt, kSome, "profile: time of the optimizer's step"},
+    {kSamples, "training_loss_nano", kInt, kLearning, "training loss in 1e-9 nats per byte, mean over ranks"},
+    {kSamples, "held_out_loss_nano", kInt, kLearning,
+     "loss on held-out text after the step in 1e-9 nats per byte; -1 if it was not measured"},
 
-    {kChecks, "reference", kText, kTraining, "single_process, equation (if not exact) or none"},
-    {kChecks, "grad_rel_error", kNumber, kTraining, "relative distance of gradients from the reference's"},
-    {kChecks, "param_rel_error", kNumber, kTraining, "of parameters from what these gradients make"},
-    {kChecks, "grads_equal", kBool, kTraining, "within the tolerance"},
-    {kChecks, "params_equal", kBool, kTraining, "within the tolerance"},
-    {kChecks, "replicas_equal", kBool, kTraining, "bit by bit"},
-    {kChecks, "tolerance", kNumber, kTraining, "of those errors"},
-    {kChecks, "worst_grad", kText, kTraining, "the tensor's name"},
-    {kChecks, "worst_param", kText, kTraining, "the tensor's name"},
+    {kChecks, "reference", kText, kTraining,
+     "single_process, equation (if the strategy is not exact) or none"},
+    {kChecks, "grad_rel_error", kNumber, kTraining,
+     "relative distance of gradients from the reference's gradients"},
+    {kChecks, "param_rel_error", kNumber, kTraining,
+     "relative distance of parameters from the optimizer's result for these gradients"},
+    {kChecks, "grads_equal", kBool, kTraining, "true if the error of gradients is within the tolerance"},
+    {kChecks, "params_equal", kBool, kTraining, "true if the error of parameters is within the tolerance"},
+    {kChecks, "replicas_equal", kBool, kTraining,
+     "true if all ranks have bitwise equal gradients and parameters"},
+    {kChecks, "tolerance", kNumber, kTraining, "largest allowed relative error"},
+    {kChecks, "worst_grad", kText, kTraining, "name of the gradient with the largest error"},
+    {kChecks, "worst_param", kText, kTraining, "name of the parameter with the largest error"},
     {kChecks, "spot_checks", kInt, kSome,
-     "timed steps, drawn at random, after which ranks compared gradients"},
-    {kChecks, "equal_spot_checks", kInt, kSome, "after which they were equal"},
-    {kChecks, "wrong_elements", kInt, kAllReduce, "of the result"},
-    {kChecks, "checked_elements", kInt, kAllReduce, "of the result"},
+     "number of timed steps, drawn at random, after which ranks compared gradients"},
+    {kChecks, "equal_spot_checks", kInt, kSome, "number of spot checks in which gradients were equal"},
+    {kChecks, "wrong_elements", kInt, kAllReduce, "number of wrong elements of the result"},
+    {kChecks, "checked_elements", kInt, kAllReduce, "number of checked elements of the result"},
 
-    {kFacts, "launcher", kText, kBenchmarks, "who started the ranks"},
-    {kFacts, "hosts", kText, kSome, "of hierarchical: how many, and of how many ranks"},
-    {kFacts, "channels", kInt, kBenchmarks, "so many collectives make progress at the same time"},
-    {kFacts, "receivers", kInt, kBenchmarks, "threads of a rank that only receive, beside its comm_threads"},
+    {kFacts, "launcher", kText, kBenchmarks, "program that started the ranks"},
+    {kFacts, "hosts", kText, kSome, "hierarchical: number of hosts, and of ranks on each host"},
+    {kFacts, "channels", kInt, kBenchmarks, "number of collectives that make progress concurrently"},
+    {kFacts, "receivers", kInt, kBenchmarks,
+     "number of threads of a rank that only receive, in addition to comm_threads"},
     {kFacts, "launch_set", kText, kBenchmarks,
-     "of --repeats: run_id of the first; or GRADSYNC_LAUNCH's name"},
-    {kFacts, "launch", kInt, kBenchmarks, "of its set, from 0"},
-    {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
-    {kFacts, "boot", kText, kSome, "of the rank's machine: its ranks share CPUs and a clock"},
-    {kFacts, "allowed_cpus", kText, kSome, "that this rank may use"},
-    {kFacts, "numa_node", kText, kSome, "of the CPU that the rank was on when its records began"},
-    {kFacts, "huge_pages", kText, kSome, "which ones the system gives unasked: always [madvise] never"},
-    {kFacts, "governor", kText, kSome, "of the clock of CPU 0"},
-    {kFacts, "cpu_quota", kNumber, kSome, "CPUs' time that control groups allow, if they limit it"},
-    {kFacts, "cpu_periods", kInt, kSome, "of that quota, from the begin of the run's records to their end"},
-    {kFacts, "throttled_periods", kInt, kSome, "of these, in which it was used up, and threads had to wait"},
+     "run_id of the first launch of --repeats, or the name in GRADSYNC_LAUNCH"},
+    {kFacts, "launch", kInt, kBenchmarks, "index of the launch in its set, from 0"},
+    {kFacts, "launches", kInt, kBenchmarks, "number of planned launches"},
+    {kFacts, "boot", kText, kSome,
+     "identity of the machine and its boot; ranks with equal values share CPUs and a clock"},
+    {kFacts, "allowed_cpus", kText, kSome, "CPUs that this rank may use"},
+    {kFacts, "numa_node", kText, kSome, "NUMA node of the CPU that the rank used when its records began"},
+    {kFacts, "huge_pages", kText, kSome,
+     "the system's setting of transparent huge pages, such as always [madvise] never"},
+    {kFacts, "governor", kText, kSome, "frequency governor of CPU 0"},
+    {kFacts, "cpu_quota", kNumber, kSome, "number of CPUs whose time control groups allow, if they limit it"},
+    {kFacts, "cpu_periods", kInt, kSome, "number of periods of the quota during the run"},
+    {kFacts, "throttled_periods", kInt, kSome,
+     "number of periods in which the quota was used up, and threads had to wait"},
     {kFacts, "denormals", kText, kSome,
-     "flushed: computed as zeros; of peers kept, unless they say otherwise"},
-    {kFacts, "malloc", kText, kSome,
-     "a peer's: glibc's variables that keep memory instead of giving it back"},
-    {kFacts, "gpu_uuid", kText, kSome, "of a GPU"},
-    {kFacts, "ranks_per_gpu", kInt, kSome, "of a GPU"},
-    {kFacts, "nccl_log_prefix", kText, kSome, "in NCCL's own logs"},
-    {kFacts, "num_parameters", kInt, kTraining, "of the model"},
-    {kFacts, "num_tensors", kInt, kTraining, "that they are in"},
-    {kFacts, "gradient_bytes", kInt, kSome, "of all gradients"},
+     "flushed if denormals are computed as zeros; peers keep them, unless their record has another value"},
+    {kFacts, "malloc", kText, kSome, "peers: environment variables that make glibc keep freed memory"},
+    {kFacts, "gpu_uuid", kText, kSome, "UUID of the GPU"},
+    {kFacts, "ranks_per_gpu", kInt, kSome, "number of ranks that share the GPU"},
+    {kFacts, "nccl_log_prefix", kText, kSome, "prefix of this group's lines in NCCL's logs"},
+    {kFacts, "num_parameters", kInt, kTraining, "number of parameters of the model"},
+    {kFacts, "num_tensors", kInt, kTraining, "number of tensors that hold the parameters"},
+    {kFacts, "gradient_bytes", kInt, kSome, "bytes of all gradients"},
     {kFacts, "bucket_bytes", kInt, kSome, "capacity of a bucket"},
-    {kFacts, "floor", kText, kSome, "the strategy from which its cost is measured; a floor's is itself"},
+    {kFacts, "floor", kText, kSome, "strategy relative to which the cost is measured; a floor names itself"},
     {kFacts, "agreement", kText, kSome, "exact, lossy or drifts (see ddp/traits.h)"},
     {kFacts, "places_values", kBool, kSome,
-     "whether ranks share one copy of the weights, which shortens forward"},
+     "true if ranks share one copy of the weights, which shortens forward"},
     {kFacts, "rows_save_bytes", kNumber, kSome,
-     "of rows=1: how much less each rank sends in a step, because rows that no token touched are left out"},
-    {kFacts, "tuning", kBool, kSome, "a trial that only chose settings, and is not judged"},
-    {kFacts, "overlaps", kBool, kSome, "whether it communicates during backward"},
-    {kFacts, "period", kInt, kSome,
-     "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
-     "strategy that leaves weights to the next forward"},
-    {kFacts, "turn_steps", kInt, kSome, "these and the untimed ones before them, if there are several"},
-    {kFacts, "peer", kText, kSome, "pytorch: the framework that took the steps"},
-    {kFacts, "twin", kText, kSome, "of peers: gradsync's strategy that it compares with"},
-    {kFacts, "tokens_per_step", kInt, kSome, "of all ranks"},
-    {kFacts, "images_per_step", kInt, kSome, "of all ranks"},
-    {kFacts, "flops_per_step", kNumber, kTraining, "of forward and backward of one rank's batch"},
-    {kFacts, "peak_flops_per_second", kNumber, kTraining, "of all ranks at once, at best"},
-    {kFacts, "allocations_in_timed_steps", kKnown, kTraining, "that the memory's source was asked for"},
-    {kFacts, "peak_bytes_in_use", kKnown, kTraining, "on the device, by this variant; of a peer's by all"},
+     "rows=1: bytes that each rank does not send in a step, because no token used their rows"},
+    {kFacts, "tuning", kBool, kSome, "true for a trial that only selects settings"},
+    {kFacts, "overlaps", kBool, kSome, "true if the strategy communicates during backward"},
+    {kFacts, "period", kInt, kSome, "number of consecutive steps of which a sample is the mean"},
+    {kFacts, "turn_steps", kInt, kSome,
+     "number of steps of a turn, including untimed steps, if more than one"},
+    {kFacts, "peer", kText, kSome, "framework that took the steps: pytorch"},
+    {kFacts, "twin", kText, kSome, "peers: the comparable strategy of gradsync"},
+    {kFacts, "tokens_per_step", kInt, kSome, "number of tokens of all ranks in a step"},
+    {kFacts, "images_per_step", kInt, kSome, "number of images of all ranks in a step"},
+    {kFacts, "flops_per_step", kNumber, kTraining,
+     "floating-point operations of forward and backward of one rank's batch"},
+    {kFacts, "peak_flops_per_second", kNumber, kTraining,
+     "sum over ranks of the largest floating-point operations per second, while all ranks compute"},
+    {kFacts, "allocations_in_timed_steps", kKnown, kTraining,
+     "number of allocations from the memory's source in timed steps"},
+    {kFacts, "peak_bytes_in_use", kKnown, kTraining,
+     "peak memory on the device used by this variant; for a peer, by all variants"},
     {kFacts, "peak_resident_bytes", kInt, kSome,
-     "of this rank's process, as the system counts it, until checks begin; if it trained one variant"},
-    {kFacts, "built_bytes", kInt, kSome, "on the device, by this variant, when forward begins"},
-    {kFacts, "before_update_bytes", kInt, kSome, "likewise, when the update begins"},
-    {kFacts, "after_update_bytes", kInt, kSome, "likewise, when it is done"},
+     "peak resident memory of this rank's process before checks begin, if it trained one variant"},
+    {kFacts, "built_bytes", kInt, kSome, "memory on the device used by this variant when forward begins"},
+    {kFacts, "before_update_bytes", kInt, kSome,
+     "memory on the device used by this variant when the update begins"},
+    {kFacts, "after_update_bytes", kInt, kSome,
+     "memory on the device used by this variant when the update is done"},
     {kFacts, "weights_bytes", kInt, kSome,
-     "what this rank keeps of them from step to step, of what a host shares its part"},
-    {kFacts, "gradients_bytes", kInt, kSome, "likewise, of gradients"},
-    {kFacts, "state_bytes", kInt, kSome, "likewise, of the optimizer's and the strategy's state"},
-    {kFacts, "theory_bytes", kNumber, kSome, "these three as published, without padding"},
-    {kFacts, "theory_sent_bytes", kNumber, kSome, "by each rank in a step, likewise"},
+     "bytes of weights that this rank keeps between steps; ranks divide what they share"},
+    {kFacts, "gradients_bytes", kInt, kSome, "bytes of gradients that this rank keeps between steps"},
+    {kFacts, "state_bytes", kInt, kSome,
+     "bytes of the optimizer's and the strategy's state that this rank keeps between steps"},
+    {kFacts, "theory_bytes", kNumber, kSome,
+     "bytes of weights, gradients and state according to the paper, without padding"},
+    {kFacts, "theory_sent_bytes", kNumber, kSome,
+     "bytes that each rank sends in a step according to the paper, without padding"},
     {kFacts, "sent_bytes_per_step", kNumber, kSome,
-     "of each rank, by the fastest algorithms; missing of peers"},
-    {kFacts, "bucket_sizes", kText, kSome, "a peer's: the bytes of its buckets, in order"},
-    {kFacts, "compiled", kText, kSome, "what torch.compile was given"},
-    {kFacts, "compile_ns", kInt, kSome, "before the first step"},
-    {kFacts, "ranks_behind_times", kText, kSome, "of figures"},
-    {kFacts, "phases_synchronised", kBool, kSome, "of figures"},
-    {kFacts, "copies_timed", kBool, kSome, "of figures"},
-    {kFacts, "replicas_start_equal", kBool, kSome, "of figures"},
+     "bytes that each rank sends in a step with the fastest algorithms; missing for peers"},
+    {kFacts, "bucket_sizes", kText, kSome, "peers: bytes of each bucket, in order"},
+    {kFacts, "compiled", kText, kSome, "arguments of torch.compile"},
+    {kFacts, "compile_ns", kInt, kSome, "time of compilation before the first step"},
+    {kFacts, "ranks_behind_times", kText, kSome, "published figures: the ranks whose times were published"},
+    {kFacts, "phases_synchronised", kBool, kSome,
+     "published figures: whether timers waited for the end of backward"},
+    {kFacts, "copies_timed", kBool, kSome, "published figures: whether the time includes copies"},
+    {kFacts, "replicas_start_equal", kBool, kSome,
+     "published figures: whether ranks started with equal weights and buffers"},
 
-    {kLink, "kind", kText, kBenchmarks, "as in bench/launch/link.h; also memory or none"},
-    {kLink, "interface", kText, kSome, "its name"},
-    {kLink, "limit_bytes_per_second", kNumber, kSome, "more than any link of the kind carries"},
+    {kLink, "kind", kText, kBenchmarks, "kind of bench/launch/link.h, memory or none"},
+    {kLink, "interface", kText, kSome, "name of the network interface"},
+    {kLink, "limit_bytes_per_second", kNumber, kSome,
+     "more bytes per second than any link of this kind carries"},
 
     {kPublished, "*_ns", kNumber, kSome, "a statistic"},
-    {kPublished, "n", kInt, kSome, "steps behind it"},
-    {kPublished, "printed_*", kNumber, kSome, "printed beside it"},
+    {kPublished, "n", kInt, kSome, "number of steps of the statistics"},
+    {kPublished, "printed_*", kNumber, kSome, "a number that was printed with the statistics"},
 };
 
 constexpr bool Matches(std::string_view pattern, std::string_view name) {
@@ -228,15 +262,15 @@ constexpr bool Contains(Part part, std::string_view name) {
 
 }  // namespace schema
 
-// A name of this part.
+// A name that this part of a record may have.
 template <Part kPart>
 class NameIn {
  public:
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // A name that was read, made from a pattern such as "forward.*_ns", or computed from samples; `text` must
-  // live as long.
+  // Makes a name from a text that was read, made from a pattern such as "forward.*_ns", or computed. `text`
+  // must outlive the name.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }

@@ -53,7 +53,7 @@ std::string Quoted(std::string_view argument) {
   return quoted + "'";
 }
 
-// Gives way to the one of :build_stamp.
+// The linker prefers the definition in :build_stamp.
 [[gnu::weak]] const char* BuildStamp() { return "unknown-dirty"; }
 
 void SetCommit(std::string_view stamp, Provenance& provenance) {

@@ -8,14 +8,14 @@
 
 namespace gradsync::bench {
 
-// What this process finds out about itself and its machine. What it cannot find stays empty, zero or
-// "unknown"; it never throws. The caller adds gpu, clock and more libraries.
+// Collects facts about this process and its machine. Unknown values are empty, zero or "unknown". Never
+// throws. The caller adds gpu, clock and more libraries.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
-// An argument in a form that a shell takes back.
+// Quotes an argument for a shell.
 std::string Quoted(std::string_view argument);
 
-// Sets the commit and whether files differed from it, from the text of BuildStamp().
+// Sets the commit, and whether files differed from the commit, from the text of BuildStamp().
 void SetCommit(std::string_view stamp, Provenance& provenance);
 
 }  // namespace gradsync::bench

@@ -20,7 +20,7 @@
 namespace gradsync::bench {
 namespace {
 
-// The value if it is there and of this type.
+// Returns the value if it exists and has this type.
 template <class T>
 T Get(const Value* value, T fallback) {
   const T* const held = value == nullptr ? nullptr : std::get_if<T>(value);
@@ -103,7 +103,7 @@ void RecordWriter::Write() {
 
 void RecordWriter::WriteToDisk() {
   Write();
-  // Devices cannot be synced, and need not be.
+  // Devices cannot be synced, and do not need it.
   if (fsync(file_) == 0 || errno == EINVAL || errno == EROFS) return;
   throw std::runtime_error(Join("cannot flush ", path_, ": ", std::strerror(errno)));
 }

@@ -14,25 +14,26 @@
 #include "bench/records/names.h"
 #include "bench/records/variant.h"
 
-// What the benchmarks write and the tools read: raw samples, and everything needed to judge them.
+// Records are written by benchmarks and read by tools. A record contains raw samples and all facts that are
+// needed to judge the samples.
 //
-// One record is for one (configuration, rank) of one run. One file holds the records of one rank, a JSON
-// object a line: DIR/<experiment>.<run_id>.rank<r>.jsonl. A record begins with a line of its own; what comes
-// later, such as further steps and checks, is on continuation lines, so that a process that is killed leaves
-// all that it had measured. Every name that may stand in a record is in names.h, with its meaning. No
-// statistics are computed here.
+// A record describes one configuration on one rank of one run. A file,
+// DIR/<experiment>.<run_id>.rank<r>.jsonl, has the records of one rank, with one JSON object per line. The
+// first line of a record has its configuration. Later data, such as steps and checks, are on continuation
+// lines, so a process that is killed leaves everything that it has measured. names.h lists every name in a
+// record, with its meaning. This package computes no statistics.
 namespace gradsync::bench {
 
 inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
 
-// One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
-// double that is not finite is written as null, and null is read as NaN.
+// A value in a record. In JSON it is true or false, a whole number, another number, or a string. A double
+// that is not finite is written as null, and null is read as NaN.
 using Value = std::variant<bool, int64_t, double, std::string>;
 
-// Names with values, in the order in which they were first set: any names, as they are read from files.
+// Values by name, in the order in which the names were first set. Any name is allowed.
 class Fields {
  public:
-  // Sets `name`, in place if it is there already.
+  // Sets the value of `name`. A name that exists keeps its position.
   void Set(std::string_view name, Value value);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
@@ -43,9 +44,10 @@ class Fields {
     Set(name, Value(std::string(std::string_view(value))));
   }
 
-  // Null when there is no such name.
+  // Returns null if there is no such name.
   const Value* Find(std::string_view name) const;
-  // The value, or `fallback` when there is none or it is of another type. DoubleOr takes integers too.
+  // Returns the value, or `fallback` if the name is missing or the value has another type. DoubleOr also
+  // accepts integers.
   bool BoolOr(std::string_view name, bool fallback) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   double DoubleOr(std::string_view name, double fallback) const;
@@ -59,7 +61,7 @@ class Fields {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// The fields of one part of a record, where only its own names compile.
+// The fields of one part of a record. Only names of this part compile.
 template <Part kPart>
 class FieldsOf : public Fields {
  public:
@@ -69,7 +71,7 @@ class FieldsOf : public Fields {
   void Set(Name name, const T& value) {
     Fields::Set(name.text(), value);
   }
-  // Sets what `more` has.
+  // Sets all fields of `more`.
   void SetAll(const FieldsOf& more) {
     for (const auto& [name, value] : more) Fields::Set(name, value);
   }
@@ -87,7 +89,7 @@ using CheckFields = FieldsOf<Part::kChecks>;
 using FactFields = FieldsOf<Part::kFacts>;
 using LinkFields = FieldsOf<Part::kLink>;
 
-// Integers by name, where only the names of samples compile.
+// Series of integers by name. Only names of samples compile.
 class SampleSeries {
  public:
   using Name = SampleName;
@@ -104,9 +106,9 @@ class SampleSeries {
   }
 
   Values& operator[](Name name) { return by_name_[std::string(name.text())]; }
-  // Throws std::out_of_range without such a series.
+  // Throws std::out_of_range if there is no such series.
   const Values& at(Name name) const { return by_name_.at(std::string(name.text())); }
-  // Null without such a series.
+  // Returns null if there is no such series.
   const Values* Find(Name name) const {
     const auto found = by_name_.find(name.text());
     return found == by_name_.end() ? nullptr : &found->second;
@@ -126,48 +128,51 @@ class SampleSeries {
   Map by_name_;
 };
 
-// What one collective of a step sent.
+// The data that one collective of a step sent.
 struct BucketRecord {
   int64_t bytes = 0;
   int64_t tensors = 0;
   std::string collective = "all_reduce";
 };
 
-// Where, on what and from what the samples came.
+// The program, the machine and the software that produced the samples.
 struct Provenance {
-  std::string gradsync_commit = "unknown";  // 40 hex digits
-  bool dirty = false;                       // files differed from the commit
+  std::string gradsync_commit = "unknown";  // the commit, 40 hexadecimal digits
+  bool dirty = false;                       // true if files differed from the commit
   std::string host;
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
-  std::string cpu_model;  // as the CPU names itself
-  int64_t cpu_count = 0;  // logical CPUs that this process may use; as tools read it, all ranks of its host
+  std::string cpu_model;  // name of the CPU
+  // Number of logical CPUs that this process may use; tools read the number that all ranks of the host may
+  // use.
+  int64_t cpu_count = 0;
   int64_t memory_bytes = 0;
-  std::string gpu;       // empty: none used
+  std::string gpu;       // name of the GPU; empty if no GPU is used
   std::string compiler;  // "gcc 12.2.0"
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
-  Fields libraries;      // name -> version
+  Fields libraries;      // versions by name
   std::string command_line;
-  std::string clock = "steady_clock, host, ns";  // what the samples mean: "CUDA events, device, ns" for a GPU
+  // The clock of the samples; "CUDA events, device, ns" for a GPU.
+  std::string clock = "steady_clock, host, ns";
 };
 
 struct Record {
-  int64_t number = -1;     // in its file, from 0; negative: none
+  int64_t number = -1;     // number of the record in its file, from 0; negative if it has no number
   std::string experiment;  // "ddp", "all_reduce"
-  std::string run_id;      // NewRunId() of rank 0: the same on all ranks and for all configurations of a run
+  std::string run_id;      // NewRunId() of rank 0, equal on all ranks and for all configurations of a run
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // Together with the configuration, this is all that tells this measurement from another. It is the same on
-  // all ranks.
+  // The variant and the configuration identify a measurement. Variant and configuration are equal on all
+  // ranks.
   Variant variant;
   ConfigFields config;
-  // One entry per measured step, all of one length.
+  // Each series has one entry per measured step, so all series have equal length.
   SampleSeries samples;
-  // Statistics of samples, or of sums of them (tools/records/measurement.h), by their names, where nobody has
-  // more than a table that was published: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns",
-  // "p99_ns", "n" (steps behind them), and what was printed beside them. Such a record has no samples. No
-  // benchmark writes this.
+  // Statistics of samples, or of sums of samples (tools/records/measurement.h), by name. Only records of
+  // published figures have them, because publications have no samples: "mean_ns", "std_ns" (population),
+  // "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (number of steps), and other printed numbers. No benchmark
+  // writes this field.
   std::map<std::string, FieldsOf<Part::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;
@@ -176,42 +181,45 @@ struct Record {
   LinkFields link;
 };
 
-// Equal for ranks that share CPUs and a clock. Older records tell machines apart by the hosts' names alone,
-// which containers may have of their own and clones of a machine in common.
+// Returns a text that is equal for ranks that share CPUs and a clock. For older records the text is the
+// host's name only, which may differ between containers of one machine, and may be equal for clones of a
+// machine.
 std::string MachineOf(const Record& record);
 
-// A record's own line, without the newline at its end. Bytes that are not UTF-8 are replaced.
+// Returns the first line of a record, without the newline. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
-// A line with more of record `of`: the samples, buckets, checks and facts of `more`.
+// Returns a continuation line of record number `of`, with the samples, buckets, checks and facts of `more`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
-// Appends the samples of `more`, and sets its checks, facts and, if it has any, buckets. Returns
-// why that cannot be, in one line, and then has done nothing; empty if it could.
+// Appends the samples of `more` to `record`, and sets the checks, the facts and, if `more` has any, the
+// buckets. Returns an empty text, or one line that explains why this is impossible; then `record` is
+// unchanged.
 std::string Append(const Record& more, Record* record);
 
-// Reads the next line of a file, without its newline: adds a record to those of the lines before it, or what
-// it continues to one of them. Names that are not in the schema are skipped; of those that are, "schema",
-// "experiment", "run_id", "rank", "world_size", "variant", "run", "cell" and "samples" must be there, and
-// values have the schema's types. Returns why the line cannot be used, in one line of text; empty if it can.
+// Reads the next line of a file, without its newline. Adds a record to `records`, or, for a continuation
+// line, adds data to a record. Skips names that are not in the schema. The names "schema", "experiment",
+// "run_id", "rank", "world_size", "variant", "run", "cell" and "samples" must exist, and values must have the
+// schema's types. Returns an empty text, or one line that explains why the line cannot be used.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 // Appends the records of one rank to its file.
 class RecordWriter {
  public:
-  // Creates `dir` and the directories above it. Throws InvalidInput, naming the path and the system's reason,
-  // if that or opening the file fails, or if the file has records already.
+  // Creates `dir` and its parent directories, and opens the file. Throws InvalidInput, naming the path and
+  // the system's reason, if one of these fails, or if the file already has records.
   RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Begins a record, and returns its number.
+  // Begins a record, and returns the number of this record.
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
-  // Writes what was begun and continued since the last time, all at once: a process that is killed loses
-  // nothing of what was written before. Throws std::runtime_error with the path and the system's reason.
+  // Writes all data since the last Write to the file. A process that is killed later loses none of these
+  // data. Throws std::runtime_error with the path and the system's reason.
   void Write();
-  // The same, and returns when it is on disk: nothing is lost with the machine either. Takes longer.
+  // Writes like Write, and returns when the data are on disk, so a crash of the machine loses no data. This
+  // is slower than Write.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }
@@ -223,10 +231,10 @@ class RecordWriter {
   std::string unwritten_;
 };
 
-// The time in UTC and four random hexadecimal digits: "20261121T101500-4f2a".
+// Returns the time in UTC and four random hexadecimal digits: "20261121T101500-4f2a".
 std::string NewRunId();
 
-// "2026-11-21T10:15:00Z"
+// Returns the time in UTC: "2026-11-21T10:15:00Z".
 std::string NowUtc();
 
 }  // namespace gradsync::bench

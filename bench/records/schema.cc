@@ -14,8 +14,8 @@ using namespace schema;
 constexpr std::string_view kTypeNames[] = {"true or false", "a whole number", "a number", "a text",
                                            "a whole number or \"unknown\""};
 
-// Calls `take(part, name, value)` with everything in the free parts of a record; of a series the value is
-// null.
+// Calls `take(part, name, value)` with every value in the free parts of a record. The value is null for a
+// series.
 template <class Take>
 void ForEachName(const Record& record, const Take& take) {
   const auto take_all = [&](Part part, const Fields& fields) {
@@ -29,7 +29,7 @@ void ForEachName(const Record& record, const Take& take) {
   for (const auto& [name, series] : record.samples) take(kSamples, name, nullptr);
 }
 
-// Null without such a name.
+// Returns null if there is no such name.
 const SchemaName* Find(Part part, std::string_view name) {
   const auto found = std::ranges::find_if(
       kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
@@ -42,7 +42,7 @@ bool IsOf(Type type, const Value& value) {
   return held == type || (type == kNumber && held == kInt);
 }
 
-// kSome for a program that is not known.
+// Returns kSome for an unknown program.
 Writer WriterOf(const Record& record) {
   if (record.experiment == "all_reduce") return kAllReduce;
   if (record.experiment == "convergence") return kLearning;

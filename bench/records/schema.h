@@ -8,23 +8,23 @@
 #include "bench/records/names.h"
 #include "bench/records/record.h"
 
-// What the table of names (bench/records/names.h) says of a record: the reader checks types against it; the
-// tests of programs check that what they write is in it, and that they write what it says is always there.
+// Compares records with the table of names (bench/records/names.h). The reader checks types. The tests of
+// programs check that every written name is in the table, and that every required name is written.
 namespace gradsync::bench {
 
-// The scope of a name of a configuration; kCell if the schema does not have the name.
+// Returns the scope of a name of a configuration; kCell if the schema does not have the name.
 Scope ScopeOf(std::string_view name);
 
-// The values of `record` that have another type than the schema's, each in a line: "\"batch_size\" is a text,
-// expected a whole number".
+// Returns a line for each value of `record` whose type is wrong: "\"batch_size\" is a text, expected a whole
+// number".
 std::vector<std::string> WrongTypes(const Record& record);
 
-// The samples that every such record has from its first line on and this one has not: "no samples
-// \"step_ns\"".
+// Returns a line for each series of samples that the first line of such a record must have, and that is
+// missing: "no samples \"step_ns\"".
 std::vector<std::string> MissingSamples(const Record& record);
 
-// What is wrong about a record that its program has written to its end: the same, names that the schema does
-// not have, and names that are missing.
+// Returns a line for each fault of a complete record: wrong types, missing samples, names that the schema
+// does not have, and missing names.
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench

@@ -10,37 +10,40 @@
 
 namespace gradsync::bench {
 
-// Where one rank's time went in a step, in ns: parts that have nothing in common and add up to the step. A
-// part that is not known is empty, and its time lies in another one. With several steps in a turn these are
-// means of them.
+// The parts of one rank's time in a step, in ns. Parts do not overlap, and their sum is the time of the step.
+// A part that is not known is empty, and its time is included in another part. If a turn has several steps,
+// each part is the mean over the steps.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
-  Part begin_step{};  // the strategy's own work before forward (BeginStep); empty: in `forward`
-  // Computation. Forward has the loss, the broadcast of buffers, and all passes before the last backward.
+  Part begin_step{};  // the strategy's own work before forward (BeginStep); if empty, `forward` includes it
+  // Computation. Forward includes the loss, the broadcast of buffers, and all passes before the last
+  // backward.
   Part forward{}, backward{};
-  Part hooks{};  // the strategy's own work in hooks (OnGradReady, OnUse); empty: in `backward`
-  // What these phases waited for weights; known of strategies that may communicate before the last backward
-  // pass. Empty: nothing.
+  Part hooks{};  // the strategy's own work in hooks (OnGradReady, OnUse); if empty, `backward` includes it
+  // The times that forward and backward waited for weights. These waits are known only for strategies that
+  // may communicate before the last backward pass; for other strategies the fields are empty, and nothing
+  // waits for weights.
   Part forward_wait{}, backward_wait{};
-  // From the end of backward until every gradient is averaged, and what forward, hooks and the update waited
-  // for anything else.
+  // The time from the end of backward until every gradient is averaged, and all other waits of forward, hooks
+  // and the update.
   Part sync_wait{};
-  // `backward`, `hooks`, and all waits, where nobody tells them apart; else empty.
+  // The sum of `backward`, `hooks` and all waits, if these parts are not known separately; else empty.
   Part backward_and_sync{};
-  Part optimizer{};  // the update, without what it waited
+  Part optimizer{};  // the update, without its waits
 
-  // Sums, each with all of the one before it; empty if a part is not known.
+  // The following functions return sums of parts. Each sum includes the previous sum, and is empty if one of
+  // its parts is not known.
   Part computed() const;  // forward and backward
-  Part worked() const;    // and the strategy's own work
-  Part averaged() const;  // and all waits
-  Part step() const;      // and the optimizer: all of it
+  Part worked() const;    // adds the strategy's own work
+  Part averaged() const;  // adds all waits
+  Part step() const;      // adds the optimizer, which gives the whole step
 
   Part exposed() const;        // all waits
-  Part after_forward() const;  // backward, hooks and all waits, told apart or not
+  Part after_forward() const;  // backward, hooks and all waits, also if they are known only as a sum
 };
 
-// What each part is called among the samples of a record.
+// The name of a part in the samples of a record.
 struct StepPart {
   SampleName name;
   StepTimes::Part StepTimes::*part;
@@ -53,12 +56,13 @@ inline constexpr StepPart kStepParts[] = {
     {"optimizer_ns", &StepTimes::optimizer},
 };
 
-// Each part's mean over the steps, at least one, of which all know the same parts.
+// Returns the mean of each part over the steps. There must be at least one step, and all steps must have
+// equal sets of known parts.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
-// Adds the parts that are known to the samples.
+// Adds the known parts to the samples.
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// Those of the i-th step. A series that is too short has no part in it.
+// Returns the parts of the i-th step. A series that has no i-th entry gives an empty part.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

@@ -9,39 +9,41 @@
 
 namespace gradsync::bench {
 
-// What takes turns with others in a run, as records and command lines name it. It knows no strategy, backend
-// or option: bench/training/variant.h says which there are. Its text is made and read here and nowhere else:
+// A variant takes turns with other variants in a run. This type reads and writes the text of a variant in
+// records and on command lines, without checking names. bench/training/variant.h checks strategies, backends
+// and options. The text is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
-// A strategy of another framework is written framework_strategy, with _compiled behind it if its model is
-// compiled: "pytorch_ddp_compiled@gloo". A collective alone has no strategy: "gloo".
+// A strategy of another framework is written framework_strategy, followed by _compiled if its model is
+// compiled: "pytorch_ddp_compiled@gloo". A variant of a collective has a backend and no strategy: "gloo".
 struct Variant {
-  // Values by name, as they are written.
+  // Values of options by name, as texts.
   using Options = std::map<std::string, std::string, std::less<>>;
 
-  std::string framework = {};  // empty: gradsync
+  std::string framework = {};  // name of another framework; empty for gradsync
   std::string strategy = {};
-  Options options = {};      // those that differ from their defaults
-  std::string backend = {};  // kNoBackend if it never communicates
+  Options options = {};      // options that differ from their defaults
+  std::string backend = {};  // backend, or kNoBackend if the variant never communicates
   Options backend_options = {};
   bool compiled = false;
-  bool tuned = false;  // whether its options are the best of those that were tried; not part of the text
+  bool tuned = false;  // true if --tune selected the options; not part of the text
 
-  // Options are also read with ':' between them. Throws InvalidInput for an option that has no "=" or is
+  // Reads a variant. ':' may also separate options. Throws InvalidInput for an option that has no "=" or is
   // given twice.
   static Variant Parse(std::string_view text);
-  // The variants between commas; a comma may also stand between options.
+  // Splits a list of variants at commas, and keeps the commas between options of one variant.
   static std::vector<std::string> Split(std::string_view texts);
 
-  // All of it, "core:bucket_bytes=1Mi@gloo"; that without its backend; and that without its options.
+  // These functions return the whole text, "core:bucket_bytes=1Mi@gloo"; the text without the backend; and
+  // the text without backend and options.
   std::string name() const;
   std::string label() const;
   std::string qualified_strategy() const;
-  // The backend with its options: "hierarchical:inner=shm,outer=mpi".
+  // Returns the backend with its options: "hierarchical:inner=shm,outer=mpi".
   std::string over() const;
-  // An option's value as a number, which may end as a count does ("1Mi"); `fallback` if it is not given or no
-  // number.
+  // Returns an option's value as a number, which may have the suffix of a count ("1Mi"); `fallback` if the
+  // option is missing or not a number.
   double NumberOr(std::string_view option, double fallback) const;
 
   bool operator==(const Variant&) const = default;
@@ -49,9 +51,9 @@ struct Variant {
 
 // The backend of a variant that sends nothing.
 inline constexpr char kNoBackend[] = "none";
-// A value of --backend that is no backend: what memory allows (bench/collectives/memory_limit.h).
+// A value of --backend that is not a backend, but the limit of memory (bench/collectives/memory_limit.h).
 inline constexpr char kMemoryLimit[] = "memory_limit";
-// The one other framework.
+// The only other framework.
 inline constexpr char kPyTorch[] = "pytorch";
 
 }  // namespace gradsync::bench

@@ -1,5 +1,5 @@
-// A profiler for tests: what NVTX_INJECTION64_PATH names is loaded by NVTX at its first call, and takes its
-// functions' places. Appends a line for each call to the file $NVTX_LOG.<process>:
+// A profiler for tests. At its first call NVTX loads the library that NVTX_INJECTION64_PATH names, and calls
+// the functions of this library. This library appends a line for each call to the file $NVTX_LOG.<process>:
 //
 //   <thread> domain <name>
 //   <thread> category <number> <name>

@@ -1,1 +1,1 @@
-// Without NVTX nothing loads this library, and nothing is in it.
+// Without NVTX, no program loads this library, so it is empty.

@@ -17,7 +17,7 @@
 namespace gradsync::bench {
 namespace {
 
-// A test may itself have been started by a launcher.
+// A launcher may have started the test, so the launcher's variables are removed.
 std::map<std::string, std::optional<std::string>> Environment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::map<std::string, std::optional<std::string>> environment;

@@ -13,10 +13,10 @@
 #include "comm/processes/child_process.h"
 #include "comm/processes/run_command.h"
 
-// For tests that run other programs.
+// Helpers for tests that run other programs.
 namespace gradsync::bench {
 
-// What a program may take; with a sanitizer it runs some ten times as long.
+// The time that a program may need. With a sanitizer, programs are about ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{600};
 #else
@@ -25,25 +25,28 @@ inline constexpr std::chrono::seconds kPatience{60};
 
 struct ProgramResult {
   int status =
-      -1;  // exit status; 128 + the signal's number for one that a signal ended; -1: had to be killed
+      -1;  // exit status; 128 + the signal's number if a signal ended the program; -1 if the test killed it
   std::string out;
   std::string err;
 };
 
 class RunningProgram {
  public:
-  // `environment`: names and values on top of this process's own, without the launchers' variables.
+  // `environment` has names and values to add to the environment of this process, from which the launchers'
+  // variables are removed.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Its child with `name=value` in the environment, 0 if there is none (yet).
+  // Returns the id of a child process of the program with `name=value` in its environment; 0 if there is no
+  // such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
-  // What it has written so far.
+  // Returns the text that the program has written so far.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
-  // Waits for its end; kills it after `patience`. With this object it ends in any case.
+  // Waits for the end of the program, and kills it after `patience`. The destructor of this object also ends
+  // the program.
   ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:
@@ -54,14 +57,15 @@ class RunningProgram {
 ProgramResult RunProgram(const std::string& path, const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-// A fresh empty directory below the test's own.
+// Makes an empty directory below the directory of the test.
 std::string FreshDirectory();
 
-// The records of the *.jsonl in a directory, in the order of their names. A line that cannot be used fails
-// the test, but for one that is cut off if the programs that write them may still be `running`.
+// Reads the records of the *.jsonl files in a directory, in the order of the files' names. A line that cannot
+// be used fails the test. If the programs that write the files are `running`, an incomplete last line does
+// not fail the test.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
-// All of a file, empty if there is none.
+// Returns the contents of a file; empty if the file does not exist.
 std::string ReadText(const std::string& path);
 
 }  // namespace gradsync::bench

@@ -13,7 +13,7 @@
 namespace gradsync::bench {
 namespace {
 
-// Whole pages without any right of access.
+// Allocates whole pages that cannot be accessed.
 class ForbiddenMemory : public model::MemorySource {
  public:
   void* Acquire(size_t bytes) override {
@@ -27,7 +27,7 @@ class ForbiddenMemory : public model::MemorySource {
     bytes_of_.erase(static_cast<std::byte*>(memory));
   }
 
-  // Changes the rights of the block around an address, if it is in one.
+  // Changes the access rights of the block that contains an address, if there is one.
   void Protect(const void* address, int rights) const {
     const auto* const byte = static_cast<const std::byte*>(address);
     auto block = bytes_of_.upper_bound(const_cast<std::byte*>(byte));
@@ -37,7 +37,7 @@ class ForbiddenMemory : public model::MemorySource {
   }
 
  private:
-  std::map<std::byte*, size_t> bytes_of_;  // by a block's begin
+  std::map<std::byte*, size_t> bytes_of_;  // bytes of blocks by their beginnings
 };
 
 class UnreachableDeviceImpl : public model::Device {

@@ -6,14 +6,14 @@
 #include "comm/process_group.h"
 #include "model/device.h"
 
-// For tests of what is done with tensors of a GPU, without one.
+// Helpers for tests of code that handles tensors of a GPU, on machines without a GPU.
 namespace gradsync::bench {
 
-// Calls itself a GPU. The process may not touch its memory, which ends at the first attempt, except through
-// Copy and Zero. It computes nothing: kernels must not be called.
+// Returns a device that claims to be a GPU. A process that accesses the memory of this device ends with a
+// fault, except through Copy and Zero. Kernels must not be called.
 model::DevicePtr UnreachableDevice();
 
-// A world of one rank on any device: collectives leave tensors as they are.
+// Returns the group of a world of one rank on any device. Its collectives do not change tensors.
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench

@@ -8,7 +8,7 @@
 namespace gradsync::bench {
 namespace {
 
-// Ends its range when it has been waited for, or when nobody can wait any more.
+// Ends the range after the first wait, or when the work is destroyed.
 class AnnotatedWork : public comm::Work::State {
  public:
   AnnotatedWork(comm::Work work, RangeSink& sink, uint64_t range)

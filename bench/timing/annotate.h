@@ -8,9 +8,10 @@
 
 namespace gradsync::bench {
 
-// Passes every collective on to `group`, which must outlive the result, as must the sink. Each is a range,
-// such as "all_reduce 1048576 bytes", from its issue to the end of the first wait for it: its completion as
-// the host sees it. They overlap each other and the phases. A barrier is a nested range.
+// Returns a group that passes every collective to `group`, and reports it to the sink as a range, such as
+// "all_reduce 1048576 bytes". `group` and the sink must outlive the result. A range begins when the
+// collective is issued and ends with the end of the first wait for it, which is when the host notices its
+// completion. Ranges of collectives overlap each other and the phases. A barrier is a nested range.
 std::unique_ptr<comm::ProcessGroup> AnnotateCollectives(comm::ProcessGroup& group, RangeSink& sink);
 
 }  // namespace gradsync::bench

@@ -16,8 +16,8 @@ int64_t Nanoseconds(clockid_t clock) {
   return clock_gettime(clock, &time) == 0 ? int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec : 0;
 }
 
-// The kernel's name for the processor time of a thread (pthread_getcpuclockid makes it likewise, from what is
-// not known of threads that others have started).
+// Returns the kernel's clock of the CPU time of a thread. pthread_getcpuclockid computes this value from a
+// pthread_t, which is unknown for threads that libraries started.
 clockid_t ClockOf(int thread) {
   constexpr clockid_t kScheduled = 2, kPerThread = 4;
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3) | kScheduled | kPerThread;

@@ -6,26 +6,26 @@
 
 namespace gradsync::bench {
 
-// The threads of this process, by the system's numbers, ascending.
+// Returns the system's ids of the threads of this process, in ascending order.
 std::vector<int> ThreadIds();
 
-// Processor time of all threads of this process, those that have ended included, in ns.
+// Returns the CPU time of all threads of this process, including threads that have ended, in ns.
 int64_t ProcessCpuNs();
 
-// Processor time, in ns.
+// CPU times in ns.
 struct CpuTimes {
-  int64_t compute_ns = 0;        // of all threads that are not for communication
-  int64_t communication_ns = 0;  // of those that are, as long as they live
+  int64_t compute_ns = 0;        // CPU time of all threads other than communication threads
+  int64_t communication_ns = 0;  // CPU time of running communication threads
 
   CpuTimes operator-(const CpuTimes& before) const {
     return {compute_ns - before.compute_ns, communication_ns - before.communication_ns};
   }
 };
 
-// Reads the processor time of this process, which takes about a microsecond.
+// Reads the CPU time of this process. A read takes about a microsecond.
 class CpuClock {
  public:
-  // The communication threads are those that exist now, except `others` (ascending).
+  // All threads that exist now, except `others` (in ascending order), count as communication threads.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -7,7 +7,7 @@
 namespace gradsync::bench {
 namespace {
 
-// By kind, those of the timelines of //tools:report.
+// Colors by kind, equal to the colors in timelines of //tools:report.
 constexpr uint32_t kColors[] = {0xff666666, 0xff0072b2, 0xff56b4e9, 0xffd55e00};
 
 class NvtxSink : public RangeSink {

@@ -7,11 +7,11 @@
 
 namespace gradsync::bench {
 
-// False in a build without the CUDA toolkit, which NVTX's headers come with.
+// Returns false in a build without the CUDA toolkit, which has NVTX's headers.
 bool HaveNvtx();
 
-// NVTX ranges in the domain "gradsync", with a category for each kind: what Nsight Systems (`nsys profile`)
-// shows beside the CPU's and the GPU's own rows. NVTX has no library: without a profiler that asks for them
+// Returns a sink that makes NVTX ranges in the domain "gradsync", with a category for each kind. Nsight
+// Systems (`nsys profile`) shows these ranges in rows of their own. NVTX has no library: without a profiler
 // the calls do nothing. Throws InvalidInput in a build without NVTX.
 std::unique_ptr<RangeSink> MakeNvtxSink();
 

@@ -10,11 +10,11 @@ using model::Var;
 
 double Dim(const Tensor& tensor, int i) { return static_cast<double>(tensor.dim(i)); }
 
-// The floating-point operations of one product: that of forward, or one of those of backward. Backward has
-// one product for each factor with a gradient.
+// Returns the floating-point operations of one product: the product of forward, or one of the products of
+// backward. Backward has one product for each factor with a gradient.
 double ProductFlops(std::string_view name, const Tensor& output, std::span<const Var> inputs) {
   const double numel = static_cast<double>(output.numel());
-  // q k^T, for the pairs of positions of which one sees the other.
+  // Counts q k^T for the pairs of positions that attention uses.
   if (name == "attention") return numel * (Dim(output, 1) + 1);
   if (name == "linear" || name == "add_linear") return 2 * numel * Dim(inputs[1].value(), 1);
   if (name != "conv2d") return 0;
@@ -26,7 +26,7 @@ double ProductFlops(std::string_view name, const Tensor& output, std::span<const
 
 Flops FlopsOf(std::string_view name, const Tensor& output, std::span<const Var> inputs) {
   const double product = ProductFlops(name, output, inputs);
-  if (name == "attention") {  // two products, and two for the gradients of each
+  if (name == "attention") {  // two products, and two more for the gradients of each product
     const bool has_gradient = std::ranges::any_of(inputs, &Var::requires_grad);
     return {.forward = 2 * product, .backward = has_gradient ? 4 * product : 0};
   }

@@ -6,21 +6,23 @@
 
 #include "model/autograd.h"
 
-// The arithmetic of an operation, counted from the shapes that it was given: that of matrix products,
-// convolutions and attention, where a multiplication with its addition counts as two. Operations that work
-// element by element count as zero, because memory limits them long before. Attention sees half of the
-// (seq, seq) matrix, and what its backward pass computes a second time does not count.
+// Counts the floating-point operations of matrix products, convolutions and attention from their shapes. A
+// multiplication and its addition count as two operations. Elementwise operations count as zero, because
+// memory limits their speed. Attention counts half of the (seq, seq) matrix, and does not count what its
+// backward pass computes a second time.
 namespace gradsync::bench {
 
 struct Flops {
   double forward = 0;
-  double backward = 0;  // zero if no input has a gradient
+  double backward = 0;  // operations of backward; zero if no input has a gradient
 };
 
-// `name`, `output` and `inputs` as model::Tracer::Computed has them.
+// Returns the floating-point operations of one operation. `name`, `output` and `inputs` are the arguments of
+// model::Tracer::Computed.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// What forward and backward of a model have to compute: the sum over the operations that it hears of.
+// Adds the floating-point operations of forward and backward of all operations that are reported to this
+// tracer.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

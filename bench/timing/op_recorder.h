@@ -17,32 +17,33 @@
 
 namespace gradsync::bench {
 
-// One range that a device's tracer was told of.
+// A range that was reported to the tracer of a device.
 struct TracedOp {
   std::string name;
-  int64_t begin_ns = 0;  // on comm::Now()
+  int64_t begin_ns = 0;  // time on the clock of comm::Now()
   int64_t end_ns = 0;
-  int parent = -1;  // index of the range around it, -1 if there is none
+  int parent = -1;  // index of the enclosing range, -1 if there is none
 };
 
-// One operation of a forward pass.
+// An operation of a forward pass.
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // On comm::Now(): when the device ended the operation before, or a range that ended later; 0 if there was
-  // neither.
+  // The time, on the clock of comm::Now(), when the device ended the previous operation or, if later, the
+  // last range; 0 if there was neither.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Keeps the ranges of one step, in the order of their begins, and the operations of its forward pass, with
-// the device's times: on a GPU those of events on its compute stream (see phase_timer.h), because the host
-// runs ahead.
+// Records the ranges of one step, in the order of their beginnings, and the operations of the step's forward
+// pass, with the device's times. On a GPU these are the times of events on the compute stream
+// (phase_timer.h), because the host runs ahead of the GPU.
 class OpRecorder : public model::Tracer {
  public:
   // Records on the CPU.
   OpRecorder() = default;
-  // Records on `device`, and passes ranges on to `next`, if there is one. Both must outlive this object.
+  // Records on `device`, and passes ranges to `next` unless it is null. `device` and `next` must outlive this
+  // object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -50,29 +51,31 @@ class OpRecorder : public model::Tracer {
   void Computed(std::string_view name, const model::Tensor& output,
                 std::span<const model::Var> inputs) override;
 
-  // All must have ended. Blocks until the device has passed them.
+  // Returns the ranges. All ranges must have ended. Blocks until the device has reached their ends.
   const std::vector<TracedOp>& ops();
-  // The same of the forward pass.
+  // Returns the operations of the forward pass. Blocks until the device has reached their ends.
   const std::vector<ComputedOp>& computed();
-  // Forgets everything. All ranges must have ended.
+  // Removes all ranges and operations. All ranges must have ended.
   void Clear();
 
  private:
-  // Events that are kept for the next step.
+  // Events that this object reuses in the next step.
   using Events = std::vector<model::CudaEvent>;
 
-  // Puts one of the events where the compute stream is now.
+  // Records the event with this index at the current position of the compute stream.
   void RecordEvent(Events& events, size_t index);
 
   model::Tracer* const next_ = nullptr;
   std::vector<TracedOp> ops_;
   int open_ = -1;
   model::CudaDevice* gpu_ = nullptr;  // null on the CPU
-  Events events_;                     // of op i: 2 i at its begin, 2 i + 1 at its end
+  // Event 2 i is at the beginning of range i, and event 2 i + 1 at its end.
+  Events events_;
   std::vector<ComputedOp> computed_;
-  std::vector<size_t> ranges_before_;                // how many had begun before each of these
-  Events computed_events_;                           // at their ends
-  std::shared_ptr<const model::CudaAnchor> anchor_;  // the last before the first op
+  // Number of ranges that began before each of these operations.
+  std::vector<size_t> ranges_before_;
+  Events computed_events_;                           // events at the ends of the operations
+  std::shared_ptr<const model::CudaAnchor> anchor_;  // the last anchor before the first range
 };
 
 }  // namespace gradsync::bench

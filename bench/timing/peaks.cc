@@ -25,16 +25,16 @@ using model::Var;
 constexpr int kRepetitions = 32;
 constexpr double kPatienceSeconds = 0.1;
 
-// A product (rows, inner) (inner, cols).
+// A matrix product (rows, inner) (inner, cols).
 struct Product {
   int64_t rows, cols, inner;
 };
-// Long beside the start of a kernel; on CPUs also such as in transformers, and none whose rows lie a power of
-// two apart, where caches hold less.
+// The products take much longer than the launch of a kernel. For CPUs, some have the shapes of transformers,
+// and none has rows whose stride is a power of two, because caches would hold less of them.
 constexpr Product kOnCpu[] = {{256, 768, 768}, {512, 3072, 768}, {512, 768, 3072}, {1040, 1040, 1040}};
 constexpr Product kOnCuda[] = {{8192, 8192, 8192}, {16384, 4096, 4096}};
 
-// The shortest of several runs of `work`, after one that does not count.
+// Returns the shortest time of several runs of `work`, after an untimed run.
 double ShortestSeconds(const DevicePtr& device, const std::function<void()>& work) {
   const std::unique_ptr<PhaseTimer> timer = MakePhaseTimer(*device);
   work();
@@ -50,7 +50,7 @@ double ShortestSeconds(const DevicePtr& device, const std::function<void()>& wor
   return shortest;
 }
 
-// Random, because zeros take less power, and a GPU that has power to spare runs faster.
+// Returns a random matrix, because zeros need less power, and a GPU runs faster if it needs less power.
 Tensor RandomMatrix(const DevicePtr& device, model::Shape shape, DType dtype) {
   Tensor values = Tensor::Empty(device, std::move(shape), WideDType(dtype));
   model::FillUniform(values, -1, 1, /*seed=*/0, model::StreamOf(model::Purpose::kPeak, 0));
@@ -63,7 +63,7 @@ Tensor RandomMatrix(const DevicePtr& device, model::Shape shape, DType dtype) {
 }  // namespace
 
 Peak MeasureFlops(const DevicePtr& device, DType dtype) {
-  // Not all of a step is computed in bf16, and not all processors have instructions for it.
+  // A part of a step is computed in f32, and not all processors have instructions for bf16.
   std::vector<DType> dtypes = {dtype};
   if (device->is_cpu() && dtype != WideDType(dtype)) dtypes.push_back(WideDType(dtype));
   Peak best;

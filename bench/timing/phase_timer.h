@@ -11,13 +11,13 @@
 
 namespace gradsync::bench {
 
-// The moments between which a training step's phases lie. kBackwardEnd: the last gradient is computed, and
-// what Backward started may still be in flight. What a phase's time is made of is in
-// bench/records/step_times.h.
+// The times at which the phases of a training step begin and end. At kBackwardEnd the last gradient is
+// computed, and collectives that started in backward may still be in flight. bench/records/step_times.h
+// defines the parts of a phase.
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
-// When a step reached its marks, in ns.
+// The times at which a step reached its marks, in ns.
 struct StepMarks {
   std::array<int64_t, kNumMarks> at_ns{};
 
@@ -27,23 +27,24 @@ struct StepMarks {
   int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
 };
 
-// Takes the marks of one step after another, on the clock of the device that does the work.
+// Records the marks of steps, on the clock of the device that computes.
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
-  // All earlier work of the compute stream lies before the mark. kStepBegin is taken first; on CUDA it waits
-  // for the compute stream, to compare the GPU's clock with the host's. The others never block.
+  // Records a mark after all earlier work of the compute stream. kStepBegin must be the first mark; on CUDA
+  // it waits for the compute stream, to compare the clocks of the GPU and the host. Other marks never block.
   virtual void Take(Mark mark) = 0;
-  // The marks of the last step; those that it did not take are 0. Blocks until the device has passed them.
+  // Returns the marks of the last step. Marks that were not recorded are 0. Blocks until the device has
+  // reached all marks.
   virtual StepMarks Read() = 0;
 };
 
-// For the CPU: the host's steady clock, the one that communication intervals are on. For CUDA: events on the
-// compute stream, given on the host's clock like the intervals (model/cuda_clock.h); the differences between
-// them are the GPU's own. The device must outlive the timer.
+// Makes a timer. For the CPU it reads the host's steady clock, which also times communication. For CUDA it
+// records events on the compute stream, and converts their times to the host's clock (model/cuda_clock.h);
+// differences between events are the GPU's own. The device must outlive the timer.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
-// What such times are, for the record: "steady_clock, host, ns" or "CUDA events, device, ns".
+// Returns the name of the clock for records: "steady_clock, host, ns" or "CUDA events, device, ns".
 std::string_view ClockName(const model::Device& device);
 
 }  // namespace gradsync::bench

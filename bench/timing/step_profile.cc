@@ -30,7 +30,7 @@ StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view na
     rows_.push_back({.phase = std::string(phase), .name = std::string(name)});
     row = std::prev(rows_.end());
   }
-  row->own_ns.resize(step_ns_.size());  // with zeros for steps that did without it
+  row->own_ns.resize(step_ns_.size());  // with zeros for steps without this operation
   return *row;
 }
 
@@ -46,7 +46,7 @@ void StepProfile::Add(const StepMarks& marks, int64_t optimizer_ns, const std::v
   int64_t forward_left_ns = marks.Between(Mark::kStepBegin, Mark::kForwardEnd);
   int64_t backward_left_ns = marks.Between(Mark::kForwardEnd, Mark::kBackwardEnd);
   for (const ComputedOp& op : forward) {
-    // Nothing was recorded before the first one.
+    // Nothing was recorded before the first operation.
     const int64_t begin_ns = op.begin_ns == 0 ? marks[Mark::kStepBegin] : op.begin_ns;
     Row& row = RowOf("forward", op.name);
     ++row.calls;

@@ -15,51 +15,52 @@
 
 namespace gradsync::bench {
 
-// What a device does per second at best, and how that was measured.
+// The peak rate of a device, and how it was measured.
 struct Peak {
   double per_second = 0;
   std::string source;
 };
 
-// Floating-point operations: the fastest of products of several shapes, of `dtype`, on a CPU also of what it
-// is computed in, in less than a second. To be called on all ranks of a host at once, because they compute at
-// once.
+// Measures the peak floating-point operations per second: the fastest of matrix products of several shapes,
+// in `dtype`, and on a CPU also in the type in which `dtype` is computed. Takes less than a second. All ranks
+// of a host must call this at one time, because they also train at one time.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
-// Where the time of one variant's steps goes, by phase and operation, and what operations compute in it. Time
-// that belongs to no operation has rows of its own: "other" of forward and backward, for what lies between
-// operations, and "exposed" for the wait for gradients.
+// Collects the time of one variant's steps by phase and operation, and the floating-point operations in this
+// time. Two kinds of rows have time that belongs to no operation: "other" in forward and backward is the time
+// between operations, and "exposed" is the wait for gradients.
 class StepProfile {
  public:
-  // `optimizer`: its name.
+  // `optimizer` is the optimizer's name.
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step: its marks, what of it was the optimizer's, its forward pass's operations, and the ranges of
-  // its tracer.
+  // Adds a step, with its marks, the optimizer's time in it, the operations of its forward pass, and the
+  // ranges of its tracer.
   void Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
            const std::vector<TracedOp>& ranges);
 
-  // A table, the largest share first: per step calls, ms, share of the step, GFLOP, and GFLOP/s. Then a line
-  // that compares the whole step with the peak. Needs at least one step.
+  // Returns a table of operations, ordered by their share of the step. The columns are calls per step, ms per
+  // step, share of the step, GFLOP per step, and GFLOP/s. A last line compares the whole step with the peak.
+  // Needs at least one step.
   std::string ToString() const;
 
-  // Samples "<phase>.<operation>_ns".
+  // Writes samples named "<phase>.<operation>_ns".
   void WriteTo(Record& record) const;
 
  private:
   struct Row {
     std::string phase, name;
     int64_t calls = 0;
-    double flops = 0;                  // of all steps
-    std::vector<int64_t> own_ns = {};  // by step
+    double flops = 0;                  // floating-point operations of all steps
+    std::vector<int64_t> own_ns = {};  // time of each step
 
     double total_ns() const;
   };
 
-  // The row, made if it is not there, with a sample for the step that is being added.
+  // Returns the row, which is made if it does not exist, with a sample for the current step.
   Row& RowOf(std::string_view phase, std::string_view name);
-  // `left_ns`: what of the phase is left beside its operations.
+  // `left_ns` is the time of the phase minus the time of its operations.
   void AddRest(std::string_view phase, std::string_view name, int64_t left_ns);
 
   const Peak peak_flops_;

@@ -58,7 +58,7 @@ std::vector<int> AssignLanes(std::span<const comm::Interval> intervals) {
   std::stable_sort(by_start.begin(), by_start.end(),
                    [&](size_t a, size_t b) { return intervals[a].start_ns < intervals[b].start_ns; });
   std::vector<int> lanes(intervals.size());
-  std::vector<int64_t> free_at_ns;  // of each lane
+  std::vector<int64_t> free_at_ns;  // time at which each lane becomes free
   for (const size_t i : by_start) {
     const auto lane = std::find_if(free_at_ns.begin(), free_at_ns.end(),
                                    [&](int64_t free_ns) { return free_ns <= intervals[i].start_ns; });
@@ -105,7 +105,7 @@ void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::
     Json args = of_step;
     args["sequence"] = collectives[i].sequence;
     args["bytes"] = collectives[i].bytes;
-    // Waiting collectives overlap, which only asynchronous events may within one row.
+    // Waiting collectives overlap, and within one row only asynchronous events may overlap.
     Json queued = event(what, kQueued, issue_ns);
     queued["cat"] = "queued";
     queued["id"] = collectives[i].sequence;

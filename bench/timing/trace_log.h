@@ -12,41 +12,41 @@
 
 namespace gradsync::bench {
 
-// What one rank did when, as a trace that chrome://tracing and ui.perfetto.dev open. One process per rank,
-// with a row for the phases of a step, a row for the operations of its backward pass and the broadcast of
-// buffers, rows for the collectives in flight (as many as were in flight at once), and above them the time
-// that each collective waited for its turn. Every event carries the strategy, the step and the case as
-// arguments.
+// A trace of one rank, which chrome://tracing and ui.perfetto.dev open. Each rank is a process of the trace.
+// The process has a row for the phases of a step, a row for the operations of backward and the broadcast of
+// buffers, rows for collectives in flight, and above them the time that each collective waited for its turn.
+// Every event has the strategy, the step and the case as arguments.
 class TraceLog {
  public:
-  // What was run, for the reader: `origin` such as "tiny, 2 ranks, gloo", and the strategies in the order in
-  // which they are to be shown.
+  // `origin` describes the run, such as "tiny, 2 ranks, gloo". `strategies` has the strategies in the order
+  // in which the trace shows them.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
-  // Which step it was.
+  // Identifies a step.
   struct StepName {
     std::string strategy;
-    int64_t step = 0;  // the index of the sample in the record
+    int64_t step = 0;  // index of the step's sample in the record
     int64_t batch_size = 0;
     int64_t seq_len = 0;
   };
   void AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
                std::span<const comm::RecordingProcessGroup::Entry> collectives);
 
-  // Writes the trace event format, "JSON object" variant: times in us. Throws InvalidInput, naming the path
-  // and the system's reason, if that fails.
+  // Writes the trace event format, "JSON object" variant, with times in us. Throws InvalidInput, naming the
+  // path and the system's reason, if the file cannot be written.
   void Write(const std::string& path) const;
 
  private:
   const int rank_;
   const std::string origin_;
   const std::vector<std::string> strategies_;
-  int last_row_;                     // the trace's thread ids are rows
-  std::vector<std::string> events_;  // as JSON; those that queue overlap, those in any other row nest
+  int last_row_;  // the last row; rows are thread ids of the trace
+  // Events as JSON; waits for a turn may overlap, events of any other row are nested.
+  std::vector<std::string> events_;
 };
 
-// The lowest lane for each interval such that those of one lane do not overlap. The intervals may come in any
-// order.
+// Returns the lowest lane for each interval so that intervals of one lane do not overlap. The intervals may
+// have any order.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench

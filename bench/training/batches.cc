@@ -17,7 +17,7 @@ namespace {
 using model::DType;
 using model::Tensor;
 
-// Random numbers: `fill` makes those of one of the streams under a seed.
+// Makes random batches. `fill` fills a tensor with the random numbers of a stream with a seed.
 class Uniform : public BatchSource {
  public:
   using FillTensor = std::function<void(const Tensor& tensor, uint64_t stream)>;
@@ -34,7 +34,7 @@ class Uniform : public BatchSource {
   const FillTensor fill_;
 };
 
-// Windows at random places of a text.
+// Makes batches of windows at random positions of a text.
 class Windows : public BatchSource {
  public:
   Windows(std::string text, uint64_t seed) : text_(std::move(text)), seed_(seed) {}
@@ -49,7 +49,7 @@ class Windows : public BatchSource {
     }
   }
 
-  // `row`: of all ranks' batches one after the other.
+  // `row` counts the rows of all ranks' batches, one after the other.
   size_t WindowOffset(int64_t step, int64_t row, int64_t seq_len) const {
     const std::array<uint32_t, 4> words =
         model::RandomWords(seed_, model::StreamOf(model::Purpose::kBatches, static_cast<uint64_t>(step)),

@@ -2,7 +2,7 @@
 #include "model/base/error.h"
 #include "tests/fuzz/fuzz.h"
 
-// A text: what is accepted fills a batch with ids of the vocabulary.
+// The input is a text. If the text is accepted, it must fill a batch with ids of the vocabulary.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int64_t kVocabSize = 300;
   const fuzz::File file(fuzz::Text(data, size));

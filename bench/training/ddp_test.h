@@ -15,14 +15,15 @@
 #include "bench/testing/run_program.h"
 #include "comm/testing/rank_threads.h"
 
-// //bench:ddp on a model of a few thousand weights, and what its records have to say.
+// Tests run //bench:ddp on a model of a few thousand weights, and check its records.
 namespace gradsync::bench {
 
 using Arguments = std::vector<std::string>;
 
 inline constexpr char kDdp[] = "bench/ddp";
 
-// Two steps warm up: after the first a strategy may still ask for memory, as `core` does for rows.
+// Runs two untimed steps, because a strategy may still allocate memory after the first step, as `core` does
+// for rows.
 inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
                          "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",
@@ -39,7 +40,7 @@ inline Arguments With(Arguments arguments, const std::string& flag, const std::s
   return arguments;
 }
 
-// On four ranks, two on each of what they take for two hosts.
+// Runs four ranks, which act as two hosts with two ranks each.
 inline void RunOnTwoHosts(const Arguments& arguments) {
   const std::string meeting = comm::FreeTcpUrl(comm::OuterAddress());
   std::vector<std::unique_ptr<RunningProgram>> ranks;

@@ -38,7 +38,7 @@ std::optional<int64_t> BusyNs(std::istream& proc_stat, const std::set<std::strin
 Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device,
                          const std::vector<int>& cpus, const std::string& kernel)
     : group_(group), device_(device) {
-  // The kernel, and a 1 for each CPU.
+  // The identity of the kernel, and a 1 for each CPU that this rank may use.
   std::vector<int64_t> own(1 + CPU_SETSIZE);
   own[0] = static_cast<int64_t>(std::hash<std::string>()(kernel));
   for (const int cpu : cpus) own[1 + static_cast<size_t>(cpu)] = 1;

@@ -14,35 +14,39 @@
 
 namespace gradsync::bench {
 
-// Time of these CPUs ("cpu3") so far that was not idle, stolen time included, as /proc/stat tells it: in the
-// system's ticks, of about 10 ms. Nullopt if it does not, or there are none.
+// Returns the time in ns during which these CPUs ("cpu3") were not idle so far, including stolen time, from
+// /proc/stat. The system counts ticks of about 10 ms. Nullopt if /proc/stat lacks the CPUs, or if `cpus` is
+// empty.
 std::optional<int64_t> BusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
-// How much time of the CPUs that the job's ranks may use on this host others use while a step is taken. The
-// first rank of each host reads what all have used, every rank what it used itself.
+// Measures the CPU time that programs other than the job's ranks use during a step, on the CPUs that the
+// ranks of this host may use. The first rank of each host reads the time that all programs have used, and
+// every rank reads the time of its own process.
 class Disturbance {
  public:
-  // All ranks call. `cpus`: that this rank may use. `kernel` tells this rank's kernel, whose /proc/stat it
-  // reads, from others: ranks in different network namespaces of one host share it.
+  // All ranks must call the constructor. `cpus` are the CPUs that this rank may use. `kernel` identifies the
+  // kernel whose /proc/stat this rank reads; ranks in different network namespaces of one machine have equal
+  // values.
   Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::vector<int>& cpus,
               const std::string& kernel = comm::BootIdentity());
 
-  // Of this host, that any of its ranks may use.
+  // Returns the CPUs of this host that any of its ranks may use.
   const std::set<std::string>& cpus() const { return cpus_; }
 
-  // This rank's term: the sum of all ranks' of a host is what others have used there so far.
+  // Returns this rank's term. The sum of the terms of all ranks of a host is the time that other programs
+  // have used so far.
   int64_t NowNs();
 
-  // What others used in each step, from how much this rank's term grew in it; empty if that is not known. All
-  // ranks call, with as many.
+  // Returns the time that other programs used in each step. `terms_ns` has the growth of this rank's term in
+  // each step. Empty if the time is not known. All ranks must call this with equally many steps.
   std::vector<int64_t> OthersNs(const std::vector<int64_t>& terms_ns);
 
  private:
   comm::ProcessGroup& group_;
   const model::DevicePtr device_;
-  std::vector<size_t> ranks_here_;  // on this host
+  std::vector<size_t> ranks_here_;  // the ranks on this host
   std::set<std::string> cpus_;
-  bool is_known_ = true;  // to the rank that reads what all have used
+  bool is_known_ = true;  // false if the rank that reads /proc/stat cannot read it
 };
 
 }  // namespace gradsync::bench

@@ -15,11 +15,11 @@ using Tensors = std::vector<Tensor>;  // by parameter
 
 constexpr int kTurns = 2;
 
-// Sums of f32 have another order than in the reference, and the factors of a matrix are only so well
-// conditioned. What a strategy forgets or confuses is an error of more than a tenth; a mean that is not
-// rounded to bf16, one of 2e-3.
+// Sums of f32 have another order than in the reference, and the factors of a matrix may be ill-conditioned. A
+// missing or exchanged term is an error of more than 0.1, and a mean that is not rounded to bf16 is an error
+// of 2e-3.
 constexpr double kGradientTolerance = 1e-3;
-// By the second period, AdamW has made steps in either direction of gradients that are nearly zero.
+// Before the second period, AdamW has made steps in random directions for gradients that are nearly zero.
 constexpr double kWeightTolerance = 2e-2;
 
 ddp::Reference::Vector Doubles(const Tensor& tensor) {
@@ -108,7 +108,7 @@ class EquationCheck {
   }
   void TakeTurn(int turn) { turn == 0 ? stepper_.StepFromStart(batch_) : stepper_.StepOn(batch_); }
 
-  // What the reference makes of all ranks' tensors takes the place of each.
+  // Replaces the tensor of each rank by the reference's result for the tensors of all ranks.
   void Replace(size_t p, const Tensor& tensor) {
     comm::ProcessGroup& group = trainer_.group();
     const Tensor all = Tensor::Empty(tensor.device(), {group.size() * tensor.numel()}, tensor.dtype());
@@ -124,7 +124,7 @@ class EquationCheck {
     trainer_.group().Clear();
   }
 
-  // How far the weights are from those of the start.
+  // Returns the differences of the weights to the weights at the start.
   Tensors Changes() const {
     Tensors changes = CopyValues(params());
     for (size_t p = 0; p < changes.size(); ++p) {

@@ -23,7 +23,7 @@ double Numel(std::span<Parameter* const> params) {
   return numel;
 }
 
-// "ZeRO", arXiv:1910.02054, table 1, and section 7 for what is sent.
+// Adds the memory of "ZeRO", arXiv:1910.02054, table 1, and the sent bytes of its section 7.
 void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const TrainingVariant& variant,
                     int64_t state_copies, int num_parts, int num_hosts, int64_t accumulation_steps,
                     FactFields& facts) {
@@ -37,13 +37,14 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
                            static_cast<double>(state_copies) * part(traits.shards_state))));
   std::vector<double> units;
   for (const std::vector<Parameter*>& unit : trainer.model().units()) units.push_back(Numel(unit) / params);
-  // In each pass that the strategy hears, but for what is gathered once in a step.
+  // Data are sent in each pass in which the strategy is called, except gathers that happen once per step.
   const double passes = strategy.needs_every_pass() ? static_cast<double>(accumulation_steps) : 1;
   const double once = 1 - std::reduce(units.begin(), units.end());
   double gathers = is_common ? 0 : 1;
   if (!is_common && traits.gathers != nullptr)
     gathers = once + passes * (traits.gathers(variant.strategy_options(), units) - once);
-  // Between hosts each part is all-reduced, within one an all-reduce is a reduce-scatter and a gathering too.
+  // Between hosts each part is all-reduced. Within a host an all-reduce is a reduce-scatter followed by a
+  // gather.
   const double between_hosts = 2 * (bytes / ranks) * (hosts - 1) / hosts;
   facts.Set("theory_sent_bytes",
             Value((passes + gathers) * bytes * (ranks - 1) / ranks + passes * between_hosts));
@@ -52,7 +53,7 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
 }  // namespace
 
 int64_t DistinctBytes(std::span<const Tensor> tensors) {
-  std::vector<std::pair<uintptr_t, uintptr_t>> places;  // begin and end
+  std::vector<std::pair<uintptr_t, uintptr_t>> places;  // begin and end of the memory of each tensor
   for (const Tensor& tensor : tensors) {
     const auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
     places.emplace_back(begin, begin + tensor.nbytes());
@@ -76,7 +77,7 @@ void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVar
   if (!variant.traits->owns_state) std::ranges::move(trainer.optimizer().State(), std::back_inserter(states));
   std::vector<Tensor> state;
   for (const auto& [name, tensor] : states) state.push_back(tensor);
-  const bool has_values = parts.values.empty(), has_grads = parts.grads.empty();  // whole
+  const bool has_values = parts.values.empty(), has_grads = parts.grads.empty();  // true if they are whole
   for (Parameter* const param : trainer.params()) {
     if (has_values) parts.values.push_back(param->value());
     if (has_grads && param->has_grad()) parts.grads.push_back(param->grad());

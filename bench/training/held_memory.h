@@ -12,11 +12,13 @@
 
 namespace gradsync::bench {
 
-// Bytes of the memory in which these tensors lie: what several of them share counts once.
+// Returns the number of bytes of memory that these tensors use. Memory that several tensors share counts
+// once.
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
-// Adds what a rank keeps from step to step of weights, gradients and state, read from the tensors themselves,
-// and for exact strategies what it should keep and send. After a step of the strategy, before another.
+// Adds facts to a record: the bytes of weights, gradients and state that a rank keeps between steps, computed
+// from the tensors, and, for exact strategies, the bytes that the rank should keep and send in theory. Call
+// this after a step of the strategy, and before the next step.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

@@ -38,19 +38,19 @@ using model::Batch;
 using model::Parameter;
 using model::Tensor;
 
-// With --time.
+// The smallest number of rounds with --time.
 constexpr int64_t kFewestRounds = 10;
-// After one in so many timed steps of a variant, ranks compare their gradients.
+// Ranks compare their gradients after one of this number of timed steps of a variant.
 constexpr int64_t kRoundsPerSpotCheck = 8;
 
-// What is known of a variant: its record, which grows, on disk too.
+// The results of a variant: its record, to which data are appended, also on disk.
 struct Series {
   std::unique_ptr<Stepper> stepper;
   Record record;
-  int64_t number = -1;  // in its file, once it is there
+  int64_t number = -1;  // number of the record in its file, after it was written
   std::optional<int64_t> allocations = {};
-  std::vector<int64_t> disturbance_ns = {};  // this rank's terms
-  std::optional<StepProfile> profile = {};   // with --profile
+  std::vector<int64_t> disturbance_ns = {};  // this rank's terms (Disturbance)
+  std::optional<StepProfile> profile = {};   // set with --profile
   int64_t spot_checks = 0, equal_spot_checks = 0;
 };
 
@@ -157,7 +157,7 @@ class TrainingJob : public RankJob {
     return all;
   }
 
-  // As it is before the first step.
+  // Returns the record before the first step.
   Record RecordOf(const Cell& cell, const TrainingVariant& variant, double flops) const {
     Record record = rank_.RecordOf(variant.over());
     plan_.Describe(variant, record);
@@ -173,11 +173,11 @@ class TrainingJob : public RankJob {
     return batch;
   }
 
-  // In an order of its own in each round.
+  // Takes one turn of each variant, in a random order for each round.
   void TakeTurns(const Cell& cell, std::vector<Series>& all) {
     const Batch batch = NewBatch(cell);
     const uint64_t seed =
-        OrderSeed(rank_.seed(), rank_.launch().run_id + cell.name);  // another in each launch
+        OrderSeed(rank_.seed(), rank_.launch().run_id + cell.name);  // the order differs between launches
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < plan_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
@@ -195,7 +195,8 @@ class TrainingJob : public RankJob {
           if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
         }
       }
-      // In the order of the command line, which is that of tables, and not of the first round.
+      // Records are in the order of the command line, which is also the order in tables, and not in the order
+      // of the first round.
       for (Series& series : all) {
         if (series.number < 0) series.number = rank_.writer().Begin(series.record);
       }
@@ -203,8 +204,8 @@ class TrainingJob : public RankJob {
     }
   }
 
-  // Whether so many rounds are all. With --time: whether they are whole blocks, and another block would, by
-  // the mean of those so far, end too late; rank 0 says so, and how long which variant took plays no part.
+  // Returns whether the rounds so far are enough. With --time, they must be whole blocks, and another block
+  // of mean duration would end too late. Rank 0 decides, and the times of single variants have no influence.
   bool IsEnough(int64_t rounds, int num_variants, std::chrono::steady_clock::time_point begin) {
     if (!plan_.time) return rounds >= plan_.steps;
     const int64_t block = RoundsPerBlock(num_variants);
@@ -219,13 +220,13 @@ class TrainingJob : public RankJob {
     return rank_.Reduce(int64_t{rank_.is_first() && is_enough}, comm::ReduceOp::kMax) != 0;
   }
 
-  // `sample`: negative for a step that warms up.
+  // `sample` is negative for an untimed step.
   void TakeStep(Series& series, int64_t round, int64_t sample, const Batch& batch) {
     Stepper& stepper = *series.stepper;
     source_->Fill(rank_.world().rank, round, batch);
-    // Hosts that have all parts each begin with equal ones, as in training: `none` has left ranks' weights
-    // different. One that trains alone begins with what Measure has restarted, and may have given that memory
-    // back.
+    // If each host has all parts, all hosts must begin with equal parts, as in training, and `none` leaves
+    // different weights on ranks. A variant that trains alone begins with the weights that Measure has
+    // restarted, and may have returned their memory.
     if (round == 0 && !plan_.is_alone() && stepper.variant().num_parts(rank_.world()) < rank_.world().size)
       trainer_.Restart();
     const bool listen = sample >= 0 && !stepper.variant().is_peer() && (plan_.trace || plan_.profile);
@@ -255,14 +256,14 @@ class TrainingJob : public RankJob {
     rank_.Step(NameOf(series));
   }
 
-  // To the record, and, once that is begun, to its file when that is written next.
+  // Adds data to the record, and, after the record has begun, to its file at the next write.
   void Add(const Record& more, Series& series) {
     const std::string fault = Append(more, &series.record);
     if (!fault.empty()) throw std::logic_error(fault);
     if (series.number >= 0) rank_.writer().Continue(series.number, more);
   }
 
-  // What all records of this rank have, by backend; and its own part of the peak.
+  // Sets the values that all records of this rank have, by backend, including this rank's part of the peak.
   void SetRecords() {
     Record record;
     record.experiment = "ddp";
@@ -277,7 +278,8 @@ class TrainingJob : public RankJob {
     rank_.SetRecords(std::move(record));
   }
 
-  // With the steps of checks; of a run that is given a time, as if it took as many as without one.
+  // Returns the number of steps, including steps of checks. With --time, returns the number of steps of a run
+  // without --time.
   int64_t TotalSteps() const {
     return std::ssize(task_.cells) * std::ssize(plan_.variants) * (plan_.warmup_steps + plan_.steps + 1);
   }
@@ -290,7 +292,7 @@ class TrainingJob : public RankJob {
     return {rank_.world().rank, std::move(origin), std::move(names)};
   }
 
-  // Writes the trace, and says where it is, and what profiles hold.
+  // Writes the trace, and prints its path and the profiles.
   void Conclude() {
     const std::string trace_path =
         Join(rank_.out(), "/ddp.", rank_.launch().run_id, ".rank", rank_.world().rank, ".trace.json");
@@ -302,7 +304,8 @@ class TrainingJob : public RankJob {
     return Join(series.stepper->variant().name(), ", ", series.stepper->cell().name);
   }
 
-  // A first step from the initial weights, before anything else. Others average no gradients.
+  // Takes the first step from the initial weights, and writes its gradients. Only for strategies that average
+  // gradients.
   void DumpGradients() {
     const TrainingVariant& variant = *std::ranges::find_if_not(plan_.variants, &TrainingVariant::drifts);
     const Cell& cell = task_.cells.front();
@@ -324,20 +327,21 @@ class TrainingJob : public RankJob {
   const TrainingPlan& plan_;
   Rank& rank_;
   const model::DevicePtr device_;
-  TrainingTask task_;                        // its model is the trainer's, its source and ranges below
-  const std::unique_ptr<RangeSink> ranges_;  // null if nobody listens
+  // The trainer has the task's model; its source and ranges are the following members.
+  TrainingTask task_;
+  const std::unique_ptr<RangeSink> ranges_;  // null if ranges are not used
   const std::unique_ptr<BatchSource> source_;
-  const std::vector<int> threads_before_;  // the groups' are not among them
-  comm::RecordingProcessGroup& group_;     // the run's own
+  const std::vector<int> threads_before_;  // ids of threads before the groups have made threads
+  comm::RecordingProcessGroup& group_;     // the run's own group
   Trainer trainer_;
   Verifier verifier_;
   Disturbance disturbance_;
   std::optional<Peers> peers_;
   OpRecorder recorder_;
-  Peak peak_flops_;  // this rank's
+  Peak peak_flops_;  // peak of this rank
   std::optional<TraceLog> trace_;
-  std::string notes_;     // for people, at the end
-  int64_t position_ = 0;  // of the next timed step
+  std::string notes_;     // text that is printed at the end
+  int64_t position_ = 0;  // position of the next timed step
 };
 
 }  // namespace

@@ -9,23 +9,22 @@
 
 namespace gradsync::bench {
 
-// Changes what a rank trains.
+// A function that changes the task of a rank.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
-// The main function of the training benchmark: RunRankProgram's, after a look at whether this host has the
-// memory and PyTorch, where it is wanted. Returns the exit status.
+// The main function of the training benchmark. The function checks that this host has enough memory and, if
+// requested, PyTorch, and calls RunRankProgram. Returns the exit status.
 //
-// In each cell all variants train one replica of the model, step by step in turn, and are timed; their
-// records are written, round by round; then each one is compared with a single process that trains on the
-// batches of all ranks. A rank fails, after that has been done for all of them, if a variant that is not
-// meant to drift was wrong; and at once, if after a timed step, drawn at random, ranks have different
-// gradients.
+// In each cell all variants train one replica of the model in turn, step by step, and are timed. Records are
+// written after each round. Then each variant is compared with a single process that trains on the batches of
+// all ranks. If an exact or lossy variant was wrong, the rank fails after the checks of all variants. If a
+// check after a randomly drawn timed step finds different gradients on the ranks, the rank fails immediately.
 //
-// A step is the strategy's preparation, forward, backward, synchronisation and optimizer. Outside of it,
-// untimed: making the batch, putting gradients to their places, a barrier of all ranks.
-// Checks start again from the initial weights, because replicas under `none` drift apart.
+// A timed step has the strategy's preparation, forward, backward, synchronisation and optimizer. Making the
+// batch, placing gradients, and a barrier of all ranks are not timed. Checks start from the initial weights,
+// because replicas under `none` diverge.
 //
-// `alter_task` is called once, before the groups are joined.
+// `alter_task` is called once, before ranks join groups.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

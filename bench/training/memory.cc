@@ -16,29 +16,29 @@ namespace gradsync::bench {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-// Code, libraries and communication buffers of one rank; what a CUDA program takes of a GPU before it asks
-// for any; a Python interpreter with PyTorch.
+// Memory of code, libraries and communication buffers of one rank; memory of a GPU that a CUDA program uses
+// before its first allocation; memory of a Python interpreter with PyTorch.
 constexpr double kProgramBytes = 64 * kMiB;
-constexpr double kBufferBytes = 32 * kMiB;  // of these for communication
+constexpr double kBufferBytes = 32 * kMiB;  // part of kProgramBytes for communication
 constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
-// The optimizer's state.
+// Returns the number of copies of the optimizer's state.
 double StateCopies(const TrainingPlan& plan) { return plan.optimizer == OptimizerKind::kAdamW ? 2 : 0; }
 
-// Whether it keeps values in memory of its own alone.
+// Returns whether the variant keeps values only in its own memory.
 bool LeavesValues(const TrainingVariant& variant) {
   return variant.traits->shards_values || variant.carries();
 }
 
-// Whether ranks may have values in common.
+// Returns whether ranks may share values.
 bool MayShareValues(const TrainingVariant& variant) {
   return variant.traits->shards_state && !LeavesValues(variant) &&
          comm::TraitsOf(variant.backend, variant.backend_options).shares_memory;
 }
 
-// In the process of a rank: values, the gradients and the state that checks and all strategies share that
-// have none of their own, and what strategies keep at the same time.
+// Returns the number of copies in the process of a rank: values; gradients and state that checks and
+// strategies without own gradients or state share; and the memory that strategies keep at one time.
 double OwnCopies(const TrainingPlan& plan, double largest_unit, const comm::World& world) {
   bool share_gradients = plan.verify, share_state = plan.verify;
   double all = 0, largest = 0;
@@ -55,9 +55,9 @@ double OwnCopies(const TrainingPlan& plan, double largest_unit, const comm::Worl
         ddp::ValueOf(traits, passes, variant.strategy_options()) == 0)
       copies += 1;
     const double state = traits.owns_state ? StateCopies(plan) / ranks : 0;
-    // A part of the values, which ranks with memory in common keep there.
+    // Ranks that share memory keep a part of the values in shared memory.
     if (MayShareValues(variant)) copies += 1 / ranks;
-    // Values are given back before there is a state.
+    // The memory of values is returned before the state is allocated.
     if (plan.is_alone() && LeavesValues(variant)) {
       copies += std::max(state, 1.0) - 1;
     } else {
@@ -70,9 +70,10 @@ double OwnCopies(const TrainingPlan& plan, double largest_unit, const comm::Worl
          (plan.interleaved() ? all : largest);
 }
 
-// In the process of a rank's peer: all share values and the optimizer's state. DistributedDataParallel has
-// gradients and buckets of its own, which may be the same; the others share their gradients, of which one
-// that copies them makes two copies. Compiled or not is all the same.
+// Returns the number of copies in the process of a rank's peer. All strategies share values and the
+// optimizer's state. DistributedDataParallel has its own gradients and buckets, which may be one memory. The
+// other strategies share gradients, and a strategy that copies gradients makes two copies. Compilation has no
+// influence.
 double PeerCopies(const TrainingPlan& plan) {
   double of_ddp = 0, shared = 0;
   for (const TrainingVariant& variant : plan.variants) {
@@ -87,11 +88,11 @@ double PeerCopies(const TrainingPlan& plan) {
   return 1 + StateCopies(plan) + of_ddp + shared;
 }
 
-// Elements of one rank and of its peer, where they compute.
+// Returns the number of elements of one rank and of its peer, on the device that computes.
 double ElementsOfRank(const TrainingPlan& plan, const TrainingSize& size, const comm::World& world) {
-  // Operation by operation, without fusion, about twice as much is left behind for backward.
+  // Eager execution without fusion keeps about twice as many activations for backward.
   constexpr double kEagerActivations = 2;
-  // In bf16 activations are smaller, and there is a copy of the values: in elements of gradients.
+  // In bf16 activations are smaller, and values have a copy. Both are counted in elements of gradients.
   double activations = size.activations, copy = 0;
   if (plan.dtype != plan.gradient_type()) {
     const double smaller =
@@ -120,8 +121,8 @@ int RanksPerGpu(const comm::World& world, int num_gpus) {
 
 }  // namespace
 
-// What is left behind for backward: of each position, as model/functions.h lists, at the moment of the loss,
-// when logits and their gradient are there as well.
+// Computes the activations that are kept for backward for each position, as listed in model/functions.h, when
+// the loss is computed, together with the logits and their gradient.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions) {
   const auto d_ff = static_cast<double>(config.d_ff);
   const double per_layer = 7 * static_cast<double>(config.d_model) + 3 * d_ff;
@@ -137,15 +138,15 @@ TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions) {
           .largest_unit = std::max(head, block) / params};
 }
 
-// For each image, as model/vision_functions.h lists: the input of each batch norm, which is a convolution's
-// output, and what the batch norm makes of it; and what the max pooling does.
+// Computes the activations for each image, as listed in model/vision_functions.h: the input and the output of
+// each batch norm, and the memory of the max pooling.
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size) {
   const auto kept = [&](int64_t channels, int64_t reduction) {
     const int64_t side = (image_size + reduction - 1) / reduction;
     return static_cast<double>(channels) * static_cast<double>(side * side);
   };
   double per_image = kept(config.width, 4);
-  std::map<std::string, double> units;  // by the first part of their names
+  std::map<std::string, double> units;  // elements of units, by the first part of parameters' names
   for (const model::ConvNormShape& layer : ConvNorms(config)) {
     per_image += 2 * kept(layer.out, layer.reduction);
     units[layer.conv.substr(0, layer.conv.find('.'))] +=
@@ -166,11 +167,11 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
   const bool with_peers = plan.peers.wanted;
   const auto bytes = static_cast<double>(SizeOf(plan.gradient_type()));
   const double programs = kProgramBytes + (with_peers ? kPythonBytes : 0);
-  // Rank 0 keeps initial values on the host, if they are needed again. To verify, every rank has the
-  // reference's gradients and the variant's values there.
+  // Rank 0 keeps initial values on the host if they are needed again. For checks, every rank has the
+  // reference's gradients and the variant's values on the host.
   const double kept =
       (plan.restarts() ? size.params : 0) + (plan.verify ? 2 * world.local_size * size.params : 0);
-  // It also has all ranks' batches, where it computes.
+  // For checks a rank also has the batches of all ranks, on the device that computes.
   const double batches = plan.verify ? world.size * size.batch : 0;
   const double rank = ElementsOfRank(plan, size, world);
   if (plan.ranks.on_cpu()) {
@@ -184,7 +185,7 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
 
 double EstimateOfRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                       int64_t program_bytes) {
-  // Blocks are rounded up by at most an eighth. What ranks have in common counts for each of them.
+  // Blocks are rounded up by at most an eighth. Memory that ranks share counts for each rank.
   constexpr double kRounding = 17.0 / 16;
   TrainingPlan alone = plan;
   alone.variants = {variant};

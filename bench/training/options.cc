@@ -34,7 +34,8 @@ TrainingOptions CompareDefaults() {
   TrainingOptions options;
   options.model = kResNet;
   std::erase_if(options.strategies, [](const std::string& name) { return !ddp::TraitsOf(name).has_buckets; });
-  std::ranges::reverse(options.strategies);  // the best first: the others are compared with it
+  // The best strategy first, because other strategies are compared with it.
+  std::ranges::reverse(options.strategies);
   options.sweep.emplace().buffer_elements = {3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi};
   options.optimizer = OptimizerKind::kSgd;
   options.warmup_steps = 2;
@@ -48,7 +49,7 @@ std::vector<std::string> Sweep::Variants(const std::vector<std::string>& strateg
   for (const int64_t size : buffer_elements) {
     for (const std::string& strategy : strategies) {
       const bool has_buckets = ddp::TraitsOf(strategy).has_buckets;
-      // Buckets have exactly the size that is asked for, but in the published experiment.
+      // Buckets have exactly the requested size, except in the published experiment.
       const bool has_edges = ddp::TraitsOf(strategy).FindOption(ddp::kSmallFirst.name) != nullptr;
       const char* const edges = has_edges && !is_published ? "small_first=0,small_last=0," : "";
       if (has_buckets) variants.push_back(Join(strategy, ":", edges, option, "=", FormatCount(size)));
@@ -129,13 +130,12 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
 
 void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.BeginGroup("What is compared");
-  flags.Add(
-      "variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
-      "The variants that take turns.\nOptions: bucket_bytes=12Mi or bucket_elements=3Mi; clip_norm=1, which "
-      "scales gradients down if the norm of all of them is larger than that; and those that "
-      "--help=strategies "
-      "lists. A variant without a backend or a size runs once for each of --backend and of --bucket_bytes. "
-      "Default: --strategies.");
+  flags.Add("variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
+            "The variants that take turns.\nOptions: bucket_bytes=12Mi or bucket_elements=3Mi; clip_norm=1, "
+            "which scales gradients down if their total norm is larger than 1; and the options that "
+            "--help=strategies lists. A variant without a backend runs once for each --backend, and a "
+            "variant without a size once for each --bucket_bytes. "
+            "Default: --strategies.");
   std::string help = "Ways of averaging gradients.";
   for (const std::string& name : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
@@ -164,31 +164,27 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.Add("warmup_steps", &warmup_steps, Integer(0, kMaxSteps),
             "Untimed steps of each variant before the timed ones.");
   flags.Add("steps", &steps, Integer(1, kMaxSteps), "Timed steps of each variant in each cell.");
-  flags.Add(
-      "time", &time, Duration(),
-      "How long to measure each cell, instead of --steps.\nThat is, all launches of --repeats together. It "
-      "measures "
-      "whole blocks of rounds; in a block every variant takes every place equally often. A launch measures "
-      "at least one block and ten rounds, even if that takes longer.");
+  flags.Add("time", &time, Duration(),
+            "How long to measure each cell, instead of --steps.\nThe time is for all launches of --repeats "
+            "together. A launch measures whole blocks of rounds, in which every variant has every position "
+            "equally often, and at least one block and ten rounds, even if this takes longer.");
   flags.Add(
       "precision", &ranks.precision, Percent(),
-      "Stops when every interval is within +- this part of the baseline's step.\nThat is, of differences to "
-      "the baseline and of costs. It looks after each launch from the second on. At most --repeats launches, "
-      "by default 4. Intervals are widened for so many looks.");
+      "Stops when every interval is within +- this part of the baseline's step.\nThese are the intervals of "
+      "differences to the baseline and of costs. They are checked after each launch, from the second on, for "
+      "at most --repeats launches (default 4). Intervals are widened for these checks.");
   flags.Add("order", &order, OneOf({Order::kInterleaved, Order::kBlocks}),
             "How variants take turns.\ninterleaved: in every round each variant takes one step, in random "
             "order. blocks: one variant "
             "after the other.");
-  flags.Add(
-      "max_memory", &max_memory, Bytes(),
-      "Prints which variants of which model fit into this memory for each rank, by estimate.\nEach is taken "
-      " in processes of its own and without --verify, and measures nothing. All resident pages of a "
-      "rank's process count, those of code and libraries too, which are 20 to 30 MiB before it trains, or "
-      "about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each of them.");
-  flags.Add(
-      "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
-      "Launches, one after the other.\nEach has fresh processes, another seed and another order, so that "
-      "intervals also hold what differs by chance from launch to launch.");
+  flags.Add("max_memory", &max_memory, Bytes(),
+            "Prints which variants of which model fit into this memory for each rank, by estimate.\nNothing "
+            "is measured. The estimate is for one variant in its own processes, without --verify. All "
+            "resident pages of a rank's process count, including code and libraries, which are 20 to 30 MiB, "
+            "or about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each rank.");
+  flags.Add("repeats", &ranks.repeats, Integer(1, kMaxRepeats),
+            "Launches, one after the other.\nEach launch has new processes, another seed and another order, "
+            "so that intervals include the variation between launches.");
 }
 
 void TrainingOptions::AddChecksTo(FlagTable& flags) {
@@ -197,8 +193,8 @@ void TrainingOptions::AddChecksTo(FlagTable& flags) {
             "Compares each variant, after timing, with one process that trains on the batches of all ranks.");
   flags.Add(
       "check_gradients", &check_gradients, Switch(),
-      "Stops at the first gradient of a rank that is NaN or infinite, and names it.\nIt is found before it "
-      "is averaged. This reads every gradient once more, so the steps are flagged `traced`.");
+      "Stops at the first gradient of a rank that is NaN or infinite, and names it.\nThe gradient is found "
+      "before it is averaged. This reads every gradient once more, so rows have the warning `traced`.");
   flags.Add("trace", &trace, Switch(), "Writes what happened when in the timed steps, for ui.perfetto.dev.");
   flags.Add(
       "profile", &profile, Switch(),
@@ -208,10 +204,9 @@ void TrainingOptions::AddChecksTo(FlagTable& flags) {
       "nvtx", &nvtx, Switch(),
       "Names steps, phases, operations and collectives as NVTX ranges, for Nsight Systems.\nThat is, under "
       "nsys profile --trace=nvtx,cuda,osrt.");
-  flags.Add(
-      "dump_grads", &dump_grads, Path("a file"),
-      "Writes the averaged gradients and the loss of a first step, as safetensors.\nThe step is of the first "
-      "variant that averages gradients.");
+  flags.Add("dump_grads", &dump_grads, Path("a file"),
+            "Writes the averaged gradients and the loss of a first step, as safetensors.\nThe step is a step "
+            "of the first variant that averages gradients.");
 }
 
 }  // namespace gradsync::bench

@@ -16,55 +16,57 @@
 
 namespace gradsync::bench {
 
-// What takes turns: after each step, or never.
+// When variants take turns: after each step, or never.
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// Sizes of a bucket to compare, see //bench:compare: flags that make variants with bucket_elements or
-// published_size of the strategies that have buckets.
+// Bucket sizes that //bench:compare compares. Its flags make variants with bucket_elements or published_size,
+// for strategies that have buckets.
 struct Sweep {
-  bool is_published = false;  // as in the published experiment: batches and steps, too
+  bool is_published = false;  // true: batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Every strategy at every size; those without buckets once.
+  // Returns every strategy at every size, and each strategy without buckets once.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 
-// What the benchmark that trains a model takes on its command line, as it was given or by default. What
-// follows from it is a TrainingPlan.
+// The command line of the training benchmark: given values and defaults. A TrainingPlan is made from these
+// options.
 struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;  // override a transformer's
-  std::optional<int64_t> width;                                             // overrides ResNet-50's
-  std::string weights;  // a file; empty: drawn from the seed
+  // Override the transformer's values.
+  std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
+  std::optional<int64_t> width;  // overrides ResNet-50's width
+  std::string weights;           // a file of weights; if empty, weights are drawn from the seed
 
-  std::vector<std::string> strategies;  // all of them
-  std::string variants_text;            // instead of strategies
+  std::vector<std::string> strategies;  // all strategies to train
+  std::string variants_text;            // replaces strategies
   std::vector<std::string> backends = {"gloo"};
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
-  std::optional<Sweep> sweep;  // of a program that has its flags
+  std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
-  // Every combination is a cell.
-  std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
-  std::vector<int64_t> accumulation_steps = {1};  // passes in a step
-  std::vector<int64_t> seq_lens = {128};          // of a language model
-  int64_t image_size = 96;                        // pixels on each side, of a model on images
-  std::string corpus;                             // a text; empty: uniform tokens
+  // Every combination of the following values is a cell.
+  // Batch sizes of one rank, in one pass pass of forward and backward.
+  std::vector<int64_t> batch_sizes = {4};
+  std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
+  std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model
+  int64_t image_size = 96;                        // pixels on each side of an image
+  std::string corpus;                             // path of a text; if empty, tokens are uniform
 
   RankOptions ranks;
-  model::DType dtype = model::DType::kF32;  // of activations
+  model::DType dtype = model::DType::kF32;  // dtype of activations
   bool tf32 = false;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
 
   int64_t warmup_steps = 5;
-  int64_t steps = 14;                             // a block of the seven variants that are the default
-  std::optional<std::chrono::milliseconds> time;  // instead of steps: of all launches together
+  int64_t steps = 14;                             // a block of rounds of the seven default variants
+  std::optional<std::chrono::milliseconds> time;  // total time of all launches; replaces steps
   Order order = Order::kInterleaved;
-  std::optional<int64_t> max_memory;  // of a rank, in bytes: nothing is measured, see EstimatesFor
+  std::optional<int64_t> max_memory;  // memory limit of a rank in bytes; with it, see EstimatesFor
 
   bool verify = true;
   bool check_gradients = false;
@@ -75,8 +77,8 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // Set before AddTo, of a program that trains transformers from random weights to see what they learn: its
-  // flags are those alone that say what is trained by whom (model, batches, training, variants, ranks).
+  // Set this before AddTo for a program that trains transformers from random weights and compares their
+  // losses. AddTo then adds only flags of the model, batches, training, variants and ranks.
   bool learns = false;
 
   void AddTo(FlagTable& flags);
@@ -89,7 +91,7 @@ struct TrainingOptions {
   void AddChecksTo(FlagTable& flags);
 };
 
-// The defaults of //bench:compare: ResNet-50, the strategies with buckets, four sizes of a bucket.
+// Returns the defaults of //bench:compare: ResNet-50, the strategies with buckets, and four bucket sizes.
 TrainingOptions CompareDefaults();
 
 }  // namespace gradsync::bench

@@ -18,7 +18,7 @@
 namespace gradsync::bench {
 namespace {
 
-// Sets what no flag was given for.
+// Sets values whose flags were not given.
 template <class T>
 void SetDefault(const FlagTable& flags, const char* flag, T& target, T value) {
   if (!flags.given(flag)) target = std::move(value);
@@ -35,7 +35,7 @@ void ApplyPublished(const FlagTable& flags, TrainingPlan& options) {
   SetDefault(flags, "steps", options.steps, int64_t{20});
 }
 
-// A batch norm needs two pixels or more of each channel.
+// A batch norm needs at least two pixels of each channel.
 void CheckPixels(const TrainingPlan& options) {
   const int64_t side = (options.image_size + 31) / 32;  // after five strides of 2
   const int64_t smallest = std::ranges::min(options.batch_sizes);
@@ -44,7 +44,7 @@ void CheckPixels(const TrainingPlan& options) {
           ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
 }
 
-// Flags that no variant takes, because each says the same itself.
+// Rejects flags that have no effect, because every variant sets the value itself.
 void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
   bool sends = false, takes_backend = false, takes_bytes = false;
   for (const std::string& text : texts) {
@@ -61,7 +61,7 @@ void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
           "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its own");
 }
 
-// Measures nothing, so what says how has no effect.
+// --max_memory measures nothing, so flags about measuring have no effect.
 void CheckMaxMemory(const TrainingPlan& options, const FlagTable& flags) {
   Require(options.ranks.on_cpu(), "--max_memory: expected --device=cpu, found ", options.ranks.device_name());
   for (const char* const name :
@@ -153,7 +153,7 @@ void TrainingPlan::CheckModel(const FlagTable& flags) const {
   if (!corpus.empty() && !learns) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
 }
 
-// What it can be trained with.
+// Checks that the variant can be trained with these options.
 void TrainingPlan::CheckVariant(const TrainingVariant& variant) const {
   const bool on_cpu = ranks.on_cpu(), in_bf16 = dtype == model::DType::kBF16;
   Require(!variant.traits->needs_f32 || gradient_type() == model::DType::kF32, "--dtype=", Name(dtype), ": ",
@@ -194,7 +194,7 @@ void TrainingPlan::AddPeers() {
             "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
             "expected no ",
             peer.traits->name);
-  constexpr int64_t kGlooThreads = 2;  // of PyTorch, which has no option for them
+  constexpr int64_t kGlooThreads = 2;  // number of gloo's threads in PyTorch, which has no option for it
   Require(ranks.comm_threads == kGlooThreads ||
               std::ranges::count(all_peers, "gloo", &TrainingVariant::backend) == 0,
           "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kGlooThreads,

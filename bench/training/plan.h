@@ -16,50 +16,55 @@
 
 namespace gradsync::bench {
 
-// What a training needs memory for, in elements.
+// Numbers of elements for which a training needs memory.
 struct TrainingSize {
-  double params = 0;        // of the model
-  double activations = 0;   // of one rank's batch, at the moment of the loss
-  double batch = 0;         // of one rank's batch itself
-  double largest_unit = 1;  // which part of params (model::Model::units)
+  double params = 0;        // elements of all parameters of the model
+  double activations = 0;   // elements of one rank's activations when the loss is computed
+  double batch = 0;         // elements of one rank's batch
+  double largest_unit = 1;  // elements of the largest unit (model::Model::units), as a fraction of params
 };
 
-// What a run trains and measures: options that fit together, and what follows from them. Nothing of it
-// changes after it was made.
+// What a run trains and measures: options that fit together, and values that follow from the options. A plan
+// does not change after it is made.
 struct TrainingPlan : TrainingOptions {
-  // `flags`: with which `given` was read. Throws InvalidInput if the options do not fit together, or a file
-  // that they name cannot be used. Reads no tensor.
+  // `flags` is the table that read `given`. Throws InvalidInput if the options do not fit together, or if a
+  // file that they name cannot be used. Reads no tensor.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
-  std::vector<TrainingVariant> variants;  // all that take turns, peers behind gradsync's own
+  // All variants that take turns; peers follow gradsync's own variants.
+  std::vector<TrainingVariant> variants;
 
-  // What the records of one of the variants say of it, and what every training has in its configuration.
+  // Adds to a record the description of its variant, and the configuration that all records of a training
+  // have.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // What the largest cell needs; what a forward pass keeps is estimated from the model's shape.
+  // Returns the size of the largest cell. The activations that forward keeps are estimated from the model's
+  // shape.
   TrainingSize Size() const;
-  // The named model with the overrides; a transformer's context is as long as the longest sequence.
+  // Returns the configuration of the named model, with overrides. A transformer's context_length is the
+  // longest sequence length.
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
-  // The backends that variants communicate over, the first of which the run itself uses.
+  // Returns the backends of the variants. The run itself uses the first backend.
   std::vector<std::string> GroupBackends() const;
 
-  // Whether strategies are made one after the other, and whether weights start again.
+  // is_alone returns whether strategies are made one after the other; the next function returns whether
+  // weights start again for each strategy.
   bool is_alone() const { return variants.size() == 1 || !interleaved(); }
   bool restarts() const {
     return verify || variants.size() * batch_sizes.size() * accumulation_steps.size() * seq_lens.size() > 1 ||
            !dump_grads.empty();
   }
   bool interleaved() const { return order == Order::kInterleaved; }
-  // Of --time, what a cell of one launch has, and in it those that take turns: all variants, or each for
-  // itself.
+  // launch_time returns the part of --time for one cell of one launch. The next function returns the part of
+  // it for one group of variants that take turns, which is all variants or, in blocks, one variant.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
   }
-  // The type of gradients, and of what is communicated and kept from step to step.
+  // Returns the dtype of gradients, of communicated data, and of data that ranks keep between steps.
   model::DType gradient_type() const { return WideDType(dtype); }
 
  private:

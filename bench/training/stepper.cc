@@ -100,9 +100,9 @@ class OwnStepper : public Stepper {
             variant().learning_rate()};
   }
 
-  // One turn: what it leaves in memory is the strategy's.
+  // Takes one turn. The gradients remain in the strategy's memory.
   StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
-    trainer_.ResetGradients();  // What a check has left is not this variant's.
+    trainer_.ResetGradients();  // Gradients of a check may belong to another variant.
     const int64_t before = BytesInUse();
     memory().ResetPeak();
     StepResult result;
@@ -118,7 +118,7 @@ class OwnStepper : public Stepper {
     return result;
   }
 
-  // What fails says where that was.
+  // Adds the position of a failure to its message.
   template <class Action>
   void Locate(const Action& action) {
     const auto where = [&] {
@@ -135,15 +135,15 @@ class OwnStepper : public Stepper {
 
   Trainer& trainer_;
   comm::RecordingProcessGroup& group_;
-  int64_t own_bytes_ = 0;  // its buffers
-  // What the variant needs, its own buffers and what all share: at most, and in the last step.
+  int64_t own_bytes_ = 0;  // bytes of the strategy's buffers
+  // The memory that the variant needs, including shared memory: the maximum, and the values of the last step.
   int64_t peak_bytes_ = 0, built_bytes_ = 0, before_update_bytes_ = 0, after_update_bytes_ = 0;
   std::unique_ptr<ddp::Strategy> strategy_;
 };
 
 class PeerStepper : public Stepper {
  public:
-  // `path`: of a file for what it has trained.
+  // `path` is the path of a file for the trained parameters.
   PeerStepper(const Cell& cell, const TrainingVariant& variant, std::string path, PyTorchPeer& process,
               Trainer& trainer)
       : Stepper(cell, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
@@ -174,7 +174,7 @@ class PeerStepper : public Stepper {
     record.provenance.clock = process_.clock();
   }
 
-  // It says nothing of the host's memory.
+  // PyTorch does not report memory of the host.
   void Describe(FactFields& facts) const override {
     facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(std::string("unknown")));
   }
@@ -203,7 +203,7 @@ void Peers::Begin(std::span<const TrainingVariant> variants, const ConfigFields&
     if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
   }
   if (bucket_bytes.empty()) return;
-  // The process starts from what the replica holds.
+  // The process starts from the weights of the replica.
   trainer_.Restart();
   const std::string weights = files_.Path("weights");
   if (trainer_.group().rank() == 0) {

@@ -17,10 +17,10 @@
 
 namespace gradsync::bench {
 
-// What takes the steps of one variant of a cell on this rank.
+// Takes the steps of one variant of a cell on this rank.
 class Stepper {
  public:
-  // Both must outlive it.
+  // `cell` and `variant` must outlive the stepper.
   Stepper(const Cell& cell, const TrainingVariant& variant) : cell_(cell), variant_(variant) {}
   virtual ~Stepper() = default;
   Stepper(const Stepper&) = delete;
@@ -29,27 +29,29 @@ class Stepper {
   const Cell& cell() const { return cell_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one training step. A variant with a period takes all its steps, and returns their means. If the
-  // variant is gradsync's own, `tracer` hears of the step (unless it is null), and the trainer's parameters
-  // have its gradients afterwards.
+  // Takes one training step. A variant with a period takes all steps of the period, and returns the means of
+  // their times. If the variant is gradsync's own, reports the step to `tracer` (unless it is null), and
+  // leaves the gradients in the trainer's parameters.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
-  // The collectives of the last one.
+  // Returns the collectives of the last step.
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
-  // What its step scales the loss by.
+  // Returns the factor of the loss in a step.
   virtual double loss_scale() const = 0;
-  // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
-  // variant's gradients and values. After others, because a strategy may move its buckets after its first.
+  // Takes the step of a check, from rank 0's initial weights. Afterwards the trainer's parameters have the
+  // variant's gradients and values. Call this after other steps, because a strategy may move its buckets
+  // after the first step.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Another one, which goes on from there. Only of gradsync's own.
+  // Takes another step of a check, from the weights after the previous step. Only for gradsync's own
+  // variants.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // The trainer's parameters have whole values. All ranks call.
+  // Makes the values of the trainer's parameters whole. All ranks must call this.
   virtual void CompleteValues() {}
 
-  // Adds to a record what is known after a first timed step: provenance and buckets.
+  // Adds to a record the facts that are known after the first timed step: provenance and buckets.
   virtual void Introduce(Record& record) const = 0;
-  // The facts of all steps so far.
+  // Adds the facts of all steps so far.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:
@@ -57,21 +59,22 @@ class Stepper {
   const TrainingVariant& variant_;
 };
 
-// One of gradsync's own strategies, which communicates in `group`. What is given by reference must outlive
-// it.
+// Makes the stepper of one of gradsync's own variants, which communicates in `group`. Arguments that are
+// references must outlive the stepper.
 std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
                                         comm::RecordingProcessGroup& group);
 
-// Peers' variants, whose steps another process takes, and the files by which it and the trainer exchange
-// weights and gradients. All ranks call.
+// Makes steppers of peers' variants, whose steps another process takes. This process and the trainer exchange
+// weights and gradients in files. All ranks must make all calls.
 class Peers {
  public:
-  // Starts the process. What is given by reference must outlive this.
+  // Starts the process. Arguments that are references must outlive this object.
   Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
         const comm::World& world, Trainer& trainer);
 
-  // Has the process make what the peers among `variants` train, from rank 0's initial weights. `config`: what
-  // all their records have. To be called before Make, for each set of variants that take turns.
+  // Makes the models of all peers among `variants` in the process, with rank 0's initial weights. `config` is
+  // the configuration of all records of these peers. Call this before Make, for each group of variants that
+  // take turns.
   void Begin(std::span<const TrainingVariant> variants, const ConfigFields& config);
   std::unique_ptr<Stepper> Make(const Cell& cell, const TrainingVariant& variant);
 

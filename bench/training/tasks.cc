@@ -15,7 +15,7 @@ Cell NewCell(const TrainingPlan& plan, const char* what, int64_t batch_size, int
   ConfigFields& config = cell.config;
   cell.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
   cell.accumulation_steps = parts;
-  // A narrower model is another one, in tables too.
+  // A narrower model is a different model, also in tables.
   const bool is_narrow = plan.on_images() && plan.width;
   config.Set("model", is_narrow ? Join(plan.model, " of width ", *plan.width) : plan.model);
   config.Set("batch_size", batch_size);

@@ -6,7 +6,7 @@
 
 #include "bench/training/plan.h"
 
-// Plans of what a command line gives. For tests.
+// Makes plans from command lines, for tests.
 namespace gradsync::bench {
 
 inline comm::World WorldOf(int size) {

@@ -32,7 +32,7 @@ std::unique_ptr<model::Optimizer> MakeOptimizer(const TrainerOptions& options,
       model::AdamW::Options{.learning_rate = options.learning_rate, .decay_vectors = options.decay_vectors});
 }
 
-// Rows [i, i + 1) n-ths of a batch.
+// Returns the i-th of n equal parts of a batch.
 model::Batch PartOf(const model::Batch& batch, int64_t i, int64_t n) {
   const auto part = [&](const Tensor& whole) {
     model::Shape shape = whole.shape();
@@ -44,19 +44,20 @@ model::Batch PartOf(const model::Batch& batch, int64_t i, int64_t n) {
 
 Var Scaled(const Var& loss, double factor) { return factor == 1 ? loss : model::Scale(loss, factor); }
 
-// Whether it may communicate before its last backward pass begins.
+// Returns whether the strategy may communicate before the last backward pass begins.
 bool CommunicatesEarly(const Turn& turn) {
   return turn.strategy.needs_use_hook() || (turn.strategy.needs_every_pass() && turn.accumulation_steps > 1);
 }
 
-// What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
+// Returns the factor with which gradients are clipped. `squared_norm` returns their sum of squares, and is
+// called only if clip_norm is finite.
 double ClipScale(double clip_norm, const std::function<double()>& squared_norm) {
   if (std::isinf(clip_norm)) return 1;
   const double norm = std::sqrt(squared_norm());
   return norm > clip_norm ? clip_norm / norm : 1;
 }
 
-// How long a group was waited for: in all, and for weights.
+// The times of waits for a group: all waits, and waits for weights.
 struct Waited {
   int64_t all_ns = 0, gathers_ns = 0;
 
@@ -65,18 +66,18 @@ struct Waited {
   }
 };
 
-// What is read off the clocks while a step is taken.
+// The values of clocks that are read during a step.
 struct Seen {
   StepMarks marks;
-  std::array<Waited, kNumMarks> waited;  // until each mark
-  // Until BeginStep and the broadcast of buffers are done, whose waits are a part of them.
+  std::array<Waited, kNumMarks> waited;  // waits until each mark
+  // Waits until BeginStep and the broadcast of buffers are done. These waits are a part of both.
   Waited waited_before_forward;
-  int64_t begun_ns = 0;  // when BeginStep has returned
-  int64_t hooks_ns = 0;  // in the strategy's hooks, with what they waited
+  int64_t begun_ns = 0;  // time when BeginStep has returned
+  int64_t hooks_ns = 0;  // time in the strategy's hooks, including waits
 };
 
-// What each part of the step took. On a GPU the marks say all, because the host's clock says nothing of its
-// work.
+// Returns the time of each part of the step. On a GPU only the marks are used, because the host's clock does
+// not measure the work of the GPU.
 StepTimes TimesOf(const Seen& seen, bool on_cpu, bool tells_gathers) {
   const StepMarks& marks = seen.marks;
   StepTimes times{.forward = marks.Between(Mark::kStepBegin, Mark::kForwardEnd),
@@ -136,7 +137,7 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& opti
   std::vector<Tensor> buffers;
   for (const model::Buffer& buffer : model_->buffers()) buffers.push_back(buffer.value);
   if (group.rank() == 0 && options.restarts) {
-    // Not on a GPU: what is measured there is the memory of training alone.
+    // Initial values are not kept on a GPU, where the measured memory must be the memory of training only.
     const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
     for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
@@ -147,7 +148,7 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& opti
 void Trainer::AllocateGradients() {
   if (!default_grads_.empty()) return;
   for (Parameter* const param : params()) {
-    // Zeroed, so that its pages are there before the first step.
+    // The memory is zeroed, so that its pages exist before the first step.
     default_grads_.push_back(Tensor::Zeros(device_, param->shape(), param->dtype()));
   }
 }
@@ -217,7 +218,7 @@ void Trainer::BeginGradients() {
   ResetGradients();
 }
 
-// No strategy's storage is kept for gradients that are gone.
+// The storage of a strategy is not kept for removed gradients.
 void Trainer::ResetGradients() {
   TakeValuesBack();
   for (size_t i = 0; i < params().size(); ++i) {
@@ -227,7 +228,7 @@ void Trainer::ResetGradients() {
 }
 
 void Trainer::Enter(std::string_view phase, Mark mark) {
-  // What is measured lies inside the ranges or outside of them, never around them.
+  // A measured time is completely inside a range or completely outside of it.
   const bool is_first = mark == Mark::kStepBegin, is_last = mark == Mark::kStepEnd;
   phase_ = phase;
   if (options_.ranges != nullptr && is_first) options_.ranges->Push(RangeKind::kPhase, phase);

@@ -27,63 +27,67 @@
 
 namespace gradsync::bench {
 
-// What one step was like on one rank; most fields are unknown for peers.
+// The result of one step on one rank. Most fields are unknown for peers.
 struct StepResult {
   StepTimes times;
-  std::vector<StepMarks> marks = {};  // of each step of the turn
-  // When this rank left the barrier before the step, on the host's clock.
+  std::vector<StepMarks> marks = {};  // marks of each step of the turn
+  // Time when this rank left the barrier before the step, on the host's clock.
   std::optional<int64_t> begin_ns = {};
-  // How long at least one collective of the step was in flight. Counts from the end of forward, or from the
-  // step's begin if the strategy may communicate before the last backward pass.
+  // Time in ns during which at least one collective of the step was in flight. The time is counted from the
+  // end of forward, or, if the strategy may communicate before the last backward pass, from the beginning of
+  // the step.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
-  std::optional<int64_t> allocations = {};  // that the device's memory source was asked for
-  // On the device, when the last step's forward and its update begin, and when that is done.
+  std::optional<int64_t> allocations = {};  // number of allocations from the device's memory source
+  // Bytes in use on the device when forward of the last step begins, when its update begins, and when the
+  // update is done.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Its samples. `position`: in the launch's own order.
+// Returns the samples of a step. `position` is the index of the step in the launch's order.
 Record SamplesOf(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
-  bool decay_vectors = true;  // of AdamW, see model::AdamW::Options
-  // Hears of the phases of each step, and of the collectives of strategies; null: nobody does. It must
+  bool decay_vectors = true;  // see model::AdamW::Options
+  // Receives the phases of each step, and the collectives of strategies, unless it is null. The sink must
   // outlive the trainer.
   RangeSink* ranges = nullptr;
-  bool check_gradients = false;  // strategies look for NaN and infinity in every gradient of this rank
-  // Strategies are made one after the other, with Restart before each but the first, see StrategyOptions.
+  bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
+  // True if strategies are made one after the other, with Restart before each strategy except the first
+  // (StrategyOptions).
   bool is_alone = false;
-  bool restarts = true;  // false: Restart is called before the first strategy alone
+  bool restarts = true;  // if false, Restart is called only before the first strategy
 };
 
-// How a strategy trains, whatever the batch.
+// How a strategy trains in one turn, independent of the batch.
 struct Turn {
   ddp::Strategy& strategy;
-  comm::RecordingProcessGroup& group;  // the strategy's
-  int64_t num_steps = 1;               // in a row
-  int64_t lead_in_steps = 0;           // so many more come first, behind the barrier and untimed
-  // A step takes its batch in this many parts with equally many rows, one after the other. Its gradient is
-  // the mean of the parts' gradients. The strategy only hears of the last part's, unless it hears every pass:
-  // communication begins in the last part's backward pass. What comes before that pass counts as forward.
+  comm::RecordingProcessGroup& group;  // the group of the strategy
+  int64_t num_steps = 1;               // number of consecutive timed steps
+  int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
+  // A step divides its batch into this number of parts with equal numbers of rows, and computes one part
+  // after the other. The gradient is the mean of the parts' gradients. Unless needs_every_pass(), the
+  // strategy is called only in the last part, so communication begins in the backward pass of the last part.
+  // All work before this pass counts as forward.
   int64_t accumulation_steps = 1;
-  // If the Euclidean norm of all gradients together is larger than this, they are scaled to this norm (as by
-  // PyTorch's clip_grad_norm_, without the 1e-6 that it adds to the norm). If a strategy drifts, each rank
-  // clips its own gradients.
+  // If the Euclidean norm of all gradients together is larger than clip_norm, all gradients are scaled to
+  // this norm (as by PyTorch's clip_grad_norm_, without the 1e-6 that it adds to the norm). If a strategy
+  // drifts, each rank clips its own gradients.
   double clip_norm = std::numeric_limits<double>::infinity();
-  double learning_rate = 0;  // of these steps; 0: that of TrainerOptions
+  double learning_rate = 0;  // learning rate of these steps; if 0, the learning rate of TrainerOptions
 };
 
-// The value of a tensor of one element.
+// Returns the value of a tensor of one element.
 double ToDouble(const model::Tensor& scalar);
 
-// One rank's replica of the model, which all strategies train in turn: they then compute on the same memory.
+// Owns one rank's replica of the model, which all strategies train in turn, so all strategies compute in one
+// memory.
 class Trainer {
  public:
-  // All ranks begin with rank 0's initial weights. `group` must outlive the trainer, as must the other groups
-  // that it is given: it serves barriers, initial weights and initial buffers, whatever strategies
-  // communicate in.
+  // All ranks begin with rank 0's initial weights. `group` is for barriers, initial weights and initial
+  // buffers; strategies may use other groups. All groups must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -94,70 +98,74 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // No parameter has a gradient from now on; those to come, and values, are in memory that is no strategy's.
-  // Allocates it if no strategy has needed it so far.
+  // Removes all gradients. Later gradients, and values, are in the trainer's memory, and not in the memory of
+  // a strategy. Allocates this memory if necessary.
   void BeginGradients();
-  // The same, but memory for them is only there if a strategy has needed it. Lets go of a strategy's storage.
+  // Removes all gradients, and releases a strategy's storage. Does not allocate memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
 
-  // Allocates the gradients and the optimizer's state that a strategy with these traits does not bring along.
+  // Allocates the gradients and the optimizer's state that a strategy with these traits does not have itself.
   void Provide(const ddp::Traits& traits);
-  // Throws InvalidInput for an unknown name or a wrong option. It must not outlive the trainer.
+  // Makes a strategy, which must not outlive the trainer. Throws InvalidInput for an unknown name or a wrong
+  // option.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
+  // Sets every parameter and buffer to rank 0's initial value, and resets the optimizer. All ranks must call
+  // this.
   void Restart();
 
-  // One training step, timed after a barrier of all ranks; or the steps of a period, without a barrier
-  // between them: then the result's times are means of them. The forward pass of the last one, in which the
-  // strategy communicates, begins with giving all ranks rank 0's buffers, if the model has any. Afterwards
-  // the parameters hold the step's gradients, as far as the strategy leaves them; the log of the turn's group
-  // holds its collectives; and `tracer`, if there is one, has heard of its operations, and of the broadcast
-  // of buffers.
+  // Takes one training step, timed after a barrier of all ranks, or all steps of a turn, without barriers
+  // between them; then the times of the result are means. If the model has buffers, forward of the last step
+  // begins with a broadcast of rank 0's buffers. Afterwards, the parameters have the step's gradients, if the
+  // strategy keeps them; the log of the turn's group has the step's collectives. Reports operations and the
+  // broadcast of buffers to `tracer`, unless it is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // The same for a check: afterwards the parameters hold the whole gradients of the last step, in memory that
-  // is not the strategy's.
+  // Takes a step for a check. Afterwards the parameters have the whole gradients of the last step, in memory
+  // that does not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: steps are timed by this timer, and the strategy's own work on this clock.
+  // For tests: sets the timer of steps, and the clock of the strategy's own work.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
-  // "synchronisation", "optimizer".
+  // Returns the current phase of Step, for error messages: "start", "forward", "backward", "synchronisation"
+  // or "optimizer".
   std::string_view phase() const { return phase_; }
 
-  // The loss of this rank's last batch; of Step, of the last step.
+  // Returns the loss of this rank's last batch; after Step, of the last step.
   double loss() const;
 
-  // What forward and backward have to compute of such a batch, see FlopCounter. Takes a forward pass.
+  // Returns the floating-point operations of forward and backward of a batch (FlopCounter). Runs a forward
+  // pass.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Bytes of what is in memory once for all strategies, as far as one with these traits needs it: buffers,
-  // gradients, the optimizer's state, and values, unless it has put them elsewhere in its last step.
+  // Returns the bytes of memory that all strategies share and that a strategy with these traits needs:
+  // buffers, gradients, the optimizer's state, and values. Values do not count if the strategy has its own
+  // memory for values.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // The optimizer's step alone, with the gradients that are there.
+  // Takes only the optimizer's step, with the current gradients.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
-  // Forward and backward by this process alone, without communication: the gradient is the mean of those of
-  // the ranks' batches, which are computed one after the other, because what a batch norm computes depends on
-  // what else is in the batch. With a strategy's `loss_scale`, each batch's are bitwise what its rank
-  // computes.
+  // Runs forward and backward in this process alone, without communication. The gradient is the mean of the
+  // gradients of the ranks' batches. The batches are computed one after the other, because a batch norm
+  // depends on the whole batch. With a strategy's `loss_scale`, the gradients of a batch are bitwise equal to
+  // the gradients that its rank computes.
   void GradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                       double loss_scale = 1);
 
  private:
-  // Takes the mark, at which one phase ends and this one begins.
+  // Records the mark at which the previous phase ends and this phase begins.
   void Enter(std::string_view phase, Mark mark);
-  // From strategies that keep values elsewhere.
+  // Moves values back from strategies that keep values in their own memory.
   void TakeValuesBack();
   void AllocateGradients();
-  // The loss of the last part of a batch, after forward and backward of the others, for their mean.
-  // A strategy that hears every pass hears of theirs.
+  // Runs forward and backward of all parts of a batch except the last part, and forward of the last part,
+  // whose loss it returns. Calls a strategy with needs_every_pass() in each of these passes.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
+  // Takes a step from BeginStep to Update. If `keep` is not null, copies the whole gradients to `keep` before
+  // the update.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
@@ -165,15 +173,16 @@ class Trainer {
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
-  std::vector<model::Tensor> losses_;  // of the last batch's parts
-  // What strategies get in the place of a group, if there are ranges.
+  std::vector<model::Tensor> losses_;  // losses of the last batch's parts
+  // The groups that strategies use if there are ranges: each wraps the group that is its key.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
-  // Where gradients are unless a strategy has places of its own for them. Empty: all have.
+  // The memory of gradients for strategies without own memory for gradients. Empty if all strategies have
+  // their own memory.
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
-  std::vector<model::Tensor> initial_buffers_;  // likewise
+  std::vector<model::Tensor> initial_buffers_;  // rank 0 only, on the CPU
   std::unique_ptr<ddp::BufferBroadcast> buffer_broadcast_;
   std::unique_ptr<model::Optimizer> optimizer_;
   std::unique_ptr<PhaseTimer> timer_;

@@ -12,7 +12,7 @@
 #include "ddp/factory.h"
 #include "model/transformer.h"
 
-// A trainer of a model of a few hundred weights, on each of two ranks.
+// Helpers for tests of a trainer with a model of a few hundred weights, on two ranks.
 namespace gradsync::bench {
 
 inline std::unique_ptr<model::Model> MicroTransformer(const model::DevicePtr& device) {
@@ -32,7 +32,7 @@ inline model::Batch BatchOf(const model::DevicePtr& device, int rank) {
 
 using MakeModel = std::function<std::unique_ptr<model::Model>(const model::DevicePtr& device)>;
 
-// One rank of two, with a replica.
+// One of two ranks, with a replica of the model.
 struct Rank {
   Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const TrainerOptions& options)
       : group(std::move(inner)),
@@ -68,7 +68,7 @@ inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,
   });
 }
 
-// Those that take this model's f64 and that do in each step what they do in any.
+// Returns the strategies that accept f64 and that do the same work in each step.
 inline std::vector<std::string> Strategies() {
   std::vector<std::string> names = ddp::StrategyNames();
   std::erase_if(names, [](const std::string& name) {

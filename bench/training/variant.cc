@@ -19,7 +19,7 @@ namespace {
 constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
-// All of a strategy but those of the capacity of buckets.
+// Returns all options of a strategy, except the capacity of buckets.
 std::vector<ddp::Option> OptionsOf(const ddp::Traits& traits) {
   std::vector<ddp::Option> options(traits.options.begin(), traits.options.end());
   options.insert(options.end(), BenchOptions().begin(), BenchOptions().end());
@@ -47,7 +47,7 @@ void SetBucketSize(const std::string& option, int64_t size, size_t element_bytes
   if (option != kBytes || size != kDefaultBucketBytes) variant.options[option] = FormatCount(size);
 }
 
-// What `named` is; without the capacity of buckets if it does not give it.
+// Returns the training variant for `named`, without the capacity of buckets if `named` does not have it.
 TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   const std::vector<std::string> strategies = ddp::StrategyNames(), backends = comm::BackendNames();
   Require(std::ranges::count(strategies, named.qualified_strategy()) > 0, "unknown strategy '",
@@ -201,7 +201,7 @@ std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
       peer.strategy = ddp::FloorTraits().pytorch_twin;
       peer.floor = peer.qualified_strategy();
       peer.strategy = variant.traits->pytorch_twin;
-      // It has no other backends.
+      // PyTorch has only these backends here.
       if (variant.traits->communicates) peer.backend = on_nccl ? "nccl" : "gloo";
       if (std::ranges::count(peers, peer.peer(), &TrainingVariant::peer) == 0)
         peers.push_back(std::move(peer));

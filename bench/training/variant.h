@@ -22,74 +22,79 @@ namespace gradsync::bench {
 
 using ddp::kDefaultBucketBytes;
 
-// What updates the weights.
+// The optimizer.
 enum class OptimizerKind { kAdamW, kSgd };
 constexpr std::string_view Name(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? "sgd" : "adamw"; }
 
-// A variant that there is, and what it means. Its options are only those that differ from their defaults: the
-// strategy's own (its traits), those that the benchmark gives to every strategy (BenchOptions), and the
-// capacity of buckets, if it has buckets, in one of these ways:
+// A valid variant, and its meaning. The variant contains only options that differ from their defaults:
+// options of the strategy (its traits), options of the benchmark for every strategy (BenchOptions), and, if
+// the strategy has buckets, the capacity of buckets in one of three forms:
 //
-//   bucket_bytes     in bytes
-//   bucket_elements  in elements of gradients
-//   published_size   as in the published experiment: for `core` in bytes, for the others in elements
+//   bucket_bytes     in bytes bucket_elements  in elements of gradients published_size   in the unit of the
+//   published experiment: bytes for `core`, elements for other strategies
 struct TrainingVariant : Variant {
-  const ddp::Traits* traits = nullptr;  // the strategy's; a peer's: those of its twin among gradsync's
-  std::string floor = {};               // the strategy that its cost is measured from
-  std::map<std::string, double, std::less<>> values = {};  // of options other than the capacity of buckets
-  int64_t bucket_bytes = 0;                                // capacity of a bucket; 0: it has no buckets
-  std::set<std::string, std::less<>> named = {};           // options that it names, at their defaults too
+  // Traits of the strategy; for a peer, of the comparable strategy of gradsync.
+  const ddp::Traits* traits = nullptr;
+  std::string floor = {};  // the strategy relative to which the cost is measured
+  // Values of all options except the capacity of buckets.
+  std::map<std::string, double, std::less<>> values = {};
+  // Capacity of a bucket; 0 if the strategy has no buckets.
+  int64_t bucket_bytes = 0;
+  // Options that the variant's text names, also with their default values.
+  std::set<std::string, std::less<>> named = {};
 
-  // See Turn; infinite unless it is given.
+  // Returns the option clip_norm (Turn); infinite if it is not given.
   double clip_norm() const;
-  // The optimizer's; 0: it has none of its own.
+  // Returns the learning rate; 0 if the variant does not set it.
   double learning_rate() const;
-  // What the strategy is made with.
+  // Returns the options with which the strategy is made.
   ddp::StrategyOptions strategy_options() const;
-  // Every how many steps it synchronises.
+  // Returns the number of steps from one synchronisation to the next.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
-  // How many steps in a row are its turn, of which a sample is the mean; and how many come first, untimed.
-  // The weights that a step leaves to the next forward are waited for in it, and not at a barrier.
+  // turn_steps returns the number of timed steps of a turn, whose mean is a sample; the next function returns
+  // the number of untimed steps before them. In such a turn, the next forward, and not a barrier, waits for
+  // weights that a step leaves to it.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
-  // Into how many parts it divides what it shards: as many ranks have one each.
+  // Returns the number of parts into which the strategy shards data, which is the number of ranks that share
+  // the parts.
   int num_parts(const comm::World& world) const {
     const bool within_host = ddp::ValueOf(*traits, ddp::Option::Role::kWithinHost, strategy_options()) != 0;
     return within_host ? std::max(1, world.local_size) : world.size;
   }
   bool is_peer() const { return !framework.empty(); }
-  // What PyTorch's process calls a peer (bench/peers/pytorch_training.py).
+  // Returns the name of a peer in PyTorch's process (bench/peers/pytorch_training.py).
   std::string peer() const;
-  // Whether its replicas are meant to part.
+  // Returns whether the variant's replicas diverge by design.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
-  // Adds itself, and what its traits say.
+  // Adds the variant and its traits to a record.
   void Describe(Record& record) const;
 };
 
-// Options that every variant takes, whatever its strategy: what the benchmark does in its steps.
+// Returns the options that every variant has, with any strategy, because the benchmark implements them.
 std::span<const ddp::Option> BenchOptions();
 
-// An option's value as it is written in a variant.
+// Returns an option's value as text, as in a variant.
 std::string PrintValue(const ddp::Option& option, double value);
 
-// What variants that leave it out have.
+// Values for variants that omit them.
 struct VariantDefaults {
   std::vector<std::string> backends;
   std::vector<int64_t> bucket_bytes;
-  size_t element_bytes = 4;  // of a gradient
+  size_t element_bytes = 4;  // bytes of an element of a gradient
 };
 
-// The variants that `texts` ask for, in that order: those without a backend or without a size once for each
-// of the defaults that the strategy takes. `none` takes neither. Throws InvalidInput with a line that begins
-// with --`flag` and says what is wrong: an unknown strategy, option or backend, one that the strategy does
-// not take, or a variant that is there twice.
+// Makes the variants of `texts`, in this order. A text without a backend, or without a bucket size, gives one
+// variant for each default that the strategy accepts. `none` has neither backend nor size. Throws
+// InvalidInput, with a line that begins with --`flag`, for an unknown strategy, option or backend, for an
+// option or backend that the strategy does not accept, and for a variant that occurs twice.
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
-// PyTorch's ways that compare with these variants, each once in each of the modes of PeerOptions. Throws
-// InvalidInput, in a line that begins with --with_peers, for a variant that clips gradients or has a learning
-// rate of its own: no peer does.
+// Returns PyTorch's strategies that are comparable with these variants, each once for each mode of
+// PeerOptions. Throws InvalidInput, with a line that begins with --with_peers, for a variant that sets
+// clip_norm or learning_rate, because peers do not support these options.
 std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
                                      std::span<const PeerMode> modes);
 

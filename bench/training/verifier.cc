@@ -17,12 +17,12 @@ namespace {
 
 using model::Batch;
 
-// Every check takes this step's batch.
+// Every check uses the batch of this step.
 constexpr int64_t kCheckStep = 1;
-// ResNet-50's rectifiers and batch norms make much of rounding errors: under PyTorch, with images of 64 to 96
-// pixels and batches of 2 to 8, the gradients of f32 and of f64 differ by up to 0.04, where those of one rank
-// and of all differ by 1.2 to 2. In bf16 those of PyTorch's autocast differ from gradsync's, and either's
-// from f64's, by up to 1 or 2, which says nothing of a peer.
+// The rectifiers and batch norms of ResNet-50 amplify rounding errors. In PyTorch, with images of 64 to 96
+// pixels and batches of 2 to 8, gradients in f32 and in f64 differ by up to 0.04, and gradients of one rank
+// and of all ranks differ by 1.2 to 2. In bf16, gradients of PyTorch's autocast, of gradsync and of f64
+// differ from each other by up to 1 or 2, so a check would not be meaningful.
 constexpr double kImagePeerTolerance = 0.25;
 
 }  // namespace
@@ -78,15 +78,15 @@ Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
   return Verify(trainer_.params(), reference_, step_again, ToleranceOf(stepper), trainer_.group());
 }
 
-// Unless there is one for such batches already: restarts, and computes a check's gradients alone, on the
-// batches of all ranks.
+// Computes the reference: restarts, and computes a check's gradients in one process on the batches of all
+// ranks. Does nothing if there is a reference for such batches.
 void Verifier::MakeReference(const Cell& cell, double loss_scale) {
   const int num_ranks = trainer_.group().size();
-  // A power of two rounds nothing: one reference is good for all strategies.
+  // Multiplying by a power of two does not round, so one reference is correct for all strategies.
   if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
   const std::tuple of(cell.batch, cell.accumulation_steps, loss_scale);
   if (reference_of_ == of) return;
-  reference_ = {};  // Its memory is needed for the next one.
+  reference_ = {};  // The memory is needed for the next reference.
   trainer_.Restart();
   std::vector<Batch> batches;
   for (int rank = 0; rank < num_ranks; ++rank) {

@@ -16,22 +16,24 @@
 
 namespace gradsync::bench {
 
-// Compares what variants compute with a single process that has the batches of all ranks, which every rank
-// is for itself; or, where they are meant to differ from it, with their equation.
+// Compares the results of variants with the results of a single process that trains on the batches of all
+// ranks; every rank computes the latter itself. The results of strategies that are not exact are compared
+// with the strategy's equation.
 class Verifier {
  public:
-  // All must outlive it.
+  // All arguments must outlive the verifier.
   Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
-  // Whether all ranks have the same gradients after timed step `round`, or, of a strategy that has parts of
-  // them only, the same weights, which it has brought to all. Throws std::runtime_error if they are not and
-  // the variant is not meant to drift. Only of gradsync's own. All ranks call.
+  // Returns whether all ranks have equal gradients after timed step `round`. For a strategy that has only
+  // parts of gradients, compares weights, which the strategy gathers. Throws std::runtime_error if they
+  // differ, unless the variant's replicas diverge by design. Only for gradsync's own variants. All ranks must
+  // call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
-  // came of that, for its record's checks. A variant that is wrong, and is not meant to drift, is a fault of
-  // the rank. All ranks call.
+  // Takes a step of the variant on a fixed batch, unless nothing is to be checked, and returns the checks for
+  // the variant's record. If the variant is wrong, and its replicas do not diverge by design, adds a fault to
+  // the rank. All ranks must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -43,22 +45,23 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  std::vector<model::Tensor> reference_;  // gradients, on the CPU
-  // Its batches, in how many parts each is taken, and its loss scale.
+  std::vector<model::Tensor> reference_;  // gradients of the single process, on the CPU
+  // The shape of the batches of reference_, the number of parts of each batch, and the loss scale.
   std::optional<std::tuple<BatchShape, int64_t, double>> reference_of_;
 };
 
-// Whether a variant whose strategy has a reference (ddp/reference.h) does what that says, in its first turns
-// from the initial weights, each on the same batch of this rank: in the first it has nothing to remember. All
-// ranks call. Every rank computes with its own batch alone, all exchange what came out, and each gives the
-// part of the parameters that falls to it to the reference.
+// Compares a variant whose strategy has a reference (ddp/reference.h) with this reference, in the first turns
+// from the initial weights, all on one batch of this rank. Several turns are necessary, because a strategy
+// has no state in the first turn. All ranks must call this. Every rank computes with its own batch, all ranks
+// exchange the results, and each rank runs the reference for its share of the parameters.
 //
-// If a strategy changes gradients, a turn is a step: its gradients are compared, from the weights that it
-// has by then, and the weights with what the optimizer makes of them. If it averages weights, a turn is
-// a period: how far it has changed the weights is compared.
+// If a strategy changes gradients, a turn is a step. The check compares the gradients, computed from the
+// current weights, and compares the weights with the optimizer's result for these gradients. If a strategy
+// averages weights, a turn is a period. The check compares the change of the weights.
 Verdict CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
-// Whether a variant's step is spot-checked: one of each `rounds_per_check`, drawn.
+// Returns whether a variant's step is spot-checked: one randomly drawn step of every `rounds_per_check`
+// rounds.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

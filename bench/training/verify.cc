@@ -21,12 +21,12 @@ using model::Tensor;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Itself where the host can read it: what is compared may be gigabytes.
+// Returns the tensor itself if the host can read it, because tensors may have gigabytes.
 Tensor OnHost(const Tensor& tensor) {
   return tensor.device()->is_cpu() ? tensor : tensor.To(model::CpuDevice());
 }
 
-// The square of their distance in the Euclidean norm.
+// Returns the square of the Euclidean distance.
 double SquaredDistance(const Tensor& a, const Tensor& b) {
   const Tensor from = OnHost(a), to = OnHost(b);
   return DispatchFloat(a.dtype(), "verify", [&]<class T>() {
@@ -38,7 +38,7 @@ double SquaredDistance(const Tensor& a, const Tensor& b) {
   });
 }
 
-// The root of the mean square of all elements.
+// Returns the root of the mean square of all elements.
 double RootMeanSquare(std::span<const Tensor> tensors) {
   double sum = 0, numel = 0;
   for (const Tensor& tensor : tensors) {
@@ -58,7 +58,7 @@ double RelativeError(const Tensor& found, const Tensor& expected, double root_me
   return difference / norm;
 }
 
-// On the CPU.
+// Returns copies on the CPU.
 std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
   std::vector<Tensor> copies;
   for (const Tensor& tensor : tensors) {

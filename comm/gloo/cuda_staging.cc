@@ -61,7 +61,7 @@ bool CudaStaging::IsIdle() const {
     WaitForCopies();
     return true;
   } catch (const model::CudaError&) {
-    return true;  // nothing runs any more on a GPU that has failed
+    return true;  // after a failure no work runs on the GPU
   } catch (const std::runtime_error&) {
     return false;
   }

@@ -92,8 +92,8 @@ void AllReduceDirect(const Call& call) {
   std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.output(), bytes);
   SendAll(outgoing, 0, bytes);
   WaitAll(incoming);
-  // A vector that fits into an empty connection has already left. A longer one may be stuck in a broken
-  // connection.
+  // A vector that fits into an empty connection has already been sent. A longer vector may be stuck in a
+  // broken connection.
   if (bytes > kLeavesAtOnceBytes) {
     for (Incoming& receipt : incoming) receipt.Expect(0, 0);
     SendAll(outgoing, 0, 0);  // "I have everything"
@@ -120,7 +120,7 @@ void AllReduceShort(const Call& call) {
 // before the deadline on a slow link.
 size_t SegmentBytes(const Call& call, size_t window) {
   constexpr size_t kMaxScratchBytes = size_t{96} << 20;
-  // A segment must arrive within the timeout, after seven others, over a link of 10 Mbit/s.
+  // A segment must arrive within the timeout, after seven other segments, over a link of 10 Mbit/s.
   constexpr size_t kBytesPerMs = 1250 / 8;
   return WholeLines(std::min({call.tuning.segment_bytes,
                               kMaxScratchBytes / (window * static_cast<size_t>(call.mesh.size())),
@@ -155,7 +155,7 @@ class PartReduction {
   // segments have arrived.
   template <class Sent, class Reduced>
   void Run(const Sent& sent, const Reduced& reduced) {
-    // The first part is the longest. After it comes an empty message.
+    // The first part is the longest. An empty message follows it.
     const auto num_messages = static_cast<int64_t>(layout_.num_segments(0)) + 1;
     Pipeline(
         num_messages, kWindow,
@@ -222,9 +222,9 @@ void AllReduceInParts(const Call& call) {
   PartReduction reduction(call, parts, call.output() + parts.begin(static_cast<size_t>(own)));
   const Layout& layout = reduction.layout();
   reduction.Run(
-      // The others' results overwrite this rank's contributions. They are requested after the contributions
-      // have been sent. This is safe: the result of a segment arrives only after all contributions to it have
-      // been received.
+      // The results of other ranks overwrite this rank's contributions, and are requested after the
+      // contributions have been sent. This is safe: the result of a segment arrives only after all
+      // contributions to it have been received.
       [&](size_t number) {
         for (size_t i = 0; i < results.size(); ++i) {
           layout.WithMessage(mesh.others()[i], number,
@@ -265,7 +265,7 @@ void Broadcast(const Call& call) {
   const int own = (mesh.rank() - call.request.root + size) % size;
   const auto rank_of = [&](int number) { return (number + call.request.root) % size; };
   const Slices segments(call.output_bytes(), SegmentBytes(call, 1));
-  // After the segments comes an empty message. Messages whose receipts nobody waits for have none.
+  // An empty message follows the segments. Messages have no receipt if no rank waits for it.
   const size_t last = segments.count();
   const auto has_receipt = [&](size_t number) { return number == last || number + kWindow <= last; };
   std::vector<Outgoing> to_children;

@@ -70,7 +70,7 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
 
 // The address at which ranks on other hosts reach this one, for a tcp:// rendezvous: the address from which
 // this host sends to the rendezvous. If this is loopback, as on rank 0's host, the address from which it
-// sends to another host. All ranks take part in the exchange, also ranks that use another address.
+// sends to another host. All ranks exchange addresses, also ranks that use another address.
 std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
@@ -172,7 +172,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     for (int i = 0; i < 2; ++i) {
       Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
     }
-    // A nonce for the others' proofs, this rank's timeout, and its addresses.
+    // The note has a nonce for the proofs of other ranks, this rank's timeout, and its addresses.
     constexpr size_t kTimeoutDigits = 16;
     const std::string nonce = RandomHex();
     const std::string head = nonce + absl::StrCat(absl::Dec(timeout.count(), absl::kZeroPad16));
@@ -213,7 +213,7 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t head_bytes)
     for (const auto& context : contexts_) context->closeConnections();
   });
   for (size_t i = 0; i < contexts_.size(); ++i) {
-    // Not in the order of others_: each call waits for the peer, so all ranks need one order.
+    // The order is not the order of others_: each call waits for the peer, so all ranks need one order.
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       const std::string& note = notes[static_cast<size_t>(peer)];
@@ -234,7 +234,7 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t head_bytes)
 }
 
 // Each rank proves itself on the connections that it sends on. When all ranks have reached the barrier, all
-// proofs are checked: a stranger who replaced a rank received only the proof.
+// proofs are checked. A stranger that replaced a rank has received only the proof.
 void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
                      const std::string& nonce) {
   const auto proof = [&](const std::string& nonce_of_receiver, int from) {
@@ -297,7 +297,7 @@ void GlooMesh::Abort() noexcept {
       // is no other way to make gloo do this.
       context->createUnboundBuffer(nullptr, 0)->waitRecv(nullptr, milliseconds(1));
     } catch (const std::exception&) {
-      // The timeout itself.
+      // This exception is the timeout itself.
     }
   }
   // This does not end waits for messages that are partly transferred.

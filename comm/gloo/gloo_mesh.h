@@ -25,7 +25,7 @@
 namespace gradsync::comm {
 
 // Blocks SIGPIPE for this thread and for threads that it starts, because gloo writes to sockets that may be
-// closed. A SIGPIPE that arrives meanwhile is dropped.
+// closed. Drops a SIGPIPE that arrives while it is blocked.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
   ~BlockSigpipe() {
@@ -39,11 +39,11 @@ struct BlockSigpipe : BlockSignals {
 //
 // Each pair of ranks has two connections, one for each direction: gloo handles a socket under one lock, and
 // its receiving thread would spin on this lock while another thread sends. Messages carry a 64-bit slot. A
-// message is sent after its receiver has asked for this slot, so a message that nobody expects yet cannot
-// block others.
+// message is sent after its receiver has asked for the message's slot, so a message that is not expected yet
+// cannot block other messages.
 //
-// An unexpected message ends the process, but is written nowhere, because every buffer is unbound. gloo's
-// bounds check for buffers that are registered with a slot wraps around.
+// An unexpected message ends the process, and does not overwrite memory, because every buffer is unbound.
+// (For buffers that are registered with a slot, gloo's bounds check can overflow.)
 class GlooMesh {
  public:
   // Connects to all ranks, and returns when all have connected. If interface_or_address is empty, uses
@@ -58,25 +58,26 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // The rank's number in messages.
+  // Returns the rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
-  // The other ranks, starting after this one, so that ranks do not all send to one rank first.
+  // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // The shortest timeout of all ranks, because ranks must agree on the lengths of messages.
+  // Returns the shortest timeout of all ranks, because ranks must agree on the lengths of messages.
   std::chrono::milliseconds timeout() const { return timeout_; }
-  // The network interface of the connections, such as "lo"; empty if gloo does not report it.
+  // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
-  // Returns when all ranks have called this with the same slot. Throws PeerError.
+  // Returns when all ranks have called this with an equal slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
-  // Null if there are more than ShortMessages::kMaxRanks ranks, or with_short_messages was false.
+  // Returns the short messages of this mesh; null if there are more than ShortMessages::kMaxRanks ranks, or
+  // if with_short_messages was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // The connections for messages from `from` to `to`. gloo's own algorithms use context(0, 1) in both
+  // Returns the connections for messages from `from` to `to`. gloo's own algorithms use context(0, 1) in both
   // directions.
   std::shared_ptr<gloo::Context> context(int from, int to) const;
-  // Calls into gloo; its exceptions become PeerErrors without a rank.
+  // Calls gloo, and converts exceptions of gloo to PeerErrors without a rank.
   void Call(const std::function<void()>& action) const;
 
   // Closes all connections. Every wait for a message throws PeerError, here and on the other ranks.
@@ -92,12 +93,12 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // `notes`: of all ranks; each begins with `head_bytes` of a nonce and a timeout.
+  // `notes` has the notes of all ranks. A note begins with `head_bytes` bytes of a nonce and a timeout.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // The text between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
+  // Returns the text between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
-  // A buffer for messages between these ranks; this rank is one of them.
+  // Returns a buffer for messages between these ranks; this rank is one of them.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
@@ -106,14 +107,14 @@ class GlooMesh {
   std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  // To higher ranks, to lower ranks.
+  // The contexts for messages to higher ranks, and for messages to lower ranks.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
-  std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing ones, for Abort
+  std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing buffers, for Abort
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Messages to one peer, all of one slot. They arrive in the order in which they were sent.
+// Sends messages with one slot to one peer. Messages arrive in the order in which they were sent.
 //
 // If a connection breaks within a message, gloo reports this neither to a receiver that waits for its last
 // message nor to a sender: both would wait until the deadline. So an algorithm that sends long messages
@@ -138,7 +139,7 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Messages from one peer, all of one slot.
+// Receives messages with one slot from one peer.
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);

@@ -17,11 +17,11 @@ namespace {
 // end.
 //
 // This cannot deadlock, although the threads of different ranks may run different collectives at one time.
-// Consider the first collective, in order of issue, that is not finished on all ranks. Earlier ones are
-// finished everywhere, so on every rank a thread is or becomes free to take it (the queue has no earlier
-// one), if every rank issues it. Its messages have separate slots, and a message enters a connection only
-// when its receiver has room for it, so other collectives in flight cannot block its messages. So it
-// finishes; and by induction every later one does.
+// Consider the first collective, in order of issue, that is not finished on all ranks. Earlier collectives
+// are finished on all ranks, so on every rank that issues it a thread is or becomes free to run it, because
+// the queue has no earlier collective. Its messages have separate slots, and a message enters a connection
+// only when its receiver has room for it, so other collectives in flight cannot block its messages. So it
+// finishes, and by induction every later collective finishes.
 class GlooProcessGroup : public QueueGroup {
  public:
   GlooProcessGroup(const GroupOptions& options, const model::DevicePtr& device,
@@ -35,7 +35,7 @@ class GlooProcessGroup : public QueueGroup {
     const bool is_part = first_cause != nullptr;
     if (!is_part) first_cause = std::make_shared<FirstCause>(world);
     if (world.size > 1) {
-      // Nobody waits at once for a request to a part.
+      // No caller waits immediately for a request to a part.
       mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause, !is_part);
     }
     const BlockSigpipe block_sigpipe;
@@ -56,7 +56,7 @@ class GlooProcessGroup : public QueueGroup {
 
   std::string_view backend() const override { return options_.backend; }
   GroupFacts facts() const override {
-    // Each byte crosses memory several times on its way through sockets.
+    // Sockets copy each byte several times in memory.
     GroupFacts facts{.channels = options_.num_threads, .limit_per_second = 50e9};
     if (!mesh_.has_value()) return facts;
     facts.receivers = 1;
@@ -79,7 +79,7 @@ class GlooProcessGroup : public QueueGroup {
     std::optional<CudaStaging> staging;
   };
 
-  // Whether it takes less time than waking a communication thread.
+  // Returns whether the request takes less time than waking a communication thread.
   bool IsForCaller(const Request& request) const {
     return request.waits == Waits::kAtOnce && gpu_ == nullptr &&
            static_cast<size_t>(request.bytes()) * (static_cast<size_t>(size()) - 1) <= tuning_.direct_bytes;
@@ -106,7 +106,7 @@ class GlooProcessGroup : public QueueGroup {
   const GlooTuning tuning_;
   const std::shared_ptr<model::CudaDevice> gpu_;  // null for tensors of the CPU
   std::optional<GlooMesh> mesh_;                  // nullopt in a world of one
-  std::vector<Memory> memory_;                    // of a caller and of each communication thread
+  std::vector<Memory> memory_;                    // memory of a caller and of each communication thread
 };
 
 }  // namespace

@@ -16,23 +16,24 @@
 
 namespace gradsync::comm {
 
-// Short messages from all ranks to all others, over separate connections without gloo. The caller's thread
-// writes and reads them, so no other thread must be woken. No message is longer than its receiver expects.
-// For collectives that run one at a time, in the order of issue.
+// Exchanges short messages between all ranks, over separate connections without gloo. The caller's thread
+// writes and reads messages, so no other thread must be woken. A receiver rejects a message that is longer
+// than it expects. Only for collectives that run one at a time, in the order of issue.
 class ShortMessages {
  public:
-  // For more ranks, rounds are faster, and the number of connections is too large.
+  // The maximum number of ranks. With more ranks, algorithms of several rounds are faster, and there would be
+  // too many connections.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 
-  // Connects to all ranks. Each rank listens at an address of its host (`address`: of this rank). Both sides
-  // of each connection prove that they know the job's secret and data that only ranks can read at the
-  // rendezvous. Throws PeerError, CollectiveError, std::runtime_error.
+  // Connects to all ranks. Each rank listens at an address of its host; `address` is the address of this
+  // rank. Both sides of each connection prove that they know the job's secret and data that only ranks can
+  // read at the rendezvous. Throws PeerError, CollectiveError, std::runtime_error.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
   // Sends `data` to all other ranks, and returns the data of all ranks, by rank, valid until the next call.
-  // `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank is in another
+  // `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank runs another
   // collective.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
   // Closes the connections. Every wait throws PeerError, here and on the other ranks.
@@ -54,9 +55,9 @@ class ShortMessages {
   const std::vector<int> members_;  // see World
   const int rank_;
   const std::chrono::milliseconds timeout_;
-  std::vector<FileDescriptor> sockets_;  // by rank; none to this one
+  std::vector<FileDescriptor> sockets_;  // sockets by rank; this rank has no socket
   Message sent_;
-  std::vector<Message> received_;  // by rank
+  std::vector<Message> received_;  // the received message of each rank
   std::atomic<bool> is_aborted_ = false;
 };
 

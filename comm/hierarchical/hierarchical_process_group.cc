@@ -28,7 +28,7 @@ constexpr int64_t kChunkBytesPerHost = int64_t{2} << 20;
 
 struct Place {
   size_t host;
-  size_t local;  // among the ranks of the host
+  size_t local;  // number among the ranks of the host
 };
 
 Place PlaceOf(int rank, const std::vector<std::vector<int>>& ranks_by_host) {
@@ -49,13 +49,14 @@ void Convert(const Tensor& from, const Tensor& to) {
   const auto each = [&]<class From, class To>(const From* values, To* results) {
     std::transform(values, values + from.numel(), results, [](From value) { return To(value); });
   };
-  // Not CopyFrom: a collective counts no write.
+  // This does not use CopyFrom, because a collective does not count a write.
   if (from.dtype() == to.dtype()) return to.device()->Copy(to.raw_data(), from.raw_data(), to.nbytes());
   from.dtype() == DType::kBF16 ? each(from.data<BF16>(), to.data<float>())
                                : each(from.data<float>(), to.data<BF16>());
 }
 
-// Several works as one, from the start of the first to the end of the last. Some may be empty.
+// Combines several works into one, from the start of the first to the end of the last. Some works may be
+// empty.
 class All : public Work::State {
  public:
   explicit All(std::vector<Work> works) : works_(std::move(works)) {}
@@ -127,7 +128,8 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
   ~HierarchicalProcessGroup() override {
     queue_.reset();
-    // The job may end with outer_, which waits for the other ranks; they must all see this rank leave before.
+    // The job may end with outer_, which waits for the other ranks; all these ranks must see this rank leave
+    // before.
     inner_.reset();
   }
 
@@ -135,7 +137,8 @@ class HierarchicalProcessGroup : public QueueGroup {
   GroupFacts facts() const override {
     GroupFacts facts = (outer_ != nullptr ? outer_ : inner_)->facts();
     if (all_hosts() == 1) facts.link = "memory";
-    if (inner_ != nullptr) facts.channels = 1;  // a collective alone has its chunks on all threads of outer_
+    // A single collective uses all threads of outer_ for its chunks.
+    if (inner_ != nullptr) facts.channels = 1;
     facts.more.emplace_back("hosts",
                             Join(all_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
                                  host_.empty() ? "" : ", by GRADSYNC_HOST"));
@@ -153,7 +156,7 @@ class HierarchicalProcessGroup : public QueueGroup {
       return only_or_inner().Allocate(device, std::move(shape), dtype);
     } catch (const CollectiveError& error) {
       if (!queue_.has_value()) throw;
-      // The other hosts' ranks fail too, and rank 0 stays until they have read the cause.
+      // Ranks of other hosts also fail, and rank 0 stays until they have read the cause.
       throw CollectiveError(
           Join("rank ", name_, ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
     }
@@ -165,7 +168,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
 
  private:
-  // Elements of every rank's part of a vector.
+  // A range of elements of every rank's part of a vector.
   struct Chunk {
     int64_t number;
     int64_t begin;
@@ -221,7 +224,8 @@ class HierarchicalProcessGroup : public QueueGroup {
     return Work(std::make_shared<All>(std::move(works)));
   }
 
-  // See HostGroup. The link carries one vector while memory works on the next, so there are no chunks.
+  // Implements HostGroup. The link carries one vector while the next vector is reduced in memory, so there
+  // are no chunks.
   Work IssueWithinHost(const Request& request) {
     Request inner = PartOf(request, request.collective, request.input, request.output);
     const Work in_host = inner_->Issue(std::move(inner));
@@ -232,8 +236,8 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
 
   // Runs chunk after chunk: `start` issues requests and returns its last one, which is on the link; `finish`
-  // gets this work, and returns the last request that follows it. All requests are added to `works`, whose
-  // time is the collective's time. `bytes`: of one element of every rank's part.
+  // receives this work, and returns the last request that follows it. All requests are added to `works`,
+  // whose time is the collective's time. `bytes` is the size of one element of every rank's part.
   template <class Start, class Finish>
   void InChunks(int64_t numel, size_t bytes, std::vector<Work>& works, const Start& start,
                 const Finish& finish) const {
@@ -254,8 +258,9 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // Each rank gets its share of the host's sum, then of all hosts' sums, and finally the others' shares. A
-  // remainder of fewer elements than ranks belongs to no share: all ranks sum it.
+  // Each rank receives its share of the host's sum, then its share of the sum of all hosts, and finally the
+  // shares of other ranks. A remainder with fewer elements than ranks belongs to no share, and all ranks sum
+  // it.
   void DivideAllReduce(const Request& request, std::vector<Work>& works) {
     const Tensor tensor = request.output;
     const DType dtype = DTypeOfSums(request);
@@ -291,8 +296,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // From the root to the ranks with its local rank on the other hosts, and from them to the other ranks
-  // there.
+  // Broadcasts from the root to the ranks with its local rank on the other hosts, and from them to the other
+  // ranks of these hosts.
   void DivideBroadcast(const Request& request, std::vector<Work>& works) {
     const Place from = PlaceOf(request.root, ranks_);
     const auto part = [&](const Chunk& chunk, size_t root, const Work& after) {
@@ -349,15 +354,14 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // The chunk of the ranks with this local rank on all hosts, by host; and the work that uses this memory
-  // until then.
+  // Returns memory for the chunk of the ranks with this local rank on all hosts, by host.
   Tensor OwnParts(const Chunk& chunk, DType dtype) const {
     return own_parts_[Slot(chunk)].SliceBytes(0, {all_hosts() * chunk.numel}, dtype);
   }
   Work& UseOf(const Chunk& chunk) { return uses_[Slot(chunk)]; }
   size_t Slot(const Chunk& chunk) const { return static_cast<size_t>(chunk.number) % own_parts_.size(); }
-  // The chunk of all ranks, by local rank, then by host. Only the single thread of the inner part uses this
-  // memory.
+  // Returns memory for the chunk of all ranks, ordered by local rank and then by host. Only the single thread
+  // of the inner part uses this memory.
   Tensor AllParts(const Chunk& chunk, DType dtype) const {
     return all_parts_.SliceBytes(0, {size() * chunk.numel}, dtype);
   }
@@ -374,15 +378,16 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
   }
 
-  const int name_;                       // this rank's, in messages
+  const int name_;                       // number of this rank in messages
   const std::string host_;               // by GRADSYNC_HOST
-  std::vector<std::vector<int>> ranks_;  // by host
+  std::vector<std::vector<int>> ranks_;  // ranks of each host
   Place own_{};
-  std::unique_ptr<ProcessGroup> inner_;  // the ranks of this host; null if this one is alone on each
-  std::unique_ptr<ProcessGroup> outer_;  // those with this one's place on all hosts; null on one host
+  std::unique_ptr<ProcessGroup> inner_;  // group of the ranks of this host; null if each host has one rank
+  // Group of the ranks with this local rank on all hosts; null on one host.
+  std::unique_ptr<ProcessGroup> outer_;
   Tensor all_parts_;
-  std::vector<Tensor> own_parts_;  // of the chunks that are on their way
-  std::vector<Work> uses_;         // the last of each of own_parts_
+  std::vector<Tensor> own_parts_;  // memory of the chunks in flight
+  std::vector<Work> uses_;         // the last work that uses each of own_parts_
 };
 
 }  // namespace

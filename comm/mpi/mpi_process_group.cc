@@ -32,8 +32,8 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "mpi";
 
-// Polling idle requests takes less than this. After kLooksBeforeSleep idle polls in a row the thread sleeps
-// between polls, so that other threads can use its core.
+// A poll that takes less than this time found no progress. After kLooksBeforeSleep idle polls in a row the
+// thread sleeps between polls, so that other threads can use its core.
 constexpr int64_t kIdleLookNs = 3000;
 constexpr int kLooksBeforeSleep = 100;
 constexpr std::chrono::microseconds kSleep{50};
@@ -48,7 +48,7 @@ void Check(int code) {
   throw PeerError(kSomebody, Join("Open MPI: ", text.data()));
 }
 
-// By DType.
+// MPI's types by DType.
 const std::array kTypes = {MPI_FLOAT, MPI_DOUBLE, MPI_UINT16_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};
 
 template <ReduceOp op>
@@ -78,19 +78,20 @@ struct Flight : Work::State {
     done = true;
   }
 
-  const std::shared_ptr<Engine> engine;  // which handles may need when the group has gone
+  const std::shared_ptr<Engine> engine;  // handles may need the engine after the group is destroyed
   const Signature signature;
   const int64_t issue_ns = Now();
-  Request request;     // until it has ended; for ever if it was abandoned
-  Tensor scattered{};  // what is to go to the output, if that lies in the input
+  Request request;     // kept until the collective has ended; forever if it was abandoned
+  Tensor scattered{};  // data to copy to the output, if the output is inside the input
   Interval moved{};
-  std::string error{};  // empty unless it failed
-  // Once true, nothing changes any more. Read without the mutex: engines may read each other's.
+  std::string error{};  // error; empty unless the collective failed
+  // After it is true, nothing changes. It is read without the mutex, because engines may read each other's
+  // flights.
   std::atomic<bool> done = false;
 };
 using FlightPtr = std::shared_ptr<Flight>;
 
-// MPI's state of this process; there is one.
+// The state of MPI in this process. There is one object.
 class MpiProcess {
  public:
   static MpiProcess& Get() {
@@ -100,12 +101,12 @@ class MpiProcess {
 
   MPI_Op op(ReduceOp op) const { return ops_[static_cast<size_t>(op)]; }
 
-  // Keeps memory for ever to which MPI may still write.
+  // Keeps memory forever to which MPI may still write.
   static void Abandon(std::vector<FlightPtr> flights) {
     is_abandoned = true;
     new auto(std::move(flights));
   }
-  // A request was started that never ends.
+  // True if a request was started that never ends.
   static inline std::atomic<bool> is_abandoned = false;
 
  private:
@@ -119,7 +120,7 @@ class MpiProcess {
                                           &Combine<ReduceOp::kMax>, &Combine<ReduceOp::kMin>};
     for (size_t i = 0; i < ops_.size(); ++i) MPI_Op_create(combine[i], 1, &ops_[i]);
   }
-  // At the end of the process.
+  // Called at the end of the process.
   ~MpiProcess() {
     if (is_abandoned) return;
     alarm(kFinalizeWithin);
@@ -127,10 +128,10 @@ class MpiProcess {
     alarm(0);
   }
 
-  std::array<MPI_Op, 4> ops_{};  // by ReduceOp
+  std::array<MPI_Op, 4> ops_{};  // operations by ReduceOp
 };
 
-// A communicator of the world's ranks; their names are MPI's ranks. Only they call this.
+// Makes a communicator of the world's ranks, whose numbers are MPI's ranks. Only these ranks call this.
 MPI_Comm MakeCommunicator(const World& world) {
   MpiProcess::Get();
   int rank = 0;
@@ -208,7 +209,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   }
 
  private:
-  // MPI waits for all ranks, without a deadline. All are here; if one leaves now, this thread is abandoned.
+  // MPI waits for all ranks without a deadline. All ranks have arrived; if a rank leaves now, this thread is
+  // abandoned.
   void Connect() {
     const World& world = options_.world;
     Rendezvous(world, options_.timeout).Exchange({""});
@@ -275,7 +277,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
     return has_changed;
   }
 
-  // In the order of issue, which is equal on all ranks. A barrier waits for all started requests.
+  // Starts requests in the order of issue, which is equal on all ranks. A barrier waits for all started
+  // requests.
   bool StartWaiting(std::unique_lock<std::mutex>& lock) {
     bool has_started = false;
     while (!waiting_.empty() && std::ssize(active_) < options_.num_threads && failure_.empty()) {
@@ -315,7 +318,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     return has_started;
   }
 
-  // MPI_REQUEST_NULL if there is nothing to wait for.
+  // Starts a request. Returns MPI_REQUEST_NULL if there is nothing to wait for.
   MPI_Request Start(Flight& flight) const {
     const Request& request = flight.request;
     MPI_Request started = MPI_REQUEST_NULL;
@@ -356,7 +359,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     }
   }
 
-  // The rest of a request after MPI has done its part.
+  // Does the rest of a request after MPI has done its part.
   void Conclude(Flight& flight) const {
     const Request& request = flight.request;
     const bool is_reduction =
@@ -411,16 +414,16 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const GroupOptions options_;
   const bool is_part_;
   const std::shared_ptr<FirstCause> first_cause_;
-  MPI_Comm communicator_ = MPI_COMM_NULL;  // none in a world of one
-  std::mutex mutex_;                       // of what follows
+  MPI_Comm communicator_ = MPI_COMM_NULL;  // MPI_COMM_NULL in a world of one
+  std::mutex mutex_;                       // protects the following members
   std::condition_variable changed_;
-  std::deque<FlightPtr> waiting_;  // in the order of issue
+  std::deque<FlightPtr> waiting_;  // requests that have not started, in the order of issue
   std::vector<FlightPtr> active_;
-  std::vector<MPI_Request> requests_;  // of active_
+  std::vector<MPI_Request> requests_;  // the MPI requests of active_
   int64_t next_sequence_ = 0;
-  int64_t progress_ns_ = 0;  // when the last one ended, or the first one was started
+  int64_t progress_ns_ = 0;  // time when the last request ended, or when the first request was started
   bool is_closed_ = false;
-  std::string failure_;  // the first one's cause; empty while all is well
+  std::string failure_;  // cause of the first failure; empty if there is none
   std::thread thread_;
 };
 

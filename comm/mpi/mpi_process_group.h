@@ -8,26 +8,26 @@
 
 namespace gradsync::comm {
 
-// "Open MPI 4.1.4"; empty in a build without it.
+// Returns "Open MPI 4.1.4"; empty in a build without Open MPI.
 std::string MpiVersion();
 // The message of a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
     "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
     "builds it in";
 
-// Ranks that are processes started by mpirun or srun, over Open MPI's nonblocking collectives. CPU tensors of
-// fewer than 2^31 elements only.
+// Makes a group of ranks that mpirun or srun started as processes, over Open MPI's nonblocking collectives.
+// CPU tensors of fewer than 2^31 elements only.
 //
 // A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
-// Its result is bitwise equal on all ranks only if Open MPI's algorithms guarantee it.
+// The result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.
 //
-// A collective fails on an MPI error, or if it does not end within the timeout after the previous one. All
-// unfinished and later collectives then fail, too. MPI does not report which rank is late: it is the rank
-// that noticed nothing. Collectives that were started cannot be cancelled, so this process keeps their
-// tensors, and ends without MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// A collective fails on an MPI error, or if it does not end within the timeout after the previous one. Then
+// all unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that
+// were started cannot be cancelled, so this process keeps the tensors of these collectives, and ends without
+// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //
-// MPI belongs to the whole process, from the first group to the end of the process: ranks cannot be threads,
-// and the first groups of all ranks are made at one time.
+// MPI state belongs to the whole process, from the first group to the end of the process. So ranks cannot be
+// threads, and all ranks must make their first group at one time.
 //
 // The number of collectives in flight is the number of threads in the options. Open MPI moves data only
 // during calls; a thread of the group makes these calls.

@@ -46,7 +46,7 @@ ncclResult_t Call(const Request& request, ncclComm_t comm, cudaStream_t stream) 
   const ncclDataType_t type = NcclType(request.dtype());
   switch (request.collective) {
     case Collective::kAllReduce:
-    case Collective::kBarrier:  // of the group's own tensor
+    case Collective::kBarrier:  // a barrier uses the group's own tensor
       return ncclAllReduce(input, output, input_numel, type, NcclOp(request.op), comm, stream);
     case Collective::kBroadcast:
       return ncclBroadcast(input, output, input_numel, type, request.root, comm, stream);
@@ -81,7 +81,7 @@ NcclCommunicator::~NcclCommunicator() {
     Run([](ncclComm_t comm) { return ncclCommFinalize(comm); });
     ncclCommDestroy(std::exchange(comm_, nullptr));
   } catch (const NcclError&) {
-    // Nobody waits for results any more, so nobody needs the error.
+    // No caller waits for results, so the error is not needed.
     Abort();
   }
 }
@@ -92,7 +92,7 @@ void NcclCommunicator::Join(const World& world) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) Throw(result);
   }
   if (world.size > 1) {
-    // Only rank 0's id counts.
+    // Only the id of rank 0 is used.
     const std::string own(id.internal, world.rank == 0 ? sizeof(id.internal) : 0);
     const std::string received = Rendezvous(world, timeout_).Exchange({own}).front();
     if (received.size() != sizeof(id.internal)) {
@@ -125,14 +125,16 @@ ncclResult_t NcclCommunicator::CallOnce(std::unique_lock<std::mutex>& lock,
   lock.lock();
   is_in_call_ = false;
   call_ended_.notify_all();
-  if (comm_ == nullptr) throw NcclError("aborted");  // and gone: not to be asked what happened
+  // The communicator cannot be asked for the error after an abort.
+  if (comm_ == nullptr) throw NcclError("aborted");
   return result;
 }
 
 void NcclCommunicator::Run(const std::function<ncclResult_t(ncclComm_t)>& call) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   std::unique_lock lock(mutex_);
-  call_ended_.wait(lock, [this] { return !is_in_call_; });  // of the other thread, which only asks
+  // Waits for the call of the other thread, which only queries the error.
+  call_ended_.wait(lock, [this] { return !is_in_call_; });
   ncclResult_t result = CallOnce(lock, call);
   while (result == ncclInProgress) {
     lock.unlock();

@@ -23,9 +23,9 @@ class NcclError : public std::runtime_error {
 };
 
 // An NCCL communicator. Calls do not wait for other ranks: after every call the communicator is polled until
-// it is done or the timeout ends. A launch into a full stream does block, and blocks for ever if a peer is
-// dead. So no lock is held during a call, and another thread may abort meanwhile, as NCCL allows: then the
-// kernels return, the queue drains, and the blocked call throws NcclError.
+// it is done or the timeout ends. However, a launch into a full stream blocks, and blocks forever if a peer
+// is dead. So no lock is held during a call, and another thread may abort the communicator during a call, as
+// NCCL allows. Then the kernels return, the stream becomes empty, and the blocked call throws NcclError.
 class NcclCommunicator {
  public:
   // Connects to the other ranks, and returns when all are connected. Throws CollectiveError.
@@ -35,30 +35,31 @@ class NcclCommunicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  // Enqueues the collective on the stream. Usually returns at once; the first collective of a kind waits
-  // until the other ranks issue it, too. Throws NcclError.
+  // Enqueues the collective on the stream. Usually returns immediately. The first collective of a kind waits
+  // until the other ranks also issue it. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if an error has occurred since. Does nothing while another thread is in a call.
+  // Throws NcclError if an error has occurred since the last call. Does nothing while another thread is in a
+  // call.
   void CheckAsyncError();
-  // Makes kernels that wait for other ranks return. Their results are undefined. Idempotent.
+  // Makes kernels that wait for other ranks return. The results of these kernels are undefined. Idempotent.
   void Abort() noexcept;
 
-  // "host:pid", the start of this process's lines under NCCL_DEBUG=INFO.
+  // Returns "host:pid", the start of this process's lines under NCCL_DEBUG=INFO.
   const std::string& log_prefix() const { return log_prefix_; }
 
  private:
   void Join(const World& world);
   // Makes one call, and returns when the communicator has finished it. Throws NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
-  // `lock` is held, but not during the call.
+  // Makes one call. `lock` must be held, and is released during the call.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
                         const std::function<ncclResult_t(ncclComm_t)>& call);
   [[noreturn]] void Throw(ncclResult_t result);
 
   const std::chrono::milliseconds timeout_;
   const std::string log_prefix_;
-  std::mutex mutex_;           // protects the two below; never held during a call
-  ncclComm_t comm_ = nullptr;  // null once aborted
+  std::mutex mutex_;           // protects the next two members; never held during a call
+  ncclComm_t comm_ = nullptr;  // null after Abort
   bool is_in_call_ = false;    // NCCL allows one call at a time
   std::condition_variable call_ended_;
 };

@@ -47,8 +47,8 @@ struct Flight {
   EventPair events;
   std::shared_ptr<const model::CudaAnchor> anchor;
   const int64_t issue_ns = Now();
-  bool done = false;  // the GPU has passed its end
-  std::string error;  // empty unless it failed
+  bool done = false;  // true if the GPU has passed the collective's end
+  std::string error;  // error; empty unless the collective failed
 };
 
 // The state that the group and its Works share: handles may outlive the group.
@@ -134,7 +134,7 @@ class Engine {
         if (!in_flight_.empty())
           Fail(lock, in_flight_.front()->signature, "the group was destroyed before it finished");
       } catch (const model::CudaError&) {
-        // Reported elsewhere: every CUDA call returns the error.
+        // The error is reported elsewhere, because every CUDA call returns it.
       }
     }
     issued_something_.notify_one();
@@ -149,7 +149,8 @@ class Engine {
   std::string log_prefix() const { return communicator_->log_prefix(); }
 
  private:
-  // Whether the GPU has passed the end of everything. It does within the timeout unless it hangs.
+  // Returns whether the GPU has passed the end of all collectives. It does this within the timeout unless it
+  // hangs.
   bool WaitUntilEmpty() {
     const int64_t begin_ns = Now();
     try {
@@ -158,12 +159,12 @@ class Engine {
         std::this_thread::sleep_for(kHostWaitPeriod);
       }
     } catch (const model::CudaError&) {
-      // Nothing runs any more on a GPU that has failed.
+      // After a failure no work runs on the GPU.
     }
     return true;
   }
 
-  // Assigns a sequence number. Sets an error if the request need not be tried.
+  // Assigns a sequence number. Sets an error if the request must not be started.
   std::shared_ptr<Flight> Prepare(Request request) {
     const std::lock_guard lock(mutex_);
     request.sequence = next_sequence_++;
@@ -190,7 +191,8 @@ class Engine {
     } catch (const NcclError& error) {
       cause = error.what();
     }
-    // After the enqueued work, even if it failed: the tensors stay until the GPU reaches this event.
+    // The event is recorded after the enqueued work, even if enqueuing failed, because the tensors are kept
+    // until the GPU reaches this event.
     flight.events.end.Record(stream_);
     return cause;
   }
@@ -237,7 +239,7 @@ class Engine {
     flight.error = Failure(name, flight.signature, kBackend, Now() - flight.issue_ns, cause);
   }
 
-  // Fails everything unfinished and everything later with this failure, unless there was an earlier one.
+  // Fails all unfinished and later collectives with this failure, unless there was an earlier failure.
   void Fail(std::unique_lock<std::mutex>& lock, const Signature& first, const std::string& cause) {
     if (!failure_.empty()) return;
     failure_ = Join(Name(first.collective), " #", first.sequence, " had failed: ", cause);
@@ -270,7 +272,7 @@ class Engine {
     }
   }
 
-  // Uses only the clock: a call of CUDA might block, too.
+  // Uses only the clock, because a call of CUDA might also block.
   void LookForBlockedLaunch(std::unique_lock<std::mutex>& lock) {
     if (launching_ == nullptr || !failure_.empty()) return;
     if (std::chrono::nanoseconds(Now() - launching_->issue_ns) < options_.timeout) return;
@@ -286,7 +288,7 @@ class Engine {
     if (in_flight_.empty() || !failure_.empty()) return;
     communicator_->CheckAsyncError();
     const Flight& first = *in_flight_.front();
-    // While the collective waits for this rank's own computation, nobody is late.
+    // While the collective waits for this rank's own computation, no rank is late.
     if (!first.events.start.done()) progress_ns_ = Now();
     const std::chrono::nanoseconds idle(Now() - progress_ns_);
     if (idle < options_.timeout) return;
@@ -297,21 +299,22 @@ class Engine {
   const std::shared_ptr<CudaDevice> device_;
   model::CudaClock& clock_;
   const CudaStream stream_;
-  const CudaEvent issued_;  // recorded and waited for at once, so one serves all collectives
+  const CudaEvent issued_;  // recorded and immediately waited for, so one event serves all collectives
   const Tensor barrier_;
-  std::optional<NcclCommunicator> communicator_;  // until Close
+  std::optional<NcclCommunicator> communicator_;  // empty after Close
 
-  std::mutex issue_mutex_;  // held while a collective is put in, which may block; never by the watcher
-  std::mutex mutex_;        // of what follows; taken second, and never held during a call that may block
+  std::mutex issue_mutex_;  // held while a collective is enqueued, which may block; never held by the watcher
+  // Protects the following members; locked second, and never held during a call that may block.
+  std::mutex mutex_;
   std::condition_variable issued_something_;
-  std::shared_ptr<Flight> launching_;              // being put in; null if none is
-  std::deque<std::shared_ptr<Flight>> in_flight_;  // in order of issue
+  std::shared_ptr<Flight> launching_;              // collective that is being enqueued; null if there is none
+  std::deque<std::shared_ptr<Flight>> in_flight_;  // collectives in order of issue
   std::vector<EventPair> free_events_;
   int64_t next_sequence_ = 0;
-  int64_t progress_ns_ = 0;  // when the first in flight got its turn, at the earliest
+  int64_t progress_ns_ = 0;  // earliest time when the turn of the first collective in flight came
   bool is_closed_ = false;
   std::string failure_;  // the first one's cause; empty while all is well
-  std::thread watcher_;  // last: it uses the others
+  std::thread watcher_;  // the last member, because it uses the other members
 };
 
 class NcclWork : public Work::State {

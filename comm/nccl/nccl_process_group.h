@@ -8,13 +8,13 @@
 
 namespace gradsync::comm {
 
-// "2.28.9"; empty in a build without NCCL.
+// Returns "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
 // The message of a build without NCCL.
 inline constexpr char kWithoutNccl[] =
     "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 
-// Ranks that are processes or threads, each with its own GPU (`device`), over NCCL.
+// Makes a group of ranks that are processes or threads, each with its own GPU (`device`), over NCCL.
 //
 // Collectives run one after the other on one communication stream. Each starts after the work that the
 // compute stream had when it was issued, and Work::Wait makes the compute stream wait for its end, so the
@@ -25,11 +25,11 @@ inline constexpr char kWithoutNccl[] =
 //
 // NCCL determines the order of a sum: it is bitwise equal on all ranks, but not always in rank order.
 //
-// A thread watches for errors that NCCL reports late, and for a collective that does not end within the
-// timeout after its turn has come. Either aborts the communicator; all unfinished and later collectives fail
-// with the first cause. Until a call of Wait, interval or Barrier reports the failure, a rank's compute
-// stream continues with undefined tensors. The destructor aborts collectives in flight, and never waits for
-// another rank longer than the timeout.
+// A thread checks for errors that NCCL reports late, and for a collective that does not end within the
+// timeout after its turn has come. In both cases it aborts the communicator. Then all unfinished and later
+// collectives fail with the first cause. Until a call of Wait, interval or Barrier reports the failure, a
+// rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
+// never waits for another rank longer than the timeout.
 //
 // See GroupMaker; this group is never a part. Throws InvalidInput also in a build without NCCL,
 // CollectiveError if NCCL rejects the ranks.

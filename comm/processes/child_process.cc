@@ -34,7 +34,7 @@ struct Plan {
   bool own_group;
   bool dies_with_parent;
   pid_t parent;
-  int error_fd;  // takes errno if the program cannot take over, and else is closed by its doing so
+  int error_fd;  // receives errno if the program cannot be executed; closed by a successful execution
 };
 
 [[noreturn]] void FailInChild(const Plan& plan) {
@@ -46,10 +46,10 @@ struct Plan {
 [[noreturn]] void Execute(const Plan& plan) {
   if (plan.dies_with_parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != plan.parent) _exit(127);  // it died before the call
+    if (getppid() != plan.parent) _exit(127);  // the parent died before the call
   }
   if (plan.own_group) setpgid(0, 0);
-  // Moves the descriptors first, so that none is overwritten before it is in its place.
+  // Moves the descriptors first, so that no descriptor is overwritten before it is in its place.
   std::array<int, 3> fds = plan.standard_fds;
   for (int& fd : fds) {
     const bool is_inherited = fd <= STDERR_FILENO;  // and perhaps closed
@@ -174,9 +174,9 @@ std::optional<ProcessEnd> ChildProcess::end() {
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
     return std::nullopt;
   }
-  // Until it has been waited for, no other process can get its number.
+  // Until the process has been waited for, no other process can have its number.
   if (own_group_) kill(-pid_, SIGKILL);
-  int status = 0xff00;  // status 255, if somebody else has waited for it
+  int status = 0xff00;  // status 255, if other code has waited for the process
   waitpid(pid_, &status, 0);
   return end_ = ProcessEnd(status);
 }

@@ -18,13 +18,13 @@ namespace gradsync::comm {
 // How a process ended.
 class ProcessEnd {
  public:
-  explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // as from waitpid
+  explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // status of waitpid
 
-  // The exit status; nullopt if a signal ended the process.
+  // Returns the exit status; nullopt if a signal ended the process.
   std::optional<int> exit_status() const;
-  // The signal that ended the process; nullopt if it exited.
+  // Returns the signal that ended the process; nullopt if it exited.
   std::optional<int> signal() const;
-  // As a shell reports it: the exit status, or 128 plus the signal's number.
+  // Returns the status as a shell reports it: the exit status, or 128 plus the signal's number.
   int shell_status() const;
   bool ok() const { return wait_status_ == 0; }
 
@@ -32,13 +32,13 @@ class ProcessEnd {
   int wait_status_;
 };
 
-// "signal 9 (SIGKILL)".
+// Returns "signal 9 (SIGKILL)".
 std::string SignalName(int signal);
-// "exited with status 7", "was killed by signal 9 (SIGKILL)".
+// Returns "exited with status 7", "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
 struct ChildOptions {
-  // The program to execute, if it is not the command's first word.
+  // The program to execute, if it differs from the command's first word.
   std::string program{};
   // Changes to this process's environment, by name; nullopt removes a variable.
   std::map<std::string, std::optional<std::string>> environment{};
@@ -54,8 +54,8 @@ struct ChildOptions {
   bool dies_with_parent = true;
 };
 
-// A child process that lives at most as long as this object. It starts with no signal blocked and with no
-// descriptors except the three above. Not thread-safe.
+// A child process that lives at most as long as this object. The process starts with no signal blocked and
+// with no descriptors except standard input, output and error. Not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
@@ -70,11 +70,11 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Readable for poll(2) when the process has ended.
+  // Returns a descriptor that becomes readable for poll(2) when the process has ended.
   int fd() const { return pid_fd_.get(); }
-  // How the process ended; nullopt while it runs.
+  // Returns how the process ended; nullopt while it runs.
   std::optional<ProcessEnd> end();
-  // Waits for the end of the process; nullopt at the deadline.
+  // Waits for the end of the process. Returns nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
   // Sends a signal to the process, or to its group if it has its own group. Does nothing after its end.
   void Signal(int signal);

@@ -30,21 +30,21 @@ class FileDescriptor {
 void RaiseDescriptorLimit();
 
 // Opens a file with the flags of open(2). Only its owner can read a new file. Throws std::system_error, which
-// names the path. Like the other functions here it sets close-on-exec.
+// names the path. Sets close-on-exec, like all functions in this file.
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {
   FileDescriptor read_end;
   FileDescriptor write_end;
 };
-// Throws std::system_error.
+// Makes a pipe. Throws std::system_error.
 Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// The timeout of poll(2) until the deadline: milliseconds, rounded up; infinite for Deadline::max().
+// Returns the timeout of poll(2) until the deadline: milliseconds, rounded up; infinite for Deadline::max().
 int PollTimeout(Deadline deadline);
-// Waits until the file is ready for `events` of poll(2). False at the deadline.
+// Waits until the file is ready for `events` of poll(2). Returns false at the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);
 inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
   return WaitFor(file.get(), events, deadline);

@@ -5,14 +5,14 @@
 
 namespace gradsync::comm {
 
-// The result of gethostname.
+// Returns the result of gethostname.
 std::string HostName();
 
-// One word that identifies this boot. Processes on one kernel have equal words, in all namespaces.
+// Returns one word that identifies this boot. Processes on one kernel have equal words, in all namespaces.
 std::string BootIdentity();
 
-// One word that identifies this boot and network namespace. Processes that reach each other over loopback
-// have equal words.
+// Returns one word that identifies this boot and network namespace. Processes that reach each other over
+// loopback have equal words.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

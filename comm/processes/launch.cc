@@ -45,7 +45,7 @@ struct Failure {
   ProcessEnd end;
 
   bool killed() const { return end.signal().has_value(); }
-  // False for a rank that fails because of another one.
+  // Returns false for a rank that fails because of another rank.
   bool exited_by_itself() const { return !killed() && end.exit_status() != kFailed; }
   bool bad_arguments() const { return end.exit_status() == kBadArguments; }
 };
@@ -64,7 +64,7 @@ class Launcher {
     for (int rank = 0; rank < options_.world_size && !options_.with_mpirun; ++rank) Start(rank);
     while (AnyAlive()) {
       WaitForEvents();
-      // In this order: a terminal's Ctrl-C goes to the ranks, too, and arrives here before they end.
+      // The order matters: a terminal's Ctrl-C also goes to the ranks, and arrives here before the ranks end.
       const size_t num_failures = failures_.size();
       Reap();
       TakeRequests(num_failures);
@@ -115,12 +115,13 @@ class Launcher {
     return std::ranges::any_of(ranks_, [](const Rank& rank) { return !rank.ended; });
   }
 
-  // Rank 0 last: a rank that sees rank 0 end before it gets its own signal would blame rank 0.
+  // Signals rank 0 last, because a rank that sees rank 0 end before it receives its own signal would blame
+  // rank 0.
   void SignalAll(int signal) {
     for (Rank& rank : ranks_ | std::views::reverse) rank.process.Signal(signal);
   }
 
-  // Sleeps while the ranks compute: any wake-up here would disturb what they measure.
+  // Sleeps while the ranks compute, because any wake-up would disturb their measurements.
   void WaitForEvents() {
     std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
     Deadline wake = Deadline::max();
@@ -151,7 +152,7 @@ class Launcher {
   void TakeRequests(size_t num_failures) {
     while (const auto signal = signals_.Next()) {
       if (interruption_.has_value()) {
-        SignalAll(SIGKILL);  // a second request means: do not wait
+        SignalAll(SIGKILL);  // a second signal means that the user does not want to wait
         continue;
       }
       interruption_ = signal;
@@ -161,7 +162,7 @@ class Launcher {
     }
   }
 
-  // Asks the ranks to stop when it is time to, and kills them after the grace period.
+  // Asks the ranks to stop when the time has come, and kills them after the grace period.
   void Stop() {
     if (!stop_at_.has_value() && finish_by_.has_value() && Clock::now() >= *finish_by_) {
       stop_at_ = Clock::now();
@@ -178,7 +179,7 @@ class Launcher {
   }
 
   int Report() {
-    // A killed rank did not fail because of another one, even if another failure was noticed first.
+    // A killed rank did not fail because of another rank, even if another failure was noticed first.
     auto cause = std::ranges::find_if(failures_, &Failure::killed);
     if (cause == failures_.end()) cause = std::ranges::find_if(failures_, &Failure::exited_by_itself);
     if (cause == failures_.end()) cause = failures_.begin();
@@ -211,13 +212,13 @@ class Launcher {
   TemporaryDirectory directory_;
   const std::string secret_ = RandomHex();
   std::vector<Rank> ranks_;
-  std::vector<Failure> failures_;  // in the order in which they were noticed
+  std::vector<Failure> failures_;  // failures in the order in which they were noticed
   std::optional<int> interruption_;
   std::optional<Deadline> stop_at_;
-  std::optional<Deadline> finish_by_;  // once a rank has ended
-  std::optional<int> late_;            // the first rank that had not ended by then
+  std::optional<Deadline> finish_by_;  // set after a rank has ended
+  std::optional<int> late_;            // the first rank that had not ended at finish_by_
   bool asked_ = false;                 // the ranks were asked to stop
-  bool killed_ = false;                // because they did not
+  bool killed_ = false;                // the ranks were killed, because they did not stop
 };
 
 }  // namespace

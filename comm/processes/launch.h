@@ -8,13 +8,14 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // Open MPI's mpirun starts the ranks. It accepts more ranks than cores, and root.
+  // If true, Open MPI's mpirun starts the ranks, with options that allow more ranks than cores, and root as
+  // the user.
   bool with_mpirun = false;
-  // Time between the first failure and the request to the other ranks to stop. During this time they may
-  // report the first cause. Ends early when all have ended.
+  // Time between the first failure and the request to the other ranks to stop. During this time the other
+  // ranks may report the first cause. The time ends early when all ranks have ended.
   std::chrono::milliseconds settle{1000};
-  // Longest time between the ends of the first and the last rank: nobody waits for the work that a rank still
-  // does alone.
+  // Longest time between the ends of the first and the last rank. No other rank would detect that the last
+  // rank hangs.
   std::chrono::milliseconds finish{60'000};
   // Time between the request to stop (SIGTERM, or the signal that this process received) and the kill. Also
   // the longest wait for a blocked stderr before the last line is written.
@@ -26,8 +27,8 @@ struct LaunchOptions {
 // variables of ranks. The rendezvous is a new directory under TMPDIR, removed at the end. Waits for all ranks
 // and returns the exit status for main:
 //
-//   0  every rank exited with 0
-//   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
+//   0 if every rank exited with 0 1  a rank failed, or did not end in time: the others were stopped, and the
+//   last line on stderr names the
 //      first cause
 //   2  the first rank to fail exited with 2 (bad arguments): the others were stopped
 //
@@ -35,8 +36,9 @@ struct LaunchOptions {
 // exits with 1 has printed a cause); else the one that ended first.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// For ranks that find bad arguments. Returns true for the first rank of a launch that calls this; this rank
-// prints the error. All exit with 2. Returns true in a process that LaunchSelf did not start.
+// Returns true in the first rank of a launch that calls this function. Ranks that find bad arguments call it,
+// and only the first of these ranks prints the error. All ranks exit with 2. Returns true in a process that
+// LaunchSelf did not start.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

@@ -12,15 +12,15 @@
 // Runs programs and captures their output.
 namespace gradsync::comm {
 
-// Output of a program in memory. The program never waits for a reader.
+// Captures the output of a program in memory. The program never waits for a reader.
 class CapturedOutput {
  public:
   CapturedOutput();  // throws std::system_error
 
   int fd() const { return file_.get(); }
-  // The output so far.
+  // Returns the output so far.
   std::string text() const;
-  // The last line that is not empty; empty if there is none.
+  // Returns the last line that is not empty; empty if there is none.
   std::string last_line() const;
 
  private:
@@ -28,17 +28,17 @@ class CapturedOutput {
 };
 
 struct CommandResult {
-  std::optional<ProcessEnd> end;  // nullopt: it did not end in time, and was killed
-  std::string output;             // all of its standard output
-  std::string message;            // the error in one line; empty if there is none
+  std::optional<ProcessEnd> end;  // how the program ended; nullopt if it did not end in time, and was killed
+  std::string output;             // all standard output of the program
+  std::string message;            // the error in one line; empty if there is no error
 
   bool ok() const { return end.has_value() && end->ok(); }
 };
 
 // Runs a program, looked up in PATH, to its end. The rest of `command` are its arguments; its standard input
 // is empty. After `timeout` it kills the program and all processes that the program started. The message is
-// the last line of its standard error, or else how it ended. Throws std::system_error if it cannot be
-// started.
+// the last line of standard error, or, if there is no such line, how the program ended. Throws
+// std::system_error if the program cannot be started.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout);
 
 }  // namespace gradsync::comm

@@ -61,7 +61,7 @@ void EndBySignal(int signal) {
   const sigset_t mask = SetOf({signal});
   pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
   raise(signal);
-  _exit(128 + signal);  // a signal that ends nothing
+  _exit(128 + signal);  // reached if the signal did not end the process
 }
 
 }  // namespace gradsync::comm

@@ -12,7 +12,7 @@ namespace gradsync::comm {
 
 sigset_t SetOf(std::initializer_list<int> signals);
 
-// Blocks signals for this thread, and for threads that it starts meanwhile.
+// Blocks signals for this thread, and for threads that it starts while signals are blocked.
 class BlockSignals {
  public:
   explicit BlockSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &old_mask_); }
@@ -24,19 +24,19 @@ class BlockSignals {
   sigset_t old_mask_{};
 };
 
-// For a program whose children do the work: makes requests to stop pollable, so that the program can send
-// them to its children, wait for the children, and then end. A signal that was ignored when this process
-// started (nohup, a shell's background job) stays ignored. Signals that were not taken are delivered at the
-// end.
+// For a program whose child processes do the work: makes signals to stop readable, so that the program can
+// send them to its children, wait for the children, and then end. A signal that was ignored when this process
+// started (nohup, a shell's background job) stays ignored. The destructor delivers signals that Next has not
+// returned.
 class StopSignals {
  public:
   // Construct it while the process has a single thread. Throws std::system_error.
   StopSignals();
 
-  // Readable when there is a request.
+  // Returns a descriptor that is readable when a signal has arrived.
   int fd() const { return fd_.get(); }
-  // The next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. A terminal sends its
-  // signals to all children in this process's group too.
+  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. A terminal also
+  // sends its signals to all children in this process's group.
   std::optional<int> Next();
 
  private:

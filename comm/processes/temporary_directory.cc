@@ -27,8 +27,9 @@ std::string MakeDirectory() {
 }  // namespace
 
 TemporaryDirectory::TemporaryDirectory() : TemporaryDirectory(MakeDirectory()) {
-  // The remover reads until no process has the other end open: such a process may still create a file. It is
-  // in its own group, because a signal that ends this process may be sent to its whole group.
+  // The remover reads until no process has the other end open, because such a process may still create a
+  // file. The remover is in its own group, because a signal that ends this process may be sent to its whole
+  // group.
   constexpr char kRemover[] =
       "read -r _; for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- \"$0\" && exit; sleep 0.1; done";
   Pipe pipe = MakePipe();

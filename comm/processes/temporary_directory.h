@@ -20,14 +20,14 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of a file in it.
+  // Returns the path of a file in the directory.
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   explicit TemporaryDirectory(std::string path);
 
   const std::string path_;
-  FileDescriptor lifeline_;  // closed when this process ends
+  FileDescriptor lifeline_;  // a descriptor that is closed when this process ends
   std::optional<ChildProcess> remover_;
 };
 

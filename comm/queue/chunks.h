@@ -8,21 +8,22 @@
 
 #include "model/tensor.h"
 
-// Division of vectors among ranks and into chunks, and pipelines of chunks.
+// Divides vectors among ranks and into chunks, and runs pipelines of chunks.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;
 
-// The largest multiple of a cache line that is at most `bytes`, but at least one line.
+// Returns the largest multiple of a cache line that is at most `bytes`, but at least one line.
 inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
 
-// Consecutive parts of a vector, in bytes. Each has `part_bytes`, except the last part that is not empty,
-// which has the rest. Later parts are empty.
+// Consecutive parts of a vector, in bytes. Each part has `part_bytes`, except the last part that is not
+// empty, which has the remaining bytes. Later parts are empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
-  // A part for each rank. Parts begin on cache lines, so that two ranks never write to one line.
+  // Divides a vector into one part for each rank. Parts begin on cache lines, so that two ranks never write
+  // to one line.
   static Slices OfRanks(size_t total_bytes, int ranks) {
     return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
   }
@@ -47,7 +48,7 @@ void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& fi
 
 inline std::byte* Bytes(const model::Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
 
-// `target` and `source` are the same memory, or do not overlap.
+// Copies memory. `target` and `source` must be equal, or must not overlap.
 inline void CopyBytes(std::byte* target, const std::byte* source, size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
 }

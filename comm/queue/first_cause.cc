@@ -14,9 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a rank waits for the notes of others after its own note.
+// How long a rank waits for the notes of other ranks after its own note.
 constexpr std::chrono::milliseconds kWaitFor{1000};
-// If the store takes longer, rank 0 is not running any more.
+// If the store takes longer, rank 0 has ended.
 constexpr std::chrono::seconds kStoreAnswersWithin{5};
 
 std::string Key(int rank) { return Join("failure.", rank); }
@@ -67,7 +67,7 @@ std::string FirstCause::Read() {
   if (std::exchange(is_known_, true)) return first_;
   try {
     const bool has_end = Follow(Clock::now() + kWaitFor + (has_seen_end_ ? patience_.zero() : patience_));
-    // Rank 0 may be about to leave, and others may not have noticed anything yet.
+    // Rank 0 may be about to leave, and other ranks may not have noticed the failure yet.
     if (rank_ == 0 && has_end) {
       job_->store().Fail(own_->suspect == kNobody ? Join("rank 0 failed: ", own_->cause) : first_);
     }
@@ -86,7 +86,7 @@ bool FirstCause::Follow(Deadline deadline) {
   while (note.suspect >= 0) {
     const int writer = note.suspect;
     if (!seen.insert(writer).second) {
-      first_ = own_->cause;  // those who blame each other have both seen only the end
+      first_ = own_->cause;  // two ranks that blame each other have both seen only the end of a connection
       return false;
     }
     const std::optional<Note> theirs = NoteOf(writer, deadline);

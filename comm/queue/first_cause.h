@@ -15,9 +15,9 @@
 
 namespace gradsync::comm {
 
-// No rank is to blame: the failure is this rank's own, or the result of an earlier one.
+// No other rank caused the failure: it is this rank's own failure, or the result of an earlier failure.
 inline constexpr int kNobody = -1;
-// A rank is to blame, but its number is unknown.
+// A rank caused the failure, but its number is unknown.
 inline constexpr int kSomebody = -2;
 // The start of a message that blames a rank whose number is unknown.
 inline constexpr char kAnotherRank[] = "another rank";
@@ -25,8 +25,8 @@ inline constexpr char kAnotherRank[] = "another rank";
 // A message to or from a peer failed; what() names it.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect`: the rank to blame, by its number in messages; kNobody: another collective of this rank failed
-  // and closed the connections; or kSomebody.
+  // `suspect` is the rank to blame, by its number in messages; kNobody if another collective of this rank
+  // failed and closed the connections; or kSomebody.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -46,7 +46,8 @@ class PeerClosed : public PeerError {
 // A rank that makes no progress may itself wait for another rank. Therefore each rank writes a note into the
 // job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
 // of the rank that it blames, then the note of the rank that this note blames, and so on. The last note,
-// which blames nobody, is the first cause. If the rank to blame is unknown, it is a rank without a note.
+// which blames nobody, is the first cause. If a note blames an unknown rank, the first cause is a rank
+// without a note.
 //
 // Rank 0 keeps the store. After it has read the notes, it stores the first cause for ranks that fail later.
 // If rank 0 left without a message, or did not answer, before a rank wrote its note, rank 0 is the first
@@ -55,13 +56,13 @@ class PeerClosed : public PeerError {
 // Thread-safe. All parts of a larger group share one object.
 class FirstCause {
  public:
-  // `patience`: how long a rank may wait for another rank before it fails.
+  // `patience` is the maximum time that a rank waits for another rank before it fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note of this rank's failure; only the first call counts. Takes at most six seconds, if rank 0
-  // does not answer.
+  // Writes the note of this rank's failure. Only the first call has an effect. If rank 0 does not answer,
+  // this takes at most six seconds.
   void Write(const std::exception& failure);
-  // After Write: waits one second for the notes of other ranks, or `patience` longer if the suspect is late,
-  // and returns the first cause.
+  // Waits for the notes of other ranks, and returns the first cause. Waits one second, and `patience` longer
+  // if the suspect is late. Call this after Write.
   std::string Read();
 
  private:
@@ -72,8 +73,8 @@ class FirstCause {
   // Follows the chain of notes and stores the first cause in first_. Returns false if the chain is a circle.
   // Throws JobFailed; std::runtime_error if the store is gone.
   bool Follow(Deadline deadline);
-  // Stores the first cause in first_ if this rank's note blames kSomebody: another note that blames nobody,
-  // or else a rank without a note. Throws like Follow.
+  // Stores the first cause in first_ if this rank's note blames kSomebody: another note that blames no rank,
+  // or, without such a note, a rank without a note. Throws like Follow.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 
@@ -84,8 +85,8 @@ class FirstCause {
   std::mutex mutex_;
   std::optional<Note> own_;
   std::string first_;          // the first cause known so far
-  bool is_known_ = false;      // first_ is final
-  bool has_seen_end_ = false;  // a connection ended
+  bool is_known_ = false;      // true if first_ is final
+  bool has_seen_end_ = false;  // true if a connection ended
 };
 
 }  // namespace gradsync::comm

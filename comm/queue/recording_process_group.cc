@@ -26,7 +26,7 @@ class RecordingProcessGroup::TimedWork : public Work::State {
 
  private:
   Work work_;
-  const std::shared_ptr<int64_t> waited_ns_;  // which may outlive the group
+  const std::shared_ptr<int64_t> waited_ns_;  // may outlive the group
 };
 
 RecordingProcessGroup::RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner)
@@ -56,7 +56,7 @@ const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish()
   for (; num_finished_ < entries_.size(); ++num_finished_) {
     works_[num_finished_].Wait();
     entries_[num_finished_].interval = works_[num_finished_].interval();
-    works_[num_finished_] = Work();  // which keeps its tensors alive
+    works_[num_finished_] = Work();  // releases the work, which keeps tensors alive
   }
   return entries_;
 }

@@ -18,49 +18,50 @@ namespace gradsync::comm {
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
-    int64_t sequence = 0;  // counts from 0 since construction
+    int64_t sequence = 0;  // number of the collective, counted from 0 since construction
     Collective collective = Collective::kBarrier;
-    ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
-    int root = -1;                 // of kBroadcast
+    ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
+    int root = -1;                 // used by kBroadcast
     model::DType dtype = model::DType::kF32;
-    // Bytes of the whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
+    // Bytes of the whole vector: the tensor of all_reduce and broadcast, the larger tensor of reduce_scatter
+    // and all_gather.
     int64_t bytes = 0;
-    int num_hosts = 1;     // more than 1: it is within a host, see HostGroup
-    int64_t issue_ns = 0;  // when the call was made, on Now()
-    Interval interval{};   // when the data moved
+    int num_hosts = 1;     // if more than 1, the collective is within a host (HostGroup)
+    int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
+    Interval interval{};   // time during which the data moved
   };
 
   explicit RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner);
 
   Work Issue(Request request) override;
 
-  // The collectives issued since Clear, in order. An interval is empty until Finish has been called.
+  // Returns the collectives issued since Clear, in order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
   // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
   // failed.
   const std::vector<Entry>& Finish();
   // Deletes the entries. sequence and waited_ns continue.
   void Clear();
-  // Time that this rank's threads have spent in Work::Wait for collectives of this group, by the host's
-  // clock.
+  // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group, by the
+  // host's clock.
   int64_t waited_ns() const { return std::accumulate(waited_ns_->begin(), waited_ns_->end(), int64_t{0}); }
-  // The part of waited_ns() for one kind of collective.
+  // Returns the part of waited_ns() for one kind of collective.
   int64_t waited_ns(Collective collective) const { return (*waited_ns_)[static_cast<size_t>(collective)]; }
 
  private:
   class TimedWork;
 
   std::vector<Entry> entries_;
-  std::vector<Work> works_;  // of entries_, one each
+  std::vector<Work> works_;  // one work for each entry
   using Durations = std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1>;
   const std::shared_ptr<Durations> waited_ns_ = std::make_shared<Durations>();
   int64_t next_sequence_ = 0;
-  size_t num_finished_ = 0;  // entries with an interval
+  size_t num_finished_ = 0;  // number of entries with an interval
 };
 
 std::vector<Interval> Intervals(std::span<const RecordingProcessGroup::Entry> entries);
 
-// Time within [from_ns, to_ns) during which at least one interval was in progress.
+// Returns the time within [from_ns, to_ns) during which at least one interval was in progress.
 int64_t BusyNs(std::span<const Interval> intervals, int64_t from_ns, int64_t to_ns);
 
 }  // namespace gradsync::comm

@@ -13,8 +13,8 @@ using model::DType;
 // Small enough that a block stays in the first-level cache until it is written.
 constexpr int64_t kBlockNumel = 512;
 
-// y = x[0] op x[1] op ... of kParts parts; or, unless they are the first, y op x[0] op ... This many parts
-// are read at one time, because reading one after the other is slower than memory.
+// Computes y = x[0] op x[1] op ... of kParts parts, or, unless these parts are the first, y = y op x[0] op
+// ... kParts parts are read at one time, because reading one part after the other is slower.
 template <bool kAreFirst, size_t kParts, class T, class C, class Op>
 void Accumulate(const std::byte* const* parts, int64_t begin, int64_t length, C* y, Op op) {
   std::array<const T*, kParts> x;
@@ -36,7 +36,8 @@ size_t AccumulateSome(std::span<const std::byte* const> parts, int64_t begin, in
   return count;
 }
 
-// Few parts, read at one time; the sum is written at once: to one result, or to one result per part.
+// Reduces few parts, which are read at one time, and writes the sum once to each result: to one result, or to
+// one result per part.
 template <size_t kParts, size_t kResults, class T, class C, class Op, class End>
 void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n, Op op,
                End end) {
@@ -53,7 +54,7 @@ void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* con
   }
 }
 
-// Returns whether it was done.
+// Returns whether this number of parts was reduced.
 template <size_t kParts, class T, class C, class Op, class End>
 bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                  Op op, End end) {
@@ -63,7 +64,7 @@ bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* c
   return true;
 }
 
-// Adds up in C, and gives each element's sum to `end` before it is rounded.
+// Adds in type C, and calls `end` with each element's sum before rounding it.
 template <class T, class C, class Op, class End>
 void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                   Op op, End end) {
@@ -85,7 +86,7 @@ void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* 
   }
 }
 
-// Integers wrap around.
+// Adds two numbers. Integers wrap around.
 constexpr auto kAdd = []<class T>(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     using Unsigned = std::make_unsigned_t<T>;
@@ -95,8 +96,8 @@ constexpr auto kAdd = []<class T>(T a, T b) {
   }
 };
 
-// The mean of equal values is this value: sums of f32 are exact in f64, and for a power of two the product
-// equals the quotient.
+// Divides by the number of parts, so that the mean of equal values is this value: sums of f32 are exact in
+// f64, and for a power of two the product equals the quotient.
 template <class T>
 void ReduceMean(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                 int num_ranks) {
@@ -120,7 +121,7 @@ void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<st
     case ReduceOp::kMean:
       if constexpr (!std::is_integral_v<T>) ReduceMean<T>(parts, results, n, num_ranks);
       return;
-    // A NaN on either side stays: a NaN is unequal to itself, and every comparison with it is false.
+    // A NaN in either operand gives NaN: a NaN is unequal to itself, and every comparison with it is false.
     case ReduceOp::kMax:
       return reduce([](auto a, auto b) { return a > b || a != a ? a : b; });
     case ReduceOp::kMin:

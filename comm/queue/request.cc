@@ -18,7 +18,7 @@ void CheckOptions(std::string_view backend, const GroupOptions& options) {
           " communication threads, expected at least 1");
 }
 
-// Copies by the device: a collective does not count a write (Tensor::CountWrite).
+// Copies with the device's Copy, because a collective does not count a write (Tensor::CountWrite).
 void RunAlone(const Request& request) {
   const model::Tensor& output = request.output;
   if (output.defined()) output.device()->Copy(output.raw_data(), request.input.raw_data(), output.nbytes());

@@ -11,7 +11,7 @@
 #include "comm/group_options.h"
 #include "comm/process_group.h"
 
-// Code that backends share: checks, signatures and messages of requests.
+// Code that all backends use: checks, signatures and messages of requests.
 namespace gradsync::comm {
 
 // Checks the options that all backends have. Throws InvalidInput, naming the backend.
@@ -36,15 +36,16 @@ struct Signature {
   explicit Signature(const Request& request);
   bool operator==(const Signature&) const = default;
 };
-static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send each other its bytes
+static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send the bytes of signatures to each other
 
-// "all_reduce of 4 bytes i32 (sum)".
+// Returns "all_reduce of 4 bytes i32 (sum)".
 std::string ToString(const Signature& signature);
-// "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 bytes i32 (sum) (#3)".
+// Returns "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 bytes i32
+// (sum) (#3)".
 std::string Mismatch(int rank, const Signature& signature, int other_rank, const Signature& other);
 
-// The text of a CollectiveError: "rank 0: all_reduce #17 of 26214400 bytes (gloo) failed after 60.0 s:
-// CAUSE".
+// Returns the text of a CollectiveError: "rank 0: all_reduce #17 of 26214400 bytes (gloo) failed after 60.0
+// s: CAUSE".
 std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
                     std::string_view cause);
 

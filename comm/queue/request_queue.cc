@@ -17,7 +17,7 @@ class RequestQueue::Item : public Work::State {
   Item(Request request, bool is_divided)
       : request_(std::move(request)), signature_(request_), is_divided_(is_divided) {}
 
-  // Waiting threads then run the next request of the queue. Call this before anybody waits.
+  // Makes waiting threads run the next request of the queue. Call this before any thread waits.
   void LetWaitersHelp(RequestQueue* queue) { helped_ = queue; }
 
   void Wait() override {
@@ -33,7 +33,7 @@ class RequestQueue::Item : public Work::State {
   }
 
   bool Done() override {
-    // Nobody may ever wait.
+    // Perhaps no thread ever waits.
     if (helped_ != nullptr && !is_divided_ && !IsComplete()) helped_->issued_.notify_one();
     const std::lock_guard lock(mutex_);
     return done_ || (is_divided_ && request_.after.Done());
@@ -46,8 +46,8 @@ class RequestQueue::Item : public Work::State {
   Request& request() { return request_; }
   const Signature& signature() const { return signature_; }
 
-  // `error`: empty if it succeeded. Releases the tensors first, so that a caller who waited is their only
-  // owner.
+  // Completes the item. `error` is empty if the request succeeded. Releases the tensors first, so that a
+  // caller that waited is their only owner.
   void Complete(Interval interval, std::string error) {
     const std::lock_guard lock(mutex_);
     request_ = Request();
@@ -58,7 +58,7 @@ class RequestQueue::Item : public Work::State {
   }
 
  private:
-  Request request_;  // of the thread that runs it
+  Request request_;  // used by the thread that runs it
   const Signature signature_;
   RequestQueue* helped_ = nullptr;
   const bool is_divided_;
@@ -94,7 +94,7 @@ void RequestQueue::Abort(std::string_view cause) {
     if (failure_.empty()) failure_ = cause;
   }
   failed_.notify_all();
-  // Running requests lose their connections; waiting requests fail when they are taken.
+  // Running requests lose their connections, and waiting requests fail when a thread starts them.
   options_.abort();
 }
 
@@ -176,7 +176,7 @@ std::string RequestQueue::Fail(std::string_view operation, const std::exception&
   const auto* const peer_error = dynamic_cast<const PeerError*>(&exception);
   const bool is_consequence = peer_error != nullptr && peer_error->suspect() == kNobody;
   std::unique_lock lock(mutex_);
-  // The thread that met the cause is about to report it.
+  // The thread that found the cause is about to report it.
   if (is_consequence && !is_failing_) {
     failed_.wait_for(lock, std::chrono::seconds(1), [&] { return is_failing_ || !failure_.empty(); });
   }

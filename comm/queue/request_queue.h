@@ -26,45 +26,45 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // For a group that is made of other groups; replaces `run` and the threads. Called when a request is
-  // issued: issues requests to the parts, and returns the work that Work::Wait waits for.
+  // For a group that is made of other groups; replaces `run` and the threads. This function is called when a
+  // request is issued, issues requests to the parts, and returns the work for which Work::Wait waits.
   std::function<Work(const Request& request)> divide = {};
-  // Communication threads; this many requests run at one time.
+  // Number of communication threads, which is the number of requests that run concurrently.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread`: the number of the calling thread; kCaller for the
+  // Runs a request to its end, or throws. `thread` is the number of the calling thread, or kCaller for the
   // caller's thread.
   std::function<void(const Request& request, int thread)> run;
   // Makes all running requests fail, here and, because connections are closed, on the other ranks.
   std::function<void()> abort;
-  // Stores this rank's failure and finds the first cause. A part of a larger group only stores; the larger
-  // group reads.
+  // Stores this rank's failure and finds the first cause. A part of a larger group only stores the failure;
+  // the larger group finds the first cause.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend with requests that are too short for a change of thread; else empty. Called when a request
-  // is issued and the queue is empty. Does the work that other ranks wait for, and returns true if the rest
-  // need not begin before the caller waits. The rest then runs on the thread that calls Work::Wait, unless a
-  // communication thread has taken it.
+  // For a backend with requests that are too short for a switch to another thread; else empty. This function
+  // is called when a request is issued and the queue is empty. It does the part of the work for which other
+  // ranks wait, and returns true if the rest need not begin before the caller waits. The rest then runs on
+  // the thread that calls Work::Wait, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
-  // Whether a waiting thread also runs requests for which `begin` did not return true, if no communication
-  // thread has taken them.
+  // If true, a waiting thread also runs requests for which `begin` did not return true and which no
+  // communication thread has started.
   bool waiters_help = false;
 };
 
-// The collectives of one rank, in the order of issue, between the caller and the threads that run them. When
-// one fails, all unfinished and all later collectives fail at once, with its cause.
+// Queues the collectives of one rank in the order of issue for the threads that run them. When a collective
+// fails, all unfinished and all later collectives fail immediately, with its cause.
 class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
-  // Drops requests that have not been started, makes the rest fail, and never waits for another rank.
+  // Drops requests that have not been started, makes running requests fail, and never waits for another rank.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
   // Appends the request, and sets its sequence number unless it has one. A barrier, and a request whose
-  // caller waits at once, run after all earlier requests are done.
+  // caller waits immediately, run after all earlier requests are done.
   Work Issue(Request request);
-  // Makes all unfinished and later requests fail with this cause, if none has failed yet. Closes the
-  // connections, so the other ranks fail too.
+  // Makes all unfinished and later requests fail with this cause, if no request has failed yet. Closes the
+  // connections, so the other ranks also fail.
   void Abort(std::string_view cause);
   // Like Abort, after a failure outside the queue. Writes the failure for the other ranks. Returns the first
   // cause.
@@ -77,27 +77,27 @@ class RequestQueue {
   void RunThread(int index);
   // Runs the first request of the queue; `lock` holds mutex_ before and after.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs the caller's requests up to this one, except those that threads of the queue run.
+  // Runs the caller's requests up to this request, except requests that threads of the queue run.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
   const RequestQueueOptions options_;
   std::mutex mutex_;
   std::condition_variable issued_;
-  std::condition_variable finished_;  // a running request
+  std::condition_variable finished_;  // notified when a running request has finished
   std::condition_variable failed_;
-  std::deque<std::shared_ptr<Item>> items_;  // not yet running
-  std::set<int64_t> running_;                // their positions in the order of issue
+  std::deque<std::shared_ptr<Item>> items_;  // requests that do not run yet
+  std::set<int64_t> running_;                // positions of running requests in the order of issue
   int64_t num_taken_ = 0;
   int64_t next_sequence_ = 0;
   int num_unfinished_ = 0;
   bool is_stopping_ = false;
   bool is_failing_ = false;
-  std::string failure_;  // cause of the first failure; empty: none
+  std::string failure_;  // cause of the first failure; empty if there is none
   std::vector<std::thread> threads_;
 };
 
-// A group whose collectives go through a queue. Its destructor must reset the queue first.
+// A group whose collectives are run by a queue. The destructor of a derived class must reset the queue first.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }

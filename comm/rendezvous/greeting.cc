@@ -24,7 +24,7 @@ int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<st
                 const std::function<bool(const FileDescriptor&)>& admits,
                 std::vector<FileDescriptor>& sockets, Deadline deadline) {
   constexpr size_t kMaxSilent = 64;
-  std::deque<FileDescriptor> silent;  // the oldest go first
+  std::deque<FileDescriptor> silent;  // the oldest connections are closed first
   const auto is_missing = [](const FileDescriptor& socket) { return !socket.valid(); };
   for (;;) {
     const auto missing = std::find_if(sockets.begin() + rank + 1, sockets.end(), is_missing);
@@ -36,7 +36,7 @@ int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<st
     poll(polled.data(), polled.size(), PollTimeout(deadline));
     for (size_t i = silent.size(); i > 0; --i) {
       if (polled[i].revents == 0) continue;
-      // Reads no more than a greeting: in a stream more data may follow.
+      // Reads at most a greeting, because more data may follow in a stream.
       std::string text(greeting(static_cast<int>(sockets.size()) - 1).size(), '\0');
       const ssize_t length = recv(silent[i - 1].get(), text.data(), text.size(), MSG_DONTWAIT);
       text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));

@@ -28,7 +28,7 @@ constexpr milliseconds kRetry{20};
 // Timeout for an answer of another rank 0, and for its end.
 constexpr milliseconds kProbe{200};
 constexpr seconds kLeaveWithin{1};
-// Rank 0 has the better message.
+// The time for rank 0 to report, because its message has more information.
 constexpr milliseconds kLetRank0Speak{500};
 
 std::string Pack(const Terms& terms) {
@@ -43,7 +43,7 @@ Terms Unpack(const std::string& text) {
   return terms;
 }
 
-// Makes a value fit into a line.
+// Returns a value in one line.
 std::string InLine(const std::string& value) {
   return value.empty() ? "nothing" : absl::StrReplaceAll(value, {{"\n", " "}});
 }
@@ -64,7 +64,7 @@ std::string Difference(const Terms& of_rank0, int rank, const Terms& of_rank) {
   return "";
 }
 
-// Equal for equal bytes of the program.
+// Returns a text that is equal for equal bytes of the program.
 std::string ProgramFingerprint() {
   std::ifstream program("/proc/self/exe", std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(program), {});
@@ -103,7 +103,7 @@ bool Job::HasRank0(const Place& place) {
   } catch (const Refused&) {
     throw;
   } catch (const std::runtime_error&) {
-    return false;  // nobody there, or not any more
+    return false;  // no rank 0 is at the place
   }
   other_leaves_by_ = std::min(other_leaves_by_, Clock::now() + kLeaveWithin);
   if (Clock::now() >= other_leaves_by_) throw Refused("another process is rank 0 there");
@@ -147,7 +147,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
 }
 
 std::unique_ptr<StoreClient> Job::ConnectToRank0(const Place& place) const {
-  // Longer in each round, for a distant rank 0.
+  // The patience grows in each round, for a distant rank 0.
   constexpr seconds kMaxPatience{30};
   std::string reason;
   for (seconds patience{1};; patience = std::min(2 * patience, kMaxPatience)) {

@@ -22,7 +22,7 @@ namespace gradsync::comm {
 // Properties that must be equal on all ranks, by name. The first difference is reported.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
-// "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
+// Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
 std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
                          const std::function<bool(int rank)>& has_arrived);
 
@@ -42,11 +42,11 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 
 // The ranks of a job, after they have found each other and agreed on their terms.
 //
-// Rank 0 listens at the place, or publishes its address there until all ranks have joined. It listens on
+// Rank 0 listens at the place, or publishes its address there until all ranks have joined. Rank 0 listens on
 // loopback if the launcher says that all ranks are on this host, else on the address by which other hosts
-// reach this one. The other ranks connect to it, each side proves that it knows the job's secret
-// (comm/rendezvous/protocol.h), and rank 0 compares the terms. It rejects processes of another job or run,
-// and a second process of a rank.
+// reach this host. The other ranks connect to rank 0, each side proves that it knows the job's secret
+// (comm/rendezvous/protocol.h), and rank 0 compares the terms. Rank 0 rejects processes of another job or
+// run, and a second process of a rank.
 class Job {
  public:
   // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
@@ -59,20 +59,20 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // The host of each rank. Ranks that reach each other over loopback have equal hosts.
+  // Returns the host of each rank. Ranks that reach each other over loopback have equal hosts.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // Valid until rank 0's Job is destroyed.
+  // Returns the store of the job, which is valid until rank 0's Job is destroyed.
   Store& store() { return *store_; }
-  // A unique name for the next group of these ranks. All members get one name if they form their groups of
-  // exactly these members in one order.
+  // Returns a unique name for the next group of these ranks. All members get an equal name if they form their
+  // groups of exactly these members in one order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:
   void Serve(const Place& place, const std::string& host, const Terms& terms);
   void Enter(const Place& place, const std::string& host, const Terms& terms);
-  // Retries until the deadline.
+  // Connects to rank 0, and retries until the deadline.
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether a rank 0 is at the place already. Throws Refused if it stays there.
+  // Returns whether another rank 0 is at the place. Throws Refused if it remains there.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -81,23 +81,23 @@ class Job {
   const Deadline deadline_;
   Deadline other_leaves_by_ = Deadline::max();
   std::unique_ptr<Store> store_;
-  std::vector<std::string> hosts_;  // by rank
+  std::vector<std::string> hosts_;  // host of each rank
   std::mutex mutex_;
-  std::map<std::vector<int>, int> num_groups_;  // by members
+  std::map<std::vector<int>, int> num_groups_;  // number of groups with these members
 };
 
-// Called by all ranks before anything else. The ranks agree on the terms, on the size of the world and on
-// their program, and find out which ranks share a host. Raises this process's limit of descriptors to its
-// maximum. Returns the world with the job in it, so that later groups use it, and with the actual local_rank
-// and local_size. Returns a world of one unchanged. Throws like Job.
+// Joins the job: the ranks agree on the terms, on the size of the world and on their program, and find out
+// which ranks share a host. All ranks must call this first. Raises this process's limit of descriptors to its
+// maximum. Returns the world with the job, which later groups use, and with the actual local_rank and
+// local_size. Returns a world of one rank unchanged. Throws like Job.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
-// The host of each rank, by rank (Job::hosts). The ranks must have joined a job, unless there is only one
-// rank.
+// Returns the host of each rank, by rank (Job::hosts). The ranks must have joined a job, unless there is only
+// one rank.
 std::vector<std::string> HostsOf(const World& world);
 
-// A world of these ranks only. Messages keep the ranks' old numbers. Throws InvalidInput unless the ranks
-// have joined a job, are in rising order, and include this rank.
+// Returns a world of these ranks only. Messages use the ranks' numbers in `world`. Throws InvalidInput unless
+// the ranks have joined a job, are in rising order, and include this rank.
 World PartOf(const World& world, const std::vector<int>& members);
 
 }  // namespace gradsync::comm

@@ -48,8 +48,8 @@ Answer Ask(const HostPort& where, int flags) {
   return {error, AddressList(error == 0 ? list : nullptr)};
 }
 
-// All addresses of the host. A name server may not answer, and nothing interrupts getaddrinfo: a separate
-// thread calls it and may outlive this call.
+// Returns all addresses of the host. A name server may not answer, and getaddrinfo cannot be interrupted, so
+// a separate thread calls it and may outlive this call.
 AddressList Resolve(const HostPort& where, Deadline deadline) {
   Answer answer = Ask(where, AI_NUMERICHOST);
   if (answer.error == EAI_NONAME) {
@@ -91,7 +91,8 @@ bool AllAreLoopback(const addrinfo* list) {
   return true;
 }
 
-// One attempt. Returns no sockets, and sets errno, if no address works, or one of this host's is taken.
+// One attempt. Returns no sockets, and sets errno, if no address works, or if an address of this host is in
+// use.
 std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) {
   const AddressList list = Resolve(where, deadline);
   std::vector<FileDescriptor> sockets;
@@ -115,7 +116,7 @@ std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) 
   return sockets;
 }
 
-// The result of a connection attempt: 0, or the error.
+// Returns the result of a connection attempt: 0, or the error.
 int ErrorOf(const FileDescriptor& socket) {
   int error = 0;
   socklen_t length = sizeof(error);
@@ -182,7 +183,7 @@ FileDescriptor Connect(const HostPort& where, Deadline deadline) {
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) ++num_left;
   int reason = ETIMEDOUT;
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    // An address that never answers leaves time for the others.
+    // Each address has a share of the time, because an address may never answer.
     const Deadline share = Clock::now() + (deadline - Clock::now()) / num_left--;
     FileDescriptor socket = NewSocket(*address);
     if (!socket.valid()) throw std::runtime_error(ErrorText(errno));
@@ -207,7 +208,7 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline) {
   int reason = EHOSTUNREACH;
   const AddressList list = Resolve(peer, deadline);
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    // A connected datagram socket has the address that it would send from.
+    // A connected datagram socket has the address from which it would send.
     const FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t length = sizeof(own);
@@ -227,7 +228,7 @@ std::string OwnAddress(Deadline deadline) {
   const std::string name = HostName();
   const bool is_known = IsOwnAddress(name, deadline) && !IsLoopback(name, deadline);
   try {
-    // 192.0.2.1, reserved for documentation, stands for any other host.
+    // 192.0.2.1, which is reserved for documentation, represents any other host.
     return OwnAddressTowards({.host = is_known ? name : "192.0.2.1", .port = "9"}, deadline);
   } catch (const std::runtime_error&) {
     return "127.0.0.1";

@@ -20,31 +20,31 @@ struct HostPort {
 // quotes `url`.
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
-// Sockets that listen on each address of this host that `address.host` resolves to. Port "0" selects a free
-// port. While the port is taken, retries until the deadline; before each attempt it calls `while_taken`,
-// which may throw.
+// Listens on each address of this host that `address.host` resolves to, and returns the sockets. Port "0"
+// selects a free port. While the port is in use, retries until the deadline, and calls `while_taken`, which
+// may throw, before each attempt.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
 
-// Connects to the first of the host's addresses that answers. The socket does not block.
+// Connects to the first of the host's addresses that answers. The socket is non-blocking.
 FileDescriptor Connect(const HostPort& address, Deadline deadline);
 // Switches Nagle's algorithm off.
 void SendAtOnce(const FileDescriptor& socket);
 
-// The address from which this host sends to `peer`. Sends nothing.
+// Returns the address from which this host sends to `peer`, without sending anything.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// The address at which other hosts most likely reach this one: the address of its name, or, if that is
-// loopback, the address of the default route. Loopback if there is none.
+// Returns the address at which other hosts most likely reach this host: the address of its name, or, if that
+// is loopback, the address of the default route. Returns loopback if there is no such address.
 std::string OwnAddress(Deadline deadline);
-// Whether a host name or address is one of this host's addresses, or only loopback.
+// Returns whether a host name or address is one of this host's addresses, or only loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
-// Whether a name other than "localhost" resolves to loopback on this host, as a host's own name often does.
-// On other hosts it resolves to another address.
+// Returns whether a name other than "localhost" resolves to loopback on this host, as a host's own name often
+// does. On other hosts this name resolves to another address.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
-// The message for an errno.
+// Returns the message for an errno.
 std::string ErrorText(int error);
 // Throws errno as std::system_error about `what`. If descriptors ran out, the message has their limit.
 [[noreturn]] void ThrowErrno(const std::string& what);

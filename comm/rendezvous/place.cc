@@ -27,7 +27,7 @@ Place::Place(const std::string& url, const std::string& job_name) {
     directory_ = url.substr(kFile.size());
     Require(directory_.starts_with('/') && directory_.size() > 1, "rendezvous is '", url,
             "', expected file:///absolute/directory");
-    // Not every job's name is a valid file name.
+    // A job's name may be an invalid file name.
     path_ = absl::StrCat(directory_, "/rank0", job_name.empty() ? "" : "." + Mac("", job_name));
   } else {
     Require(url.starts_with(kTcp), "rendezvous is '", url,
@@ -57,7 +57,7 @@ void Place::Publish(const Rank0& rank0) const {
   const std::string text = absl::StrCat(rank0.address.host, " ", rank0.address.port, " ", rank0.run, "\n");
   const bool is_written = file.valid() && write(file.get(), text.data(), text.size()) == std::ssize(text);
   file.Close();
-  // A rename is atomic, on NFS too.
+  // A rename is atomic, also on NFS.
   if (is_written && rename(temporary.c_str(), path_.c_str()) == 0) return;
   const int error = errno;
   unlink(temporary.c_str());

@@ -8,23 +8,24 @@
 
 namespace gradsync::comm {
 
-// Rank 0's address and run. The run is a random text; it is empty if ranks need not know it.
+// The address and the run of rank 0. The run is a random text; it is empty if ranks need not know it.
 struct Rank0 {
   HostPort address;
   std::string run;
 };
 
-// Where the ranks of a job find rank 0: at tcp://host:port, or at the address in a file of file:///directory.
-// A named job has its own file.
+// The place at which the ranks of a job find rank 0: tcp://host:port, or the address in a file of
+// file:///directory. A named job has its own file.
 class Place {
  public:
   // Throws InvalidInput, which quotes the malformed url.
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // nullopt while there is no file with an address. Never blocks, whatever is at the path.
+  // Returns rank 0; nullopt while there is no file with an address. Never blocks, also if the path is not a
+  // regular file.
   std::optional<Rank0> Find() const;
-  // Writes the file atomically, and makes the directory if it is missing. Throws std::runtime_error.
+  // Writes the file atomically, and makes the directory if it does not exist. Throws std::runtime_error.
   void Publish(const Rank0& rank0) const;
   // Removes the file if it belongs to this run.
   void Withdraw(const std::string& run) const;

@@ -62,7 +62,8 @@ void Channel::Send(const Frame& frame, Deadline deadline) {
       done += static_cast<size_t>(sent);
     } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(socket_, POLLOUT, deadline))) {
       const int error = errno;
-      shutdown(socket_.get(), SHUT_WR);  // the other side would take the next frame for the rest of this one
+      // The other side would interpret the next frame as the rest of this frame.
+      shutdown(socket_.get(), SHUT_WR);
       ThrowLost(error);
     }
   }
@@ -114,7 +115,8 @@ bool IsSameMac(const std::string& a, const std::string& b) {
   return a.size() == b.size() && memeql_sec(a.data(), b.data(), a.size()) != 0;
 }
 
-// The roles differ, so that a proof of one cannot be sent back as a proof of the other.
+// The text contains the role, so that the proof of one side cannot be sent back as the proof of the other
+// side.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce) {
   return Mac(secret, absl::StrCat("rank 0\n", hello, "\n", nonce));
 }

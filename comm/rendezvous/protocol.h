@@ -14,25 +14,27 @@
 // bytes, big-endian) and the payload: fields separated by newlines. Only the last field may contain newlines.
 //
 // The secret of a job is never sent. Each side makes a nonce, and proves that it knows the secret by an
-// HMAC-SHA256 of both nonces. Rank 0 proves it first, so that a stranger who listens in its place learns
-// nothing.
+// HMAC-SHA256 of both nonces. Rank 0 proves it first, so that a stranger that listens at rank 0's place
+// learns nothing.
 namespace gradsync::comm {
 
 enum class FrameType : char {
   kHello = 'h',      // protocol, job, run, nonce
   kChallenge = 'c',  // nonce, proof of rank 0; or kNo
-  kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined
+  kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
-  kGet = 'g',        // milliseconds, key; answered when the key is set or the time is over
+  kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
   kMeet =
-      'm',  // milliseconds, size, index, key, list of values; answered when all have met or the time is over
-  kFail = 'f',    // cause; from now on everyone's requests are answered by kFailed
-  kRefuse = 'r',  // cause: an argument cannot be used; requests are answered by kRefused
+      // Milliseconds, size, index, key, list of values; the answer is sent when all ranks have called Meet or
+      // the time is over.
+  'm',
+  kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
+  kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
-  kLater = 'l',   // reason: the run at this place is another one; retry later
-  // The cause of the job's failure; also sent without a request before rank 0 leaves. After kFailed, kLater
-  // and kNo rank 0 closes the connection.
+  kLater = 'l',   // reason: another run is at this place; retry later
+  // The cause of the job's failure. The cause is also sent without a request before rank 0 ends. After
+  // kFailed, kLater and kNo rank 0 closes the connection.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -46,19 +48,19 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// Limits far above the sizes of real messages: for a process that has not joined, and for a rank, whose value
-// may have a line for each of thousands of ranks.
+// Limits that are much larger than real messages: for a process that has not joined, and for a rank, whose
+// value may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;
 
-// Encodes a list of byte strings as one string, and decodes it; nullopt if it is malformed.
+// Pack encodes a list of byte strings as one string. Unpack decodes this string; nullopt if it is malformed.
 std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
 // A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other side
-// has closed the connection; messages call the other side rank 0. After a deadline, Receive can continue, and
-// nothing more can be sent.
+// has closed the connection; messages call the other side rank 0. After a deadline, Receive can continue, but
+// Send cannot be used.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
@@ -79,14 +81,14 @@ class Channel {
   std::string received_;  // bytes of the next frame
 };
 
-// HMAC-SHA256 in hexadecimal digits.
+// Returns the HMAC-SHA256 in hexadecimal digits.
 std::string Mac(const std::string& key, const std::string& text);
-// Compares in constant time.
+// Compares two MACs in constant time.
 bool IsSameMac(const std::string& a, const std::string& b);
 
-// `hello`: the payload of the connection's first frame. `nonce`: of rank 0.
+// `hello` is the payload of the connection's first frame. `nonce` is the nonce of rank 0.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
-// `rest`: what follows the proof in kJoin.
+// `rest` is the text after the proof in kJoin.
 std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
                         const std::string& rest);
 

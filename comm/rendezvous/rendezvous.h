@@ -11,7 +11,8 @@
 
 namespace gradsync::comm {
 
-// The ranks of a group during its construction. Groups that are formed at one time have no rank in common.
+// The rendezvous of the ranks of a group while the group is constructed. Groups that are constructed at one
+// time must have no rank in common.
 class Rendezvous {
  public:
   // Uses the world's job, or, if it has none, forms a new job with the world's ranks. Throws InvalidInput for
@@ -20,13 +21,13 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // A collective: waits for all ranks, and returns the values that they have for this rank, by rank. `own`:
-  // one value per rank, or one value for all. Each rank sends one request. Throws CollectiveError, one line,
-  // when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0 s;
-  // arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
+  // Waits for all ranks, and returns their values for this rank, by rank. All ranks must call this. `own` has
+  // one value per rank, or one value for all ranks. Each rank sends one request. Throws CollectiveError, one
+  // line, when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0
+  // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed in its rendezvous.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
-  // The host of each rank, by rank: see Job.
+  // Returns the host of each rank, by rank (Job).
   std::vector<std::string> hosts() const;
   Deadline deadline() const { return deadline_; }
 
@@ -35,7 +36,7 @@ class Rendezvous {
   const std::chrono::milliseconds timeout_;
   const Deadline deadline_;
   const std::shared_ptr<Job> job_;
-  const std::string prefix_;  // of the group's keys
+  const std::string prefix_;  // prefix of the group's keys
   int num_exchanges_ = 0;
 };
 

@@ -25,7 +25,7 @@ namespace gradsync::comm {
 // Identifies the ranks of a job.
 struct JobIdentity {
   std::string name{};    // unique, or empty if unknown
-  std::string secret{};  // only its ranks know it; empty: no secret
+  std::string secret{};  // known only to the ranks of the job; empty if there is no secret
 };
 
 // This process does not belong to the job at this place; what() is the reason. A retry does not help.
@@ -42,43 +42,46 @@ class JobFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws JobFailed once any rank has called Fail; std::runtime_error, one line, when rank 0 cannot be
-// reached.
+// The calls throw JobFailed after any rank has called Fail, and std::runtime_error, one line, if rank 0
+// cannot be reached.
 class Store {
  public:
   virtual ~Store() = default;
-  // Waits for rank 0's answer until the deadline.
+  // Sets a value. Waits for rank 0's answer until the deadline.
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
-  // Waits until a rank has set the key; nullopt if none has by the deadline.
+  // Returns the value of a key. Waits until a rank has set the key; nullopt if no rank has set it by the
+  // deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
   // Waits until each of `size` ranks has called this with the key and its own index. Returns each rank's
-  // value for this rank: the value of this rank's index, or the rank's only value. nullopt for ranks that
-  // have not called by the deadline.
+  // value for this rank, which is the value with this rank's index, or the only value of that rank. The value
+  // is nullopt for a rank that has not called by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Sends all ranks the cause of the job's failure, if rank 0 can be reached. A first cause is not replaced.
+  // Sends all ranks the cause of the job's failure, if rank 0 can be reached. Later calls do not replace the
+  // first cause.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // The cause, if this rank knows it and it is an argument that cannot be used.
+  // Returns the cause of the failure if this rank knows it and the cause is an argument that cannot be used.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 
 // The store of rank 0. One thread answers all clients, and sleeps between requests. Rejects clients of
-// another job or without the secret, and requests larger than any rank's. If there are too many
-// unauthenticated clients, closes the oldest. Thread-safe.
+// another job, clients without the secret, and requests that are larger than requests of ranks. If there are
+// too many unauthenticated clients, closes the oldest. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
     JobIdentity job{};
-    std::string run{};   // the run that clients must name; empty: any
-    int size = 2;        // of the world
-    std::string host{};  // of rank 0
-    // Returns an error if a rank must not have these terms; then the job fails. Empty: no error.
+    std::string run{};   // the run that clients must name; if empty, any run is accepted
+    int size = 2;        // size of the world
+    std::string host{};  // host of rank 0
+    // Checks the terms of a rank. Returns an error if the rank must not have these terms, and then the job
+    // fails; empty if there is no error.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
   // Serves until all joined ranks have left, but at most one second longer. If the job has failed, ranks that
-  // have not left receive the cause even if they ask later.
+  // have not left receive the cause even if they send a request later.
   ~StoreServer() override;
 
   // Returns the hosts of all ranks when they have joined. If ranks are missing at the deadline, the job fails
@@ -97,9 +100,9 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // The ranks that call Meet with one key. Only the last rank to come wakes the others.
+  // The ranks that call Meet with one key. Only the last rank that calls wakes the other ranks.
   struct Meeting {
-    std::vector<std::optional<std::vector<std::string>>> values;  // by index
+    std::vector<std::optional<std::vector<std::string>>> values;  // values by index
     int num_missing = 0;
     int num_waiting = 0;
     std::condition_variable changed;
@@ -107,23 +110,24 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // Closes the oldest connection that is not a rank's, if there are too many. Its owner may reconnect.
+  // If there are too many connections, closes the oldest connection that does not belong to a rank. The owner
+  // of the connection may reconnect.
   void RejectOldest();
   void Serve(Connection& connection);
   // Returns whether the client has joined and knows that all ranks have joined; else closes the connection.
   bool Admit(Connection& connection);
-  // Waits until all ranks have joined, or the terms of one differ from rank 0's.
+  // Waits until all ranks have joined, or the terms of one rank differ from rank 0's terms.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   // Answers the client's requests until it leaves.
   void Answer(Connection& connection);
-  // The answer to every request after the job has failed.
+  // Returns the answer to every request after the job has failed.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Sends a last message without a request. To a rank: the cause if the job has failed, so that a rank which
-  // asks after the end of rank 0 finds the cause in its socket. To other clients, if rank 0 is leaving or has
-  // rejected them: that they may reconnect. Otherwise a rank of the next run, which is joining, would assume
-  // that rank 0 has died.
+  // Sends a last message without a request. If the job has failed, a rank receives the cause, so that a rank
+  // that sends a request after the end of rank 0 finds the cause in its socket. If rank 0 ends or has
+  // rejected another client, this client receives permission to reconnect. Otherwise a rank of the next run,
+  // which is joining, would assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
   // Notes that the rank knows the cause.
   void MarkInformed(int rank);
@@ -134,19 +138,20 @@ class StoreServer : public Store {
   std::mutex mutex_;           // protects the members below
   std::condition_variable changed_;
   std::set<int> connected_;                        // ranks that have joined and not left
-  std::set<int> told_;                             // ranks that know the cause
-  std::vector<std::optional<std::string>> hosts_;  // of the ranks that have joined
+  std::set<int> told_;                             // ranks that have received the cause
+  std::vector<std::optional<std::string>> hosts_;  // hosts of the ranks that have joined
   bool has_begun_ = false;                         // all ranks have joined
-  std::string cause_;                              // cause of the job's failure; empty: it has not failed
+  // Cause of the job's failure; empty if the job has not failed.
+  std::string cause_;
   FailureKind kind_ = FailureKind::kOfRank;
   std::map<std::string, std::string> values_;
-  std::map<std::string, Meeting> meetings_;  // until all have left
+  std::map<std::string, Meeting> meetings_;  // meetings that not all ranks have left
   bool is_stopping_ = false;
   std::list<Connection> connections_;  // used by the thread only
   std::thread thread_;
 };
 
-// The store of another rank. Thread-safe, but calls wait for each other.
+// The store of a rank other than rank 0. Thread-safe, but concurrent calls wait for each other.
 class StoreClient : public Store {
  public:
   // Connects, and checks that rank 0 knows the secret. Throws Refused, or std::runtime_error if rank 0 cannot
@@ -166,8 +171,8 @@ class StoreClient : public Store {
   std::optional<std::string> bad_argument() override;
 
  private:
-  // Throws Refused if the answer is kNo, JobFailed if it is kFailed or kRefused. Drops late answers to
-  // earlier requests.
+  // Sends a request and returns the answer. Throws Refused if the answer is kNo, JobFailed if it is kFailed
+  // or kRefused. Drops late answers to earlier requests.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;
@@ -175,9 +180,9 @@ class StoreClient : public Store {
   Channel channel_;
   int num_unanswered_ = 0;
   const std::string hello_;
-  std::string failure_;  // the job's, after rank 0 has sent it
+  std::string failure_;  // failure of the job, after rank 0 has sent it
   FailureKind kind_ = FailureKind::kOfRank;
-  std::string nonce_;  // of rank 0
+  std::string nonce_;  // nonce of rank 0
 };
 
 }  // namespace gradsync::comm

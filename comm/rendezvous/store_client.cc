@@ -48,7 +48,7 @@ Frame StoreClient::Ask(FrameType type, const std::string& payload, Deadline dead
   try {
     channel_.Send({type, payload}, deadline);
   } catch (const std::runtime_error&) {
-    // Rank 0 has gone, but may have left the cause; else Receive fails, too.
+    // Rank 0 has ended, but may have sent the cause before. Otherwise Receive also fails.
   }
   ++num_unanswered_;
   Frame answer{};
@@ -103,7 +103,7 @@ void StoreClient::Fail(const std::string& cause, FailureKind kind) noexcept {
     Ask(kind == FailureKind::kBadArgument ? FrameType::kRefuse : FrameType::kFail, cause,
         Clock::now() + kAnswerWithin);
   } catch (const std::runtime_error&) {
-    // Rank 0 has gone, or knows of another failure.
+    // Rank 0 has ended, or has received another failure before.
   }
 }
 

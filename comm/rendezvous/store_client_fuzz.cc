@@ -17,8 +17,8 @@ namespace {
 
 using comm::FrameType;
 
-// Sends these bytes: in place of the answer to a hello, or, if the last one is odd, of what follows when a
-// rank has joined.
+// Sends these bytes instead of the answer to a hello, or, if the last byte is odd, instead of the messages
+// after a rank has joined.
 void Answer(const comm::FileDescriptor& listener, std::string_view bytes, comm::Deadline deadline) {
   if (!comm::WaitFor(listener, POLLIN, deadline)) return;
   comm::FileDescriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK));
@@ -42,7 +42,7 @@ void Answer(const comm::FileDescriptor& listener, std::string_view bytes, comm::
 }  // namespace
 }  // namespace gradsync
 
-// The client returns something or throws.
+// The client must return or throw.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   static const std::vector<comm::FileDescriptor>& listeners =

@@ -31,9 +31,9 @@ constexpr seconds kHelloWithin{5};
 constexpr seconds kTakeWithin{5};
 // How long the process of a departing rank may keep its number from a new process.
 constexpr seconds kLeaveWithin{1};
-// How long rank 0 stays to send the cause of a failure to ranks that are starting.
+// How long rank 0 waits to send the cause of a failure to ranks that are starting.
 constexpr seconds kTellWithin{2};
-// How long rank 0 stays at the end for ranks that have joined.
+// How long rank 0 waits at the end for ranks that have joined.
 constexpr seconds kFarewell{1};
 constexpr int kMaxWaitMs = 1'000'000'000;
 
@@ -49,7 +49,7 @@ struct StoreServer::Connection {
   explicit Connection(FileDescriptor socket) : channel(std::move(socket)) {}
 
   enum class Standing { kStranger, kProven, kTurnedAway };
-  // Changes the standing of a stranger. Returns false if it is not a stranger.
+  // Changes the state of an unauthenticated connection. Returns false if the connection is authenticated.
   bool Becomes(Standing next) {
     Standing stranger = Standing::kStranger;
     return standing.compare_exchange_strong(stranger, next);
@@ -57,7 +57,7 @@ struct StoreServer::Connection {
 
   Channel channel;
   std::atomic<Standing> standing = Standing::kStranger;
-  int rank = 0;  // once it has joined
+  int rank = 0;  // rank of the client, after it has joined
   std::atomic<bool> is_over{false};
   std::thread thread{};
 };
@@ -74,7 +74,7 @@ StoreServer::StoreServer(std::vector<FileDescriptor> listeners, Options options)
 
 StoreServer::~StoreServer() {
   {
-    // Others may still be in Meet, or want to write why they failed.
+    // Other ranks may still be in Meet, or may want to report their failures.
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
     is_stopping_ = true;
@@ -184,7 +184,8 @@ void StoreServer::Accept() {
       if (polled[1 + i].revents == 0) continue;
       FileDescriptor socket(accept4(listeners_[i].get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      // Without descriptors, memory or threads the next attempt would fail at once, again and again.
+      // Waits before the next attempt, because without descriptors, memory or threads it would fail
+      // immediately.
       const auto pause = [&] { accept_again = Clock::now() + kAcceptPause; };
       if (!socket.valid() && is_short) pause();
       connections_.remove_if([](Connection& connection) {
@@ -328,7 +329,7 @@ void StoreServer::Answer(Connection& connection) {
       } else if (type == FrameType::kFail || type == FrameType::kRefuse) {
         Fail(payload, type == FrameType::kRefuse ? FailureKind::kBadArgument : FailureKind::kOfRank);
       } else {
-        return;  // no rank asks that
+        return;  // ranks do not send this request
       }
     } catch (const JobFailed&) {
       const std::lock_guard lock(mutex_);

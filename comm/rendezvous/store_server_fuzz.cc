@@ -33,7 +33,8 @@ void AskAs(int rank, const HostPort& address, std::string_view bytes) {
 
 }  // namespace
 
-// A stranger and a rank send these bytes; another rank is served, unless that one made the job fail.
+// A stranger and a rank send these bytes. Another rank must be served, unless the first rank made the job
+// fail.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   StoreServer server(Listen({.host = "127.0.0.1", .port = "0"}, DeadlineInAMinute(), [] {}),
                      {.job = kJob, .size = 3, .check = [](int, const std::string&) { return ""; }});

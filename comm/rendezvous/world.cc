@@ -31,11 +31,11 @@ constexpr Launcher kLaunchers[] = {
      "TORCHELASTIC_RESTART_COUNT"},
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr, nullptr},
-    // MPICH's mpirun, or srun --mpi=pmi2. In a job of Slurm the first may give ranks other than Slurm's.
+    // MPICH's mpirun, or srun --mpi=pmi2. In a job of Slurm, mpirun may number ranks differently from Slurm.
     {"mpirun or srun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_JOB_ID",
      "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
-    // Not SLURM_NTASKS: in the shell that salloc starts, this is the whole job's, but the shell's step has
-    // one task.
+    // SLURM_NTASKS is not used: in the shell that salloc starts, it is the number of tasks of the whole job,
+    // but the shell's step has one task.
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID",
      "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
 };
@@ -61,14 +61,15 @@ std::string JobName(const EnvironmentLookup& environment, const Launcher& launch
   if (name.empty()) {
     name = Text(environment, launcher.job);
     const std::string part = Text(environment, launcher.job_part);
-    if (name == "none") name.clear();  // what torchrun calls a job that nobody gave a name
+    if (name == "none") name.clear();  // torchrun's name for a job without a name
     if (!name.empty() && !part.empty()) name += Join(".", part);
   }
   const std::string restarts = Text(environment, launcher.num_restarts);
   return restarts.empty() || restarts == "0" ? name : Join(name, ".restart", restarts);
 }
 
-// Rank 0 proves to every client that it knows the secret. This proof would reveal a short secret.
+// Returns the secret. Rank 0 proves to every client that it knows the secret, and the proof would reveal a
+// short secret.
 std::string Secret(const EnvironmentLookup& environment) {
   constexpr size_t kMinBytes = 16;
   std::string secret = Text(environment, "GRADSYNC_SECRET");

@@ -26,8 +26,8 @@ FileDescriptor MakeMemoryFile(size_t bytes) {
   return file;
 }
 
-// An odd number of huge pages: then no two of 128 ranks have parts at a distance of a multiple of 256 MiB.
-// AMD's first-level cache selects lines by 8 bits that it computes from bits 12 to 27 of their addresses
+// Uses an odd number of huge pages. Then no two of 128 ranks have parts at a distance of a multiple of 256
+// MiB. AMD's first-level cache selects lines by 8 bits that it computes from bits 12 to 27 of their addresses
 // (Lipp et al., "Take A Way", 2020), so lines at such distances evict each other: a sum of two such vectors
 // takes six times as long.
 size_t SharedMemory::PartBytes(size_t bytes) {

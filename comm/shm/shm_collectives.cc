@@ -16,7 +16,7 @@ constexpr size_t kShortBytes = size_t{64} << 10;
 constexpr size_t kShortSharedBytes = size_t{8} << 10;
 // All ranks' windows should stay in caches.
 constexpr size_t kChunkBytes = size_t{256} << 10;
-// One window is filled, one is reduced, and results are read from one.
+// One window is being filled, one is being reduced, and results are being read from one.
 constexpr size_t kNumWindows = 3;
 
 int64_t NumelOf(size_t bytes, const Request& request) {
@@ -60,8 +60,8 @@ std::byte* SharedBuffers::At(int rank, const Place& place) const {
 
 struct ShmCollectives::Notice {
   Signature signature;
-  SharedBuffers::Place place;  // of the input
-  bool has_data;               // the input itself is here too
+  SharedBuffers::Place place;  // place of the input
+  bool has_data;               // true if the notice also has the input
   alignas(kCacheLineBytes) std::array<std::byte, kShortBytes> data;
 };
 
@@ -160,7 +160,8 @@ void ShmCollectives::AllReduceInPlace(const Request& request, const Vectors& ten
 }
 
 // For each chunk every rank copies its data into its window, reduces its share of all windows, and copies the
-// results out. Ranks wait for each other once per chunk: while one is reduced, the next is copied in.
+// results out. Ranks wait for each other once per chunk: while one chunk is reduced, the next chunk is copied
+// in.
 template <class In, class Reduce, class Out>
 void ShmCollectives::InChunks(const Slices& chunks, const In& in, const Reduce& reduce, const Out& out) {
   Pipeline(
@@ -190,7 +191,8 @@ void ShmCollectives::AllReduceInChunks(const Request& request) {
         Vectors parts;
         for (int rank = 0; rank < mesh_.size(); ++rank)
           parts.push_back(window(rank, chunk) + slices.begin(static_cast<size_t>(own)));
-        // Into this rank's window: no other rank reads this slice before all have met.
+        // The result is written to this rank's window. No other rank reads this slice before the next step of
+        // all ranks.
         Reduce(request.dtype(), request.op, parts, {&parts[static_cast<size_t>(own)], 1},
                NumelOf(slices.bytes(static_cast<size_t>(own)), request));
       },

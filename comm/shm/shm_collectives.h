@@ -18,9 +18,9 @@ namespace gradsync::comm {
 // Finds a rank's tensors in memory that all ranks have mapped. Thread-safe.
 class SharedBuffers {
  public:
-  // The position of a tensor in a buffer; buffer 0 if it is in none.
+  // The position of a tensor in a buffer. `buffer` is 0 if the tensor is in no buffer.
   struct Place {
-    int64_t buffer = 0;  // counts from 1; equal on all ranks
+    int64_t buffer = 0;  // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;
   };
 
@@ -28,7 +28,7 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Place Find(const void* data) const;
-  // The memory of `rank` at this place of a buffer. This rank must still have the buffer.
+  // Returns the memory of `rank` at this place of a buffer. This rank must still have the buffer.
   std::byte* At(int rank, const Place& place) const;
 
  private:
@@ -41,43 +41,43 @@ class SharedBuffers {
   const int rank_;
   mutable std::mutex mutex_;
   int64_t num_buffers_ = 0;
-  std::map<const std::byte*, Buffer> buffers_;  // by the start of this rank's part
+  std::map<const std::byte*, Buffer> buffers_;  // buffers by the start of this rank's part
 };
 
-// The collectives of one rank, one at a time.
+// Runs the collectives of one rank, one at a time.
 //
 // Each collective begins with a notice, which describes the collective, so ranks that disagree always notice
-// it. There are two places for notices, used in turn: a rank writes its next notice after it has read all
-// ranks' previous notices, so it overwrites only a notice that all have read. The rest depends on size and
-// place:
+// it. There are two memories for notices, which are used in turn: a rank writes its next notice after it has
+// read all ranks' previous notices, so it overwrites only a notice that all ranks have read. The rest of a
+// collective depends on the size and place of vectors:
 // - Short vectors are part of the notice, and each rank computes the whole result.
 // - Vectors in one shared buffer on all ranks are read in place. In an all-reduce each rank sums its slice of
-//   all vectors, in rank order, and writes the result to all of them.
+//   all vectors, in rank order, and writes the result to all vectors.
 // - Other vectors are copied through windows, in chunks.
 class ShmCollectives {
  public:
-  // Shared memory that each rank needs.
+  // Returns the number of bytes of shared memory that each rank needs.
   static size_t AreaBytes();
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // Writes the notice. True if other ranks need nothing else from this one.
+  // Writes the notice. Returns true if other ranks need nothing else from this rank.
   bool Begin(const Request& request);
   // Runs the collective, or the rest of it after Begin. Throws PeerError, std::runtime_error.
   void Run(const Request& request);
 
  private:
   struct Notice;
-  using Vectors = std::vector<std::byte*>;  // by rank
+  using Vectors = std::vector<std::byte*>;  // vectors by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
-  // The notice of `rank` for the collective of this rank's last notice.
+  // Returns the notice of `rank` for the collective of this rank's last notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // The inputs of all ranks, where this rank can read them. nullopt unless all are in the notices
-  // (PublishedInputs), or all are in one shared buffer (SharedInputs).
+  // Return the inputs of all ranks, in memory that this rank can read. PublishedInputs returns nullopt unless
+  // all inputs are in the notices, and SharedInputs unless all inputs are in one shared buffer.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 
@@ -90,8 +90,8 @@ class ShmCollectives {
 
   ShmMesh& mesh_;
   const SharedBuffers& buffers_;
-  int64_t num_given_ = 0;   // notices
-  bool has_given_ = false;  // the notice of the next request is written
+  int64_t num_given_ = 0;   // number of notices written
+  bool has_given_ = false;  // true if the notice of the next request is written
 };
 
 }  // namespace gradsync::comm

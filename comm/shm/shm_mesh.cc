@@ -33,7 +33,7 @@ int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const 
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-// An address in the abstract namespace, which leaves nothing in a directory.
+// An address in the abstract namespace, which creates no file.
 struct Address {
   explicit Address(const std::string& name) {
     address.sun_family = AF_UNIX;
@@ -210,7 +210,8 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
 
 void ShmMesh::Step() {
   Progress& own = progress(rank_);
-  // Sequentially consistent with Sleep: either the sleeper sees the step, or this rank sees the sleeper.
+  // The store is sequentially consistent with Sleep: either the sleeper sees the step, or this rank sees the
+  // sleeper.
   own.steps.store(++steps_, std::memory_order_seq_cst);
   if (own.num_sleepers.load(std::memory_order_seq_cst) > 0) Futex(own.steps, FUTEX_WAKE, INT_MAX, nullptr);
 }

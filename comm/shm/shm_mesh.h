@@ -18,56 +18,60 @@
 
 namespace gradsync::comm {
 
-// Connects to a listening socket in the abstract namespace. Waits while its queue is full. Throws
-// std::system_error, ETIMEDOUT if it is full until the deadline.
+// Connects to a listening socket in the abstract namespace. Waits while the socket's queue is full. Throws
+// std::system_error, with ETIMEDOUT if the queue is full until the deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
-// The ranks of one host: memory that all have mapped, and a step counter for each rank, which the others
-// read.
+// Connects the ranks of one host by memory that all ranks have mapped, with a step counter for each rank,
+// which the other ranks read.
 //
-// Each pair of ranks also has a socket. It carries the descriptors of shared memory. The system closes it
-// when a process dies for any reason.
+// Each pair of ranks also has a socket, which carries the descriptors of shared memory. The system closes the
+// socket when a process dies for any reason.
 class ShmMesh {
  public:
-  // Gives every rank `area_bytes` of zeroed memory that all ranks see. Returns when all have mapped it.
-  // Throws CollectiveError, with the first cause; InvalidInput if the ranks are not all on one host.
+  // Allocates `area_bytes` of zeroed memory for every rank, and returns when all ranks have mapped the memory
+  // of all ranks. Throws CollectiveError, with the first cause; InvalidInput if the ranks are not all on one
+  // host.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   int rank() const { return rank_; }
-  // The rank's number in messages.
+  // Returns the rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // Counts one step. After waiting for it, other ranks see everything that this rank wrote before it.
+  // Counts one step. Ranks that have waited for this step see everything that this rank wrote before the
+  // step.
   void Step();
-  // How long WaitForAll spins before it sleeps, and whether it yields to other threads meanwhile (one may be
-  // the rank that it waits for). If there are fewer CPUs than ranks, it spins only if it yields.
+  // Sets how long WaitForAll spins before it sleeps, and whether it yields to other threads while it spins,
+  // because such a thread may be the rank for which it waits. If there are fewer CPUs than ranks, it spins
+  // only if it yields.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;
   }
-  // How often a sleeping rank checks that the others live.
+  // Sets how often a sleeping rank checks that the other ranks are alive.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
-  // Returns when all ranks have made the number of steps of this one. Throws PeerError, which names a rank
-  // that is gone, or has made no step within the timeout.
+  // Returns when all ranks have made as many steps as this rank. Throws PeerError, which names a rank that
+  // has ended, or has made no step within the timeout.
   void WaitForAll();
   void Meet() {
     Step();
     WaitForAll();
   }
 
-  // New memory; each rank has a part with room for `bytes`. Every rank calls this with equal bytes, in one
-  // order, and from one thread; collectives may run meanwhile. Throws PeerError, std::runtime_error.
+  // Makes new shared memory, in which each rank has a part of at least `bytes`. Every rank must call this
+  // with equal bytes, in one order, and from one thread; collectives may run at the same time. Throws
+  // PeerError, std::runtime_error.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // Makes every wait throw PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
-  // At the start of a rank's part, on a separate cache line.
+  // The counter at the start of a rank's part, on a separate cache line.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // ranks that must be woken
@@ -80,9 +84,9 @@ class ShmMesh {
   void Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
-  // Returns when the rank has made another step or aborted, or after `at_most`.
+  // Sleeps until the rank has made another step or aborted, or until `at_most` has passed.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if a rank with fewer steps is gone.
+  // Throws PeerError if a rank with fewer steps has ended.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;
@@ -95,9 +99,9 @@ class ShmMesh {
   std::chrono::nanoseconds spin_{0};
   bool yields_ = false;
   std::chrono::nanoseconds look_every_ = std::chrono::milliseconds(50);
-  std::vector<FileDescriptor> sockets_;  // by rank; none to this one
+  std::vector<FileDescriptor> sockets_;  // sockets by rank; this rank has no socket
   std::unique_ptr<SharedMemory> control_;
-  uint32_t steps_ = 0;  // wraps around
+  uint32_t steps_ = 0;  // number of steps of this rank; wraps around
   std::atomic<bool> is_aborted_{false};
 };
 

@@ -16,11 +16,11 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "shm";
 
-// Waking a thread takes about 25 us on a virtual machine. If ranks spin for less, each falls asleep while the
-// other is being woken, in every collective. If they spin longer, they take the core from other threads,
-// perhaps from the one that they wait for, so a caller yields. The communication thread may spin on the core
-// that its own rank computes on. It does not yield, because then the computation would keep the core for
-// milliseconds.
+// Waking a thread takes about 25 us on a virtual machine. If ranks spin for a shorter time, each rank sleeps
+// while another rank is being woken, in every collective. If ranks spin longer, they take the core from other
+// threads, perhaps from the thread for which they wait, so a caller yields. The communication thread may spin
+// on the core on which its own rank computes. It does not yield, because then the computation would keep the
+// core for milliseconds.
 constexpr std::chrono::microseconds kCallerSpins{50};
 constexpr std::chrono::microseconds kThreadSpins{20};
 
@@ -89,7 +89,7 @@ class ShmProcessGroup : public QueueGroup {
       device->allocator().CountIn(bytes);
       return memory;
     } catch (const std::runtime_error& error) {
-      // The others may have the memory, so ranks no longer agree on the numbers of buffers.
+      // Other ranks may have the memory, so ranks no longer agree on the numbers of buffers.
       const std::string cause = queue_->Fail("allocate", error);
       throw CollectiveError(Join("rank ", name_, ": allocation of ", bytes, " bytes (shm) failed: ", cause));
     }
@@ -104,9 +104,9 @@ class ShmProcessGroup : public QueueGroup {
     RunAlone(request);
   }
 
-  const int name_;  // of this rank, in messages
+  const int name_;  // number of this rank in messages
   const std::shared_ptr<SharedBuffers> buffers_;
-  std::optional<ShmMesh> mesh_;  // nullopt in a world of one, like the next
+  std::optional<ShmMesh> mesh_;  // nullopt in a world of one, like the next member
   std::optional<ShmCollectives> collectives_;
 };
 

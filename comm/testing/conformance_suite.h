@@ -36,16 +36,16 @@ inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
-  // The device of the calling rank's thread; the CPU outside of OnAllRanks.
+  // Returns the device of the calling rank's thread; the CPU outside of OnAllRanks.
   static const model::DevicePtr& here() { return here_; }
-  // The world, if this process is a rank of a joined job: then OnAllRanks calls body once. Else ranks are
-  // threads.
+  // The world, if this process is a rank of a joined job. Then OnAllRanks calls body once. Without a world,
+  // ranks are threads.
   static std::optional<World> world;
 
  protected:
   int size() const { return GetParam().size; }
 
-  // Whether the backend reduces in rank order: see comm/factory.h.
+  // Returns whether the backend reduces in rank order: see comm/factory.h.
   static bool ReducesInRankOrder() {
     return GetParam().backend == "local" ||
            comm::TraitsOf(GetParam().backend, GetParam().options).reduces_in_rank_order;

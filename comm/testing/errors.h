@@ -4,10 +4,10 @@
 #include <chrono>
 #include <string>
 
-// For tests: messages of exceptions, and deadlines.
+// Helpers for tests: messages of exceptions, and deadlines.
 namespace gradsync::comm {
 
-// The message of the `Error` that `action` throws; "no error" if it throws none.
+// Returns the message of the `Error` that `action` throws; "no error" if it does not throw.
 template <class Error, class Action>
 std::string ErrorOf(const Action& action) {
   try {
@@ -21,7 +21,7 @@ std::string ErrorOf(const Action& action) {
 inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
-// A deadline for code that does not hang.
+// Returns a deadline for code that does not hang.
 inline std::chrono::steady_clock::time_point DeadlineInAMinute() { return In(std::chrono::seconds(60)); }
 
 }  // namespace gradsync::comm

@@ -1,4 +1,4 @@
-// For tests: names that no host file and no name server knows.
+// For tests: names that are in no host file and on no name server.
 #include <dlfcn.h>
 #include <netdb.h>
 
@@ -17,8 +17,8 @@ Resolver SystemResolver() {
 
 }  // namespace
 
-// In place of the system's, for two names: "silent.test", whose name server does not answer for a minute, and
-// "two.test", which means two addresses of loopback.
+// Replaces the system's function for two names: "silent.test", whose name server does not answer for a
+// minute, and "two.test", which has two addresses of loopback.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** list) {
   const std::string name = node == nullptr || (hints->ai_flags & AI_NUMERICHOST) != 0 ? "" : node;
   if (name == "silent.test") {

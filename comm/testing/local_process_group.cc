@@ -30,8 +30,8 @@ void RunForAll(const std::vector<Request>& requests) {
   }
 }
 
-// Runs one collective after the other for all ranks. One mutex protects everything: the reference must be
-// right, not fast.
+// Runs one collective after the other for all ranks. One mutex protects all members, because the reference
+// must be correct, not fast.
 class LocalWorld {
  public:
   LocalWorld(int size, std::chrono::milliseconds timeout)
@@ -87,9 +87,9 @@ class LocalWorld {
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Request> requests_;  // of the ranks that are here
-  std::vector<State> state_;       // by rank
-  std::string difference_;         // between requests; empty while there is none
+  std::vector<Request> requests_;  // requests of the ranks that have called Meet
+  std::vector<State> state_;       // state of each rank
+  std::string difference_;         // difference between requests; empty if there is none
   int64_t num_rounds_ = 0;
 };
 

@@ -13,10 +13,10 @@ struct LocalOptions {
   std::chrono::milliseconds timeout{60000};
 };
 
-// A world whose ranks are threads of this process: element r is rank r's group, for its thread. It is the
-// reference for the other backends: the last rank that reaches a collective runs it, for all ranks and in
-// rank order. It fails like the other backends; ranks compare every collective. CPU tensors only. Throws
-// InvalidInput unless size is positive.
+// Returns a world whose ranks are threads of this process: element r is the group of rank r, for the thread
+// of rank r. These groups are the reference for other backends: the last rank that reaches a collective runs
+// it for all ranks, in rank order. The groups fail like other backends, and ranks compare every collective.
+// CPU tensors only. Throws InvalidInput unless size is positive.
 std::vector<std::unique_ptr<ProcessGroup>> MakeLocalGroups(int size, const LocalOptions& options = {});
 
 }  // namespace gradsync::comm

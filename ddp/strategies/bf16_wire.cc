@@ -6,17 +6,17 @@
 namespace gradsync::ddp::bf16_wire {
 namespace {
 
-// Half the bytes: gradients g_r are rounded to bf16, are summed in f32 (by gloo_own, mpi and nccl in bf16,
-// which they round at each addition), and their mean is rounded once more for its way back:
+// Sends half the bytes: gradients g_r are rounded to bf16 and summed in f32 (gloo_own, mpi and nccl sum in
+// bf16 and round at each addition), and their mean is rounded to bf16 again before it is sent back:
 //
 //   g = bf16(1/N * sum over ranks r of bf16(g_r))
 //
 // PyTorch's bf16_compress_hook divides by N in bf16 before the sum, which is one more rounding unless N is a
-// power of two, and sums in bf16: gloo and NCCL round after each addition. Rounding is to nearest, with a
-// relative error of at most 2^-9 each time, and is not made up for later: what loses more has to be better
-// than this. During backward, a bucket whose gradients are all ready is rounded into its buffer and
-// all-reduced, in plan order. Afterwards: wait, widen. (Where a host's ranks share a link, the group sends
-// their sum in f32, twice the bytes: in bf16 it would be rounded before it is complete.)
+// power of two, and sums in bf16: gloo and NCCL round after each addition. Each rounding is to nearest, with
+// a relative error of at most 2^-9, and there is no error feedback. During backward, a bucket whose gradients
+// are all ready is rounded into its buffer and all-reduced, in plan order. After backward the strategy waits,
+// and widens the results. (If ranks of a host share a link, the group sends their sum in f32, which is twice
+// the bytes, because a sum in bf16 would be rounded before it is complete.)
 class Bf16Wire : public OverlappedBuckets {
  public:
   explicit Bf16Wire(const StrategyContext& context)
@@ -40,7 +40,7 @@ class Bf16Wire : public OverlappedBuckets {
       model::Cast(bucket.View(buffers_[i], k), bucket.params[k]->grad());
   }
 
-  std::vector<model::Tensor> buffers_;  // by bucket
+  std::vector<model::Tensor> buffers_;  // buffers by bucket
 };
 
 }  // namespace
@@ -54,7 +54,8 @@ constinit const Traits kTraits = {.name = "bf16_wire",
                                   .gradient_copies = 0.5,
                                   .reference = [](const ReferenceContext&) { return MeanReference(true); },
                                   .pytorch_twin = "bf16_hook",
-                                  .twin_differs_by = 0x1p-7};  // 8 bits, before the sum and after it
+                                  // 8 bits of significand, rounded before the sum and after it.
+                                  .twin_differs_by = 0x1p-7};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Bf16Wire>(context); }
 

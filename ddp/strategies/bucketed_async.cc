@@ -4,8 +4,8 @@
 namespace gradsync::ddp::bucketed_async {
 namespace {
 
-// During backward, a bucket whose gradients are all ready is copied together and all-reduced asynchronously,
-// in plan order. Afterwards: wait, copy back.
+// During backward, a bucket whose gradients are all ready is copied into a buffer and all-reduced
+// asynchronously, in plan order. After backward the strategy waits, and copies the results back.
 class BucketedAsync : public OverlappedBuckets {
  public:
   explicit BucketedAsync(const StrategyContext& context)

@@ -3,8 +3,9 @@
 namespace gradsync::ddp::bucketed_sync {
 namespace {
 
-// After backward, bucket by bucket: copy in, one blocking all-reduce, copy back. Between naive and flat in
-// the number of collectives, and needs room for one bucket only.
+// After backward, for one bucket after another: copies gradients in, runs a blocking all-reduce, and copies
+// the results back. The number of collectives is between those of naive and flat, and the strategy needs
+// memory for one bucket only.
 class BucketedSync : public Strategy {
  public:
   explicit BucketedSync(const StrategyContext& context)
@@ -26,7 +27,7 @@ class BucketedSync : public Strategy {
  private:
   comm::ProcessGroup& group_;
   const BucketPlan plan_;
-  const model::Tensor storage_;  // of one bucket after the other
+  const model::Tensor storage_;  // memory of one bucket after the other
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 namespace gradsync::ddp::core {
 namespace {
 
-// The best known way: gradients live in the buckets that travel (see PlacedBuckets). Nothing is copied, and
-// each bucket is sent as early as it can be.
+// The best known strategy: gradients are stored in the buckets that are sent (PlacedBuckets). Nothing is
+// copied, and each bucket is sent as early as possible.
 class Core : public PlacedBuckets {
  public:
   explicit Core(const StrategyContext& context) : PlacedBuckets(kTraits, context) {}

@@ -4,12 +4,14 @@
 namespace gradsync::ddp::core_update {
 namespace {
 
-// `core`, whose optimizer does not wait for all gradients: it updates the parameters of a bucket as soon as
-// their sums are there, while later buckets still travel. An element's update depends on its own gradient
-// alone, so the weights are bitwise those of `core`; the norm of all gradients is known too late to clip by.
+// Like `core`, but the optimizer does not wait for all gradients: it updates the parameters of a bucket when
+// their sums are ready, while later buckets are still being sent. An element's update depends on its own
+// gradient alone, so the weights are bitwise equal to the weights of `core`. Clipping is impossible, because
+// the norm of all gradients is known only after the first updates.
 //
-// The nearest known way is PyTorch's _hook_then_optimizer (ddp_comm_hooks/optimizer_overlap_hooks.py), which
-// also updates each bucket when its all-reduce is done. There backward may still run; here it has ended.
+// PyTorch's _hook_then_optimizer (ddp_comm_hooks/optimizer_overlap_hooks.py) is the most similar method. It
+// also updates each bucket when its all-reduce is done, but it may do this during backward, which has ended
+// here.
 class CoreUpdate : public PlacedBuckets {
  public:
   explicit CoreUpdate(const StrategyContext& context) : PlacedBuckets(kTraits, context) {}

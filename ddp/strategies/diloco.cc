@@ -8,16 +8,15 @@ namespace {
 using model::Tensor;
 
 // DiLoCo: Distributed Low-Communication Training of Language Models, arXiv:2311.08105, algorithm 1, and its
-// scaling laws, arXiv:2503.09799. Every rank trains H steps alone, from the same weights w_old. How far ranks
-// have come on average is taken as a gradient, by which an outer optimizer, SGD with Nesterov momentum,
-// changes w_old:
+// scaling laws, arXiv:2503.09799. Every rank trains H steps alone, from equal weights w_old. The mean change
+// of the weights is used as a gradient, with which an outer optimizer, SGD with Nesterov momentum, updates
+// w_old:
 //
-//   w = optimizer(w, g)                          on every rank, H times; its state stays the rank's own
-//   d = w_old - 1/N * sum over ranks of w        all-reduce of w_old - w; downhill is -d
-//   v = momentum * v + d
-//   w = w_old - rate * (d + momentum * v)
+//   w = optimizer(w, g)                          on every rank, H times; each rank keeps its own state d =
+//   w_old - 1/N * sum over ranks of w        all-reduce of w_old - w; -d is the descent direction v =
+//   momentum * v + d w = w_old - rate * (d + momentum * v)
 //
-// With one rank, a rate of 1 and no momentum nothing changes but by rounding.
+// With one rank, a rate of 1 and no momentum, the result differs only by rounding.
 class Diloco : public Strategy {
  public:
   explicit Diloco(const StrategyContext& context)
@@ -81,10 +80,10 @@ class Diloco : public Strategy {
   comm::ProcessGroup& group_;
   const int64_t period_;
   const double rate_, momentum_;
-  const BucketPlan plan_;  // of d, once in each period
+  const BucketPlan plan_;  // plan of d, which is sent once in each period
   const std::vector<Tensor> buffers_;
-  std::vector<Tensor> old_;                // w_old, by bucket
-  std::vector<Tensor> momentum_velocity_;  // momentum * v, which is all that is needed of v
+  std::vector<Tensor> old_;                // w_old by bucket
+  std::vector<Tensor> momentum_velocity_;  // momentum * v; v itself is not needed
   int64_t steps_ = 0;
 };
 

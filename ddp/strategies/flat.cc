@@ -5,8 +5,8 @@
 namespace gradsync::ddp::flat {
 namespace {
 
-// After backward, all gradients are concatenated, reduced at once, and split again. Pays the latency of one
-// collective (one per dtype) instead of one per parameter, for two copies of every gradient.
+// After backward, all gradients are concatenated, reduced together, and split again. This costs the latency
+// of one collective per dtype instead of one per parameter, and two copies of every gradient.
 class Flat : public Strategy {
  public:
   explicit Flat(const StrategyContext& context)

@@ -6,13 +6,13 @@
 namespace gradsync::ddp::local_sgd {
 namespace {
 
-// Local SGD Converges Fast and Communicates Little, arXiv:1805.09767, algorithm 1: every rank trains on its
-// own, and after each H steps all go on with the mean of their weights w:
+// Local SGD Converges Fast and Communicates Little, arXiv:1805.09767, algorithm 1: every rank trains alone,
+// and after every H steps all ranks continue with the mean of their weights w:
 //
 //   w = optimizer(w, g)               on every rank, with its own gradient g
 //   w = 1/N * sum over ranks of w     if the number of steps is a multiple of H: all-reduce
 //
-// The optimizer's state stays each rank's own. Nothing overlaps; but gradients are never sent.
+// Each rank keeps its own state of the optimizer. Nothing overlaps, but gradients are never sent.
 class LocalSgd : public Strategy {
  public:
   explicit LocalSgd(const StrategyContext& context)
@@ -43,7 +43,7 @@ class LocalSgd : public Strategy {
  private:
   comm::ProcessGroup& group_;
   const int64_t period_;
-  const BucketPlan plan_;  // of the weights, once in each period
+  const BucketPlan plan_;  // plan of the weights, which are sent once in each period
   const std::vector<model::Tensor> buffers_;
   int64_t steps_ = 0;
 };

@@ -4,9 +4,9 @@
 namespace gradsync::ddp::naive {
 namespace {
 
-// After backward, one blocking all-reduce per parameter: each waits for the one before it, and all of them
-// for the last gradient. Pays for the mean with a pass over memory of its own, as published implementations
-// do; in the other strategies the collective or the loss takes care of it.
+// After backward, runs one blocking all-reduce per parameter: each waits for the previous all-reduce, and all
+// wait for the last gradient. The mean needs a separate pass over memory, as in published implementations; in
+// other strategies the collective or the loss contains the factor of the mean.
 class Naive : public Strategy {
  public:
   explicit Naive(const StrategyContext& context)

@@ -3,8 +3,8 @@
 namespace gradsync::ddp::none {
 namespace {
 
-// Sends nothing. The floor that the other strategies' cost is measured from: every replica trains on its own
-// data, and they drift apart.
+// Sends nothing. This is the floor, relative to which the costs of other strategies are measured. Every
+// replica trains on its own data, so replicas diverge.
 class None : public Strategy {
  public:
   void Finish() override {}

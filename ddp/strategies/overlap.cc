@@ -5,11 +5,11 @@
 namespace gradsync::ddp::overlap {
 namespace {
 
-// During backward, an asynchronous all-reduce of each gradient the moment it is ready; afterwards, wait.
-// Communication runs beside the rest of backward, at the price of one collective per parameter. They are
-// issued in the order in which gradients became ready in the first step (rank 0's, broadcast): a rank on
-// which they are ready in another order, because it uses other parameters, would otherwise average what does
-// not belong together.
+// During backward, issues an asynchronous all-reduce of each gradient as soon as it is ready, and waits after
+// backward. Communication overlaps with the rest of backward, at the cost of one collective per parameter.
+// All-reduces are issued in the order in which rank 0's gradients became ready in the first step. Without a
+// common order, a rank whose gradients are ready in another order, because it uses other parameters, would
+// average different gradients with each other.
 class Overlap : public OverlappedBuckets {
  public:
   explicit Overlap(const StrategyContext& context)

@@ -9,17 +9,16 @@ namespace gradsync::ddp::powersgd {
 namespace {
 
 // PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization, arXiv:1905.13727,
-// algorithms 1 and 2. A gradient is a matrix G of its first dimension and all others; two thin factors of it
-// are sent. Every rank keeps in E what was not sent of its gradients so far:
+// algorithms 1 and 2. A gradient is a matrix G of its first dimension and all others; two thin factors of G
+// are sent. Every rank keeps the unsent part of its gradients in E:
 //
-//   M = G + E                               error feedback
-//   P = orthonormal(mean over ranks of M Q) all-reduce; Q: of the step before (warm start), at first random
-//   Q = mean over ranks of M' P             all-reduce
-//   G = P Q', E = M - G                     the new G, bitwise the same on all ranks, as P and Q are
+//   M = G + E                               error feedback P = orthonormal(mean over ranks of M Q)
+//   all-reduce; Q is from the previous step (warm start), at first random Q = mean over ranks of M' P
+//   all-reduce G = P Q', E = M - G                     the new G; P, Q and G are bitwise equal on all ranks
 //
-// Vectors, and gradients that factors would not make `min_compression` times smaller, travel whole beside the
-// P of their bucket, during backward. One all-reduce of all Q follows; PyTorch goes from P to Q bucket by
-// bucket. Its default `start` is 1000; the authors have used 100.
+// Vectors, and gradients whose factors are not `min_compression` times smaller, are sent whole with the P of
+// their bucket, during backward. One all-reduce of all Q follows; PyTorch computes P and Q bucket by bucket.
+// PyTorch's default `start` is 1000; the authors used 100.
 class PowerSgd : public OverlappedBuckets {
  public:
   explicit PowerSgd(const StrategyContext& context)
@@ -28,7 +27,7 @@ class PowerSgd : public OverlappedBuckets {
     const double min_compression = ValueOf(kTraits, "min_compression", context.options);
     for (model::Parameter* param : context.params)
       gradients_.try_emplace(param, *param, rank, min_compression, gradients_.size());
-    // P takes the place of gradients in their buckets.
+    // P replaces gradients in their buckets.
     for (Bucket& bucket : plan_.buckets) {
       bucket.numel = 0;
       for (size_t i = 0; i < bucket.params.size(); ++i) {
@@ -83,9 +82,9 @@ class PowerSgd : public OverlappedBuckets {
     for (const model::Parameter* param : plan_.buckets[b].params) gradients_.at(param).MakeQ();
   }
 
-  Bucket qs_;  // all Q
+  Bucket qs_;  // the bucket of all Q
   std::unordered_map<const model::Parameter*, LowRank> gradients_;
-  std::vector<model::Tensor> buffers_;  // of P, by bucket
+  std::vector<model::Tensor> buffers_;  // buffers of P, by bucket
   model::Tensor q_buffer_;
 };
 

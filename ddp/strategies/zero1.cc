@@ -9,21 +9,21 @@
 namespace gradsync::ddp::zero1 {
 namespace {
 
-// Every rank keeps the optimizer's state of one part of the parameters only ("ZeRO", stage 1,
+// Each rank keeps the optimizer's state of one part of the parameters only ("ZeRO", stage 1,
 // arXiv:1910.02054, section 5.1): with gradients g_r of rank r = 0, ..., p - 1,
 //
-//   g[part r] = 1/p sum_s g_s[part r]     a reduce-scatter of each bucket, during backward
-//   w[part r] = update(w[part r], g[part r])
-//   w = all parts                         an all-gather of each bucket, while the next is updated
+//   g[part r] = 1/p sum_s g_s[part r]     a reduce-scatter of each bucket, during backward w[part r] =
+//   update(w[part r], g[part r]) w = all parts                         an all-gather of each bucket, while
+//   the next bucket is updated
 //
-// which moves as many bytes as one all-reduce. Where ranks have memory in common the weights exist once, and
-// need no all-gather (ddp/sharded_strategy.h). Gradients are views of buckets, as in `core`, and weights
-// travel through the same storage.
+// which sends as many bytes as one all-reduce. If ranks have memory in common, there is one copy of the
+// weights, which needs no all-gather (ddp/sharded_strategy.h). Gradients are views of buckets, as in `core`,
+// and weights are gathered through these buckets.
 //
-// In bf16 every rank keeps the whole f32 weights, and gathers f32: ZeRO shards them too, and gathers bf16.
-// With gather=forward all-gathers begin when all parts are updated, the first layers' first, and each read of
-// the next forward waits for its own (ddp/carried_weights.h). Over shm, too, every rank then has whole
-// weights.
+// In bf16 every rank keeps all f32 weights, and gathers f32; ZeRO shards the f32 weights, and gathers bf16.
+// With gather=forward, all-gathers begin when all parts are updated, beginning with the first layers, and
+// each read in the next forward waits for the weights that it reads (ddp/carried_weights.h). Then every rank
+// has whole weights, also over shm.
 class Zero1 : public ShardedStrategy {
  public:
   explicit Zero1(const StrategyContext& context)
@@ -43,7 +43,7 @@ class Zero1 : public ShardedStrategy {
   }
 
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // The update waits for each bucket, and writes weights, of which nothing may be on its way any more.
+  // Waits for gathers of weights, because the update writes weights. The update waits for each bucket.
   void Finish() override {
     if (carried_) carried_->Wait();
   }
@@ -61,7 +61,7 @@ class Zero1 : public ShardedStrategy {
     if (carried_) carried_->Complete();
   }
 
-  // What forward waits for comes first.
+  // Gathers for which forward waits come first.
   BucketPlan plan() const override {
     BucketPlan all = ShardedStrategy::plan();
     if (!carried_) return all;
@@ -77,8 +77,8 @@ class Zero1 : public ShardedStrategy {
   model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
   void PublishValues() override { carried_->Gather(); }
 
-  const std::vector<model::Tensor> buffers_;  // views of one storage, by bucket
-  std::optional<CarriedWeights> carried_;     // with gather=forward
+  const std::vector<model::Tensor> buffers_;  // buffers by bucket, views of one storage
+  std::optional<CarriedWeights> carried_;     // set with gather=forward
 };
 
 double WeightsBuffer(const StrategyOptions& options, int /*world_size*/, double /*largest_unit*/) {

@@ -7,17 +7,18 @@
 namespace gradsync::ddp::zero2 {
 namespace {
 
-// `zero1`, whose gradients do not stay: every rank keeps its part of them alone ("ZeRO", stage 2,
-// arXiv:1910.02054, section 5.2),
+// Like `zero1`, but each rank also keeps only its part of the gradients ("ZeRO", stage 2, arXiv:1910.02054,
+// section 5.2),
 //
 //   g[part r] = 1/p sum_s g_s[part r]     a reduce-scatter of each bucket, during backward
 //   w[part r] = update(w[part r], g[part r]);  w = all parts
 //
-// Gradients are views of their bucket, whose memory later buckets use again: no four in a row have memory in
-// common. When bucket i is sent, bucket i + 2 gets its place; bucket i - 2, the last that may have used that
-// memory, must have been reduced by then. A gradient that is ready before its bucket has a place is written
-// to memory of its own, and so is a sum of earlier passes: without accumulate_parts, gradients of a step with
-// several passes are whole. With it each pass is reduced, and added to this rank's part, as in the paper.
+// Gradients are views of their bucket, whose memory later buckets reuse: four consecutive buckets share no
+// memory. When bucket i is sent, bucket i + 2 receives its memory. Bucket i - 2 is the last bucket that may
+// have used this memory, and must have been reduced before. A gradient that is ready before its bucket has
+// memory is written to separate memory. A sum of earlier passes is also written to separate memory: without
+// accumulate_parts, gradients of a step with several passes are kept whole. With accumulate_parts each pass
+// is reduced, and added to this rank's part, as in the paper.
 class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
@@ -69,7 +70,7 @@ class Zero2 : public ShardedStrategy {
   }
 
   const bool in_parts_;
-  const std::vector<model::Tensor> buffers_;  // of whole buckets
+  const std::vector<model::Tensor> buffers_;  // buffers of whole buckets
 };
 
 }  // namespace

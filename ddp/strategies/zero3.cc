@@ -18,16 +18,16 @@ double Value(const StrategyContext& context, std::string_view option) {
   return ValueOf(kTraits, option, context.options);
 }
 
-// `zero2`, whose weights do not stay either: every rank keeps its part of them alone ("ZeRO", stage 3,
-// arXiv:1910.02054, section 5.3; "FSDP", arXiv:2304.11277). For each unit of the model, such as a layer,
+// Like `zero2`, but each rank also keeps only its part of the weights ("ZeRO", stage 3, arXiv:1910.02054,
+// section 5.3; "FSDP", arXiv:2304.11277). For each unit of the model, such as a layer,
 //
 //   w = all parts                        an all-gather, before forward reads w, and again before backward
-//   g[part r] = 1/p sum_s g_s[part r]    a reduce-scatter, when backward is done with w
-//   w[part r] = update(w[part r], g[part r])
+//   g[part r] = 1/p sum_s g_s[part r]    a reduce-scatter, when backward has finished with w w[part r] =
+//   update(w[part r], g[part r])
 //
-// which moves 3 vectors where an all-reduce moves 2, less the units that are still there when backward
-// begins. In bf16 the parts are f32, and what is gathered is bf16. PyTorch's fully_shard does the same with
-// prefetch=1, and calls keep=1 reshard_after_forward=False.
+// which sends 3 vectors minus the units that are still gathered when backward begins; an all-reduce sends 2
+// vectors. In bf16 the parts are f32, and the gathered weights are bf16. PyTorch's fully_shard corresponds to
+// prefetch=1, and its reshard_after_forward=False corresponds to keep=1.
 class Zero3 : public ShardedUnits {
  public:
   explicit Zero3(const StrategyContext& context)
@@ -41,15 +41,16 @@ class Zero3 : public ShardedUnits {
   }
 };
 
-// At most: one part of values and one of gradients, and buffers of units, of which none is larger than the
-// largest.
+// The maximum is one part of values, one part of gradients, and buffers of units, each of which is at most as
+// large as the largest unit.
 double Copies(const StrategyOptions& options, int world_size, double largest_unit) {
   const auto of = [&](double window) { return std::min(1.0, (2 * window - 1) * largest_unit); };
   const bool keeps = ValueOf(kTraits, "keep", options) != 0 || ValueOf(kTraits, "unit", options) != 0;
   return 2.0 / world_size + of(2) + (keeps ? 1 : of(1 + ValueOf(kTraits, "prefetch", options)));
 }
 
-// In forward, and in backward but for the units that forward leaves.
+// Weights are gathered in forward, and again in backward except for units that are still gathered after
+// forward.
 double Gathers(const StrategyOptions& options, std::span<const double> units) {
   if (ValueOf(kTraits, "keep", options) != 0 || ValueOf(kTraits, "unit", options) != 0) return 1;
   const size_t left = std::min(units.size(), 1 + static_cast<size_t>(ValueOf(kTraits, "prefetch", options)));

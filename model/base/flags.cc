@@ -24,7 +24,7 @@ std::optional<double> ParsePositiveNumber(std::string_view text) {
   return is_number && value > 0 && value < 1e300 ? std::optional(value) : std::nullopt;
 }
 
-// In how few characters, put in, left out or replaced, they differ (Levenshtein).
+// Returns the smallest number of inserted, deleted or replaced characters (Levenshtein distance).
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -108,7 +108,7 @@ Kind<int64_t> Bytes() {
 }
 
 Kind<int64_t> Elements() {
-  // Up to a number whose bytes can still be counted.
+  // The largest number is limited so that its bytes can be counted.
   const auto parse = [](std::string_view text) {
     const std::optional<int64_t> elements = ParseCount(text);
     return elements && *elements > 0 && *elements <= int64_t{1} << 50 ? elements : std::nullopt;
@@ -157,7 +157,7 @@ FlagTable::Flag& FlagTable::Find(std::string_view name) {
   for (Flag& flag : flags_) {
     if (flag.name == name) return flag;
     names.push_back("--" + flag.name);
-    // As other programs' switches are turned off.
+    // Other programs turn switches off in this way.
     Require(!flag.is_switch || (name != "no-" + flag.name && name != "no_" + flag.name), "--", name, ": ",
             program_, " has no such flag; did you mean --", flag.name, "=false?");
   }
@@ -174,7 +174,7 @@ void FlagTable::Parse(int argc, const char* const* argv) {
       topic_ = argument.substr(std::min(argument.size(), std::string_view("--help=").size()));
       const bool is_known = topic_.empty() || topic_ == "all" ||
                             std::ranges::any_of(flags_, [&](const Flag& flag) { return IsOf(flag, topic_); });
-      if (!is_known) Find(topic_);  // names the nearest flag
+      if (!is_known) Find(topic_);  // throws an error with the nearest flag
       return;
     }
     if (paths_ != nullptr && !argument.empty() && !argument.starts_with('-')) {

@@ -21,39 +21,39 @@
 // suite, can parse a command line without globals.
 namespace gradsync {
 
-// The parts of `text` between commas.
+// Returns the parts of `text` between commas.
 std::vector<std::string> SplitCommas(std::string_view text);
 
-// "; did you mean core?", with the name that differs from `name` in the fewest characters, if it is close;
-// else empty.
+// Returns "; did you mean core?", with the name that differs from `name` in the fewest characters, if it is
+// close; else empty.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
-// The values of a flag.
+// The values that a flag accepts.
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
-  std::function<std::optional<T>(std::string_view)> parse;  // nullopt: not what the flag takes
+  std::function<std::optional<T>(std::string_view)> parse;  // nullopt if the flag does not accept the text
   std::function<std::string(const T&)> print;
-  std::vector<std::string> choices = {};  // the allowed values, if they are a list
+  std::vector<std::string> choices = {};  // the allowed values, if there is a list of them
   bool is_switch = false;                 // --name alone is "true"
 };
 
 Kind<bool> Switch();
-// An integer in [min, max].
+// Returns the Kind of an integer in [min, max].
 Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
 Kind<double> PositiveNumber();
-// A positive fraction, at most 1: "2%" is 0.02.
+// Returns the Kind of a positive fraction, at most 1: "2%" is 0.02.
 Kind<double> Percent();
-// A positive number of bytes, see ParseByteCount.
+// Returns the Kind of a positive number of bytes (ParseByteCount).
 Kind<int64_t> Bytes();
-// A positive number of elements, see ParseCount.
+// Returns the Kind of a positive number of elements (ParseCount).
 Kind<int64_t> Elements();
-// A duration of at least a millisecond.
+// Returns the Kind of a duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// The text for OneOf's values: "a", "a or b", "a, b or c".
+// Returns the text for OneOf's values: "a", "a or b", "a, b or c".
 std::string JoinChoices(const std::vector<std::string>& choices);
-// Values with names.
+// Returns the Kind of values with names.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -68,45 +68,46 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Values of an enumeration, named by its function Name.
+// Returns the Kind of an enumeration whose values are named by its function Name.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
   for (const T value : values) named.emplace_back(Name(value), value);
   return OneOf<T>(std::move(named));
 }
-// A path that is not empty. Relative paths start at the directory where the user typed the command, also
-// under `bazel run`.
+// Returns the Kind of a path that is not empty. A relative path starts at the directory where the user typed
+// the command, also under `bazel run`.
 Kind<std::string> Path(std::string what);
-// A text that is not empty.
+// Returns the Kind of a text that is not empty.
 Kind<std::string> Text(std::string what);
 
 // The flags of one program. The targets of Add must outlive the table; Usage shows their values at the time
 // of Add as defaults.
 class FlagTable {
  public:
-  // `summary`: what the program does, in one or more lines.
+  // `summary` describes the program in one or more lines.
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
-  // Usage shows later flags under this title.
+  // Sets the title under which Usage shows later flags.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Without a topic, Usage shows these flags with one line each, and only the names of the others.
+  // Sets the flags that Usage shows with one line each if there is no topic. Usage shows only the names of
+  // other flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // --name=value, or --name alone for a Switch. The first line of `help` is a sentence that starts with what
-  // the flag does; without a topic, Usage shows only this line.
+  // Adds a flag --name=value, or --name alone for a Switch. The first line of `help` is a sentence that
+  // starts with what the flag does; without a topic, Usage shows only this line.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target);
   }
-  // A flag without a default: the target stays empty unless the flag is given.
+  // Adds a flag without a default: the target stays empty unless the flag is given.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help) {
     AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target);
   }
-  // A list of values, separated by commas, without repeats.
+  // Adds a flag with a list of values, separated by commas, without repeats.
   template <class T>
   void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help) {
     const auto parse_list = [parse = kind.parse](std::string_view text) {
@@ -126,37 +127,37 @@ class FlagTable {
         std::move(text), std::move(help), target);
   }
 
-  // Allows files or directories as arguments without a flag. `what`: their description in the usage.
+  // Allows files or directories as arguments without a flag. `what` describes them in the usage.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
-  // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput, one line that names
-  // the flag, its value and what it takes, for an unknown flag (with a suggestion), a bad value, a flag given
-  // twice, or an argument that is not a flag. Stops after --help or --help=TOPIC; help_requested() is then
-  // true. A topic is a flag, a group or "all".
+  // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput, one line with the
+  // flag, its value and the values that it accepts, for an unknown flag (with a suggestion), a bad value, a
+  // flag given twice, or an argument that is not a flag. Stops after --help or --help=TOPIC; help_requested()
+  // is then true. A topic is a flag, a group or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
-  // Whether Parse found the flag on the command line.
+  // Returns whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
-  // Each flag except `except`, with "--", and its value as given, or its default.
+  // Returns each flag except `except`, with "--", and its value as given, or its default.
   std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
-  // Without a topic: the summary and the flags by groups, on about one screen. With a topic: all of its
-  // flags.
+  // Returns the usage. Without a topic, it has the summary and the flags by groups, on about one screen. With
+  // a topic, it has all flags of the topic.
   std::string Usage() const;
 
  private:
   struct Flag {
     std::string name, takes;
-    std::string text;  // the given value, or the default; empty: none
+    std::string text;  // the given value, or the default; empty if there is none
     std::string help;
-    std::function<bool(std::string_view)> set;  // false: not what the flag takes
+    std::function<bool(std::string_view)> set;  // returns false if the flag does not accept the text
     bool is_switch = false;
     std::string group = {};
     std::vector<std::string> choices = {};
     bool given = false;
   };
 
-  // `text`: the default, as Usage shows it.
+  // `text` is the default, as Usage shows it.
   template <class T, class Target>
   void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target) {
     const auto set = [parse = kind.parse, target](std::string_view value) {
@@ -175,16 +176,16 @@ class FlagTable {
   const std::string program_;
   const std::string summary_;
   std::vector<Flag> flags_;
-  std::string group_;  // of flags to be added
+  std::string group_;  // group of flags that are added next
   std::vector<std::string> first_;
   std::vector<std::string>* paths_ = nullptr;
   std::string paths_help_;
   bool help_requested_ = false;
-  std::string topic_;  // of --help; empty: none
+  std::string topic_;  // topic of --help; empty if there is none
 };
 
-// `path` made absolute: a relative one counts from BUILD_WORKING_DIRECTORY, which `bazel run` sets, and
-// otherwise from the current directory.
+// Returns an absolute path. A relative `path` starts at BUILD_WORKING_DIRECTORY, which `bazel run` sets, or
+// else at the current directory.
 std::string ResolvePath(std::string_view path);
 
 }  // namespace gradsync

@@ -6,7 +6,7 @@
 namespace gradsync {
 namespace {
 
-// A command line, an argument each line.
+// The input is a command line, with one argument per line.
 void ParseFlags(std::string_view text) {
   std::vector<std::string> arguments = {"program"};
   for (size_t begin = 0; begin < text.size();) {
@@ -51,7 +51,7 @@ void ParseFlags(std::string_view text) {
   for (const int64_t n : element_counts) fuzz::Expect(n >= 1);
 }
 
-// What is read is written so that it is read back.
+// A value that is read must be written so that reading it gives this value again.
 void ParseUnits(std::string_view text) {
   if (const auto bytes = ParseByteCount(text)) {
     fuzz::Expect(ParseByteCount(FormatByteCount(*bytes)) == bytes);

@@ -10,10 +10,10 @@
 namespace gradsync {
 namespace {
 
-constexpr size_t kMostLabel = 34;   // characters of a row's name
-constexpr size_t kFewestLines = 3;  // headers, a row and what is not shown
+constexpr size_t kMostLabel = 34;   // maximum number of characters of a row's name
+constexpr size_t kFewestLines = 3;  // number of lines: headers, a row, and the names of omitted rows
 
-// How many characters each column has.
+// Returns the number of characters of each column.
 std::vector<size_t> WidthsOf(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows) {

@@ -6,35 +6,35 @@
 #include <string_view>
 #include <vector>
 
-// Text for people, in UTF-8. Files that are not UTF-8 are rejected when they are read.
+// Formats text for users, in UTF-8. Files that are not UTF-8 are rejected when they are read.
 namespace gradsync {
 
-// Number of visible characters; a code point counts as one.
+// Returns the number of visible characters; a code point counts as one.
 size_t NumCharacters(std::string_view text);
 
-// `text`, or its start and an ellipsis if it has more than `most` characters.
+// Returns `text`, or its start and an ellipsis if it has more than `most` characters.
 std::string Shortened(std::string_view text, size_t most);
 
-// "a", "a and b", "a, b and c".
+// Returns "a", "a and b", "a, b and c".
 std::string Listed(const std::vector<std::string>& items);
 
-// A finite number with `decimals` decimals. Zero after rounding has no sign.
+// Returns a finite number with `decimals` decimals. Zero after rounding has no sign.
 std::string Fixed(double value, int decimals);
 
-// A finite number with `digits` significant digits. Numbers below kSmallestFixed have an exponent, because
-// leading zeros are harder to read.
+// Formats a finite number with `digits` significant digits. Numbers below kSmallestFixed have an exponent,
+// because leading zeros are difficult to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
-// "13.7 us", "118 ms", "1.1 s".
+// Returns "13.7 us", "118 ms", "1.1 s".
 std::string TimeText(double seconds);
-// "8B", "64KiB", "1MiB".
+// Returns "8B", "64KiB", "1MiB".
 std::string SizeText(int64_t bytes);
-// "200 Mbit/s", "4 Gbit/s".
+// Returns "200 Mbit/s", "4 Gbit/s".
 std::string RateText(double bits_per_second);
-// "1 rank", "2 ranks".
+// Returns "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
-// The duration of a measurement as a flag's value, rounded up: "40s", "6m", "3h".
+// Returns the duration of a measurement as a flag's value, rounded up: "40s", "6m", "3h".
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync

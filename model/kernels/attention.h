@@ -11,22 +11,24 @@
 // The (seq, seq) matrices are computed for one block of query rows at a time, with only the keys that the
 // block may see. Backward computes them again from the rows' log-sum-exp (FlashAttention, arXiv:2205.14135).
 //
-// On CUDA both throw InvalidInput for a head_dim above 128.
+// On CUDA both kernels throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {
 
-// out = softmax(q k^T / sqrt(head_dim)) v for each head; a position sees itself and earlier positions.
+// Computes out = softmax(q k^T / sqrt(head_dim)) v for each head. A position uses itself and earlier
+// positions.
 template <class T>
 struct CausalAttention {
   HeadShape shape;
   const T *q, *k, *v;    // shape
   T* out;                // shape
-  Wide<T>* log_sum_exp;  // of the scores: (batch, num_heads, seq)
+  Wide<T>* log_sum_exp;  // log-sum-exp of the scores: (batch, num_heads, seq)
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
 };
 
-// p = exp(scores - log_sum_exp) are the probabilities, and ds = p * (dout v^T - sum of dout * out):
+// Computes the gradients. p = exp(scores - log_sum_exp) are the probabilities, and ds = p * (dout v^T - sum
+// of dout * out):
 //
 //   dv = p^T dout    dq = ds k / sqrt(head_dim)    dk = ds^T q / sqrt(head_dim)
 template <class T>

@@ -12,10 +12,11 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// Query rows of one block. Enough for a GEMM to reach its speed; more would waste more on keys after a row.
+// The number of query rows of one block. It is large enough for a fast GEMM. More rows would compute more
+// products with keys after a row.
 constexpr int64_t kBlockRows = 64;
 
-// Query rows `row` to `row + rows` of a head, with the keys that at least one of them sees.
+// Query rows `row` to `row + rows` of a head, with the keys that at least one of these rows uses.
 struct Block {
   int64_t row;
   int64_t rows;
@@ -23,8 +24,8 @@ struct Block {
   int64_t keys() const { return row + rows; }
 };
 
-// Where one head of one sequence begins in a (batch, seq, d_model) array, and in a (batch, num_heads, seq)
-// one.
+// The offset of one head of one sequence in a (batch, seq, d_model) array, and in a (batch, num_heads, seq)
+// array.
 struct Head {
   Head(const HeadShape& shape, int64_t index)
       : columns(index / shape.num_heads * shape.seq * shape.d_model() +
@@ -35,11 +36,11 @@ struct Head {
   int64_t positions;
 };
 
-// Whether T has to be converted to be computed with.
+// True if T must be converted before computing.
 template <class T>
 constexpr bool kIsNarrow = !std::is_same_v<T, Wide<T>>;
 
-// Room for one head in scratch.
+// Scratch memory for one head.
 template <class W>
 W* TakeHead(const HeadShape& shape, W*& scratch) {
   W* const room = scratch;
@@ -47,8 +48,8 @@ W* TakeHead(const HeadShape& shape, W*& scratch) {
   return room;
 }
 
-// A head's columns of a (batch, seq, d_model) array, copied to scratch: rows next to each other are worth
-// more to the products than the copy costs.
+// The columns of a head of a (batch, seq, d_model) array, copied to scratch memory, because products with
+// adjacent rows save more time than the copy costs.
 template <class T>
 Operand<Wide<T>> CopyHead(const HeadShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
   const int64_t stride = PaddedStride<Wide<T>>(shape.head_dim);
@@ -59,7 +60,7 @@ Operand<Wide<T>> CopyHead(const HeadShape& shape, const Head& head, const T* x, 
   return {copy, stride};
 }
 
-// The same columns where they lie, if they can be computed with there.
+// The columns of a head in place, if T need not be converted.
 template <class T>
 Operand<Wide<T>> ReadHead(const HeadShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
   if constexpr (kIsNarrow<T>) {
@@ -69,7 +70,8 @@ Operand<Wide<T>> ReadHead(const HeadShape& shape, const Head& head, const T* x, 
   }
 }
 
-// Where the results of a head are computed: where they belong, or, in scratch, what will be rounded.
+// The memory in which the results of a head are computed: the result's own memory, or scratch memory if
+// results must be rounded.
 template <class T>
 struct HeadResult {
   HeadResult(const HeadShape& shape, const Head& head, Destination<T*> place, Wide<T>*& scratch)
@@ -88,7 +90,7 @@ struct HeadResult {
 
   Wide<T>* row(int64_t i) const { return data + i * stride; }
 
-  // Rounds rows [begin, end) from scratch to their place.
+  // Rounds rows [begin, end) from scratch memory to the result's memory.
   void WriteBack(int64_t begin, int64_t end) const {
     if constexpr (kIsNarrow<T>) {
       if (data == nullptr) return;
@@ -102,7 +104,7 @@ struct HeadResult {
     }
   }
 
-  Wide<T>* data = nullptr;  // null: not wanted
+  Wide<T>* data = nullptr;  // null if the result is not wanted
   int64_t stride = 0;
   bool accumulate = false;
 
@@ -111,7 +113,7 @@ struct HeadResult {
   Destination<T*> place_;
 };
 
-// The rows of a matrix from `row` on.
+// Returns the rows of a matrix from `row` on.
 template <class T>
 Operand<T> From(Operand<T> x, int64_t row) {
   return {x.data + row * x.stride, x.stride};
@@ -122,9 +124,9 @@ Operand<T> Transposed(Operand<T> x) {
   return {x.data, x.stride, true};
 }
 
-// Calls fn(head, scratch) for every head of the batch, shared out to the threads. scratch has room for
-// `copies` heads and for `matrices` blocks of scores, and begins at a cache line: a sum's order depends on
-// its operands' alignment, and is not to depend on the thread.
+// Calls fn(head, scratch) for every head of the batch, divided among the threads. scratch holds `copies`
+// heads and `matrices` blocks of scores, and begins at a cache line, because the order of a sum depends on
+// the alignment of its operands and must not depend on the thread.
 template <class T, class Fn>
 void ForHeads(Device& device, const HeadShape& shape, int64_t copies, int64_t matrices, const Fn& fn) {
   const int64_t heads = shape.batch * shape.num_heads;
@@ -138,14 +140,15 @@ void ForHeads(Device& device, const HeadShape& shape, int64_t copies, int64_t ma
   });
 }
 
-// The scale of the products q k^T.
+// Returns the scale of the products q k^T.
 template <class T>
 T ScoreScale(const HeadShape& shape) {
   return T{1} / std::sqrt(static_cast<T>(shape.head_dim));
 }
 
-// Scores p (rows, keys) become exp(p * scale - max), zero where a key comes after its query. The rows' sums
-// are not divided out: that is cheaper on the output. Sets each row's log-sum-exp and inverse sum.
+// Replaces scores p (rows, keys) by exp(p * scale - max), and by zero if a key comes after its query. Does
+// not divide by the sums of rows, because dividing the output is cheaper. Sets the log-sum-exp and the
+// inverse sum of each row.
 template <class T>
 void SoftmaxNumerators(const Block& block, T scale, T* p, int64_t p_stride, T* log_sum_exp, T* inverse_sum) {
   for (int64_t i = 0; i < block.rows; ++i) {
@@ -161,7 +164,7 @@ void SoftmaxNumerators(const Block& block, T scale, T* p, int64_t p_stride, T* l
   }
 }
 
-// Scores p (rows, keys) become exp(p * scale - log_sum_exp), zero where a key comes after its query.
+// Replaces scores p (rows, keys) by exp(p * scale - log_sum_exp), and by zero if a key comes after its query.
 template <class T>
 void Probabilities(const Block& block, T scale, const T* log_sum_exp, T* p, int64_t p_stride) {
   for (int64_t i = 0; i < block.rows; ++i) {
@@ -173,8 +176,8 @@ void Probabilities(const Block& block, T scale, const T* log_sum_exp, T* p, int6
   }
 }
 
-// The gradients ds (rows, keys) of the probabilities p become those of the unscaled scores:
-// p * (ds - dout . out) * scale. out and dout are (rows, head_dim).
+// Replaces the gradients ds (rows, keys) of the probabilities p by the gradients of the unscaled scores: p *
+// (ds - dout . out) * scale. out and dout are (rows, head_dim).
 template <class T>
 void ScoreGradients(const Block& block, T scale, const T* p, int64_t p_stride, Operand<T> out,
                     Operand<T> dout, int64_t head_dim, T* ds) {
@@ -231,7 +234,8 @@ void CausalAttentionGrad<T>::OnCpu(Device& device) const {
     const Operand<W> outs = ReadHead(shape, head, out, copies);
     const HeadResult<T> query_grads(shape, head, dq, copies);
     const HeadResult<T> key_grads(shape, head, dk, copies), value_grads(shape, head, dv, copies);
-    // From the last block, which sees all keys and so writes all of dk and dv; the others add to them.
+    // Begins with the last block, which uses all keys and therefore writes all of dk and dv. Other blocks add
+    // to dk and dv.
     const int64_t last_row = (shape.seq - 1) / kBlockRows * kBlockRows;
     for (int64_t row = last_row; row >= 0; row -= kBlockRows) {
       const Block block{.row = row, .rows = std::min(kBlockRows, shape.seq - row)};

@@ -1,16 +1,17 @@
-// Attention by tiles (FlashAttention-2, arXiv:2307.08691). A block of 8 warps has a tile of queries (or of
-// keys) of one head and walks over the tiles of the other side. Scores of a pair of tiles are computed into
-// shared memory, where every thread finds its elements; what becomes of them goes back for the next product.
+// Computes attention by tiles (FlashAttention-2, arXiv:2307.08691). A block of 8 warps has a tile of queries
+// (or of keys) of one head and iterates over the tiles of keys (or of queries). Scores of a pair of tiles are
+// computed into shared memory. Every thread reads its elements from there, and writes its results back for
+// the next product.
 //
-// In bf16 cuDNN does all this where it can, on tensor cores; what is left to these kernels they compute in
-// f32.
+// In bf16, cuDNN computes attention on tensor cores if possible. Other cases in bf16 use these kernels, which
+// compute in f32.
 //
-// The forward pass computes the scores twice: first for the rows' sums, then for the probabilities. So sums
-// are never scaled down on the way.
+// The forward pass computes the scores twice: first for the sums of rows, and then for the probabilities. So
+// sums are never rescaled.
 //
-// The gradient takes two kernels, one with a tile of queries for dq and one with a tile of keys for dk and
-// dv. Scores are computed twice, but nothing is added atomically: the same sums in every run, written
-// straight to where they belong.
+// The gradient needs two kernels, one with a tile of queries for dq, and one with a tile of keys for dk and
+// dv. Scores are computed twice, but nothing is added atomically, so sums are equal in every run, and are
+// written directly to their destination.
 
 #include <cmath>
 
@@ -22,13 +23,13 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// The block's tile of queries. Later tiles see more keys and take longer. They begin first, so that little is
-// left when the GPU runs empty. (Tiles of keys begin with the first, blockIdx.x % tiles, because most queries
-// see it.)
+// Returns the block's tile of queries. Later tiles use more keys and take longer, so they begin first, and
+// the last blocks to run are short. (Tiles of keys begin with the first, blockIdx.x % tiles, because most
+// queries use it.)
 __device__ int64_t HeaviestFirst(int64_t tiles) { return tiles - 1 - blockIdx.x % tiles; }
 
-// Takes the scores of a tile of keys into account: max and sum of row threadIdx.x / kLanes, of which each of
-// kLanes threads has every kLanes-th score.
+// Updates the maximum and the sum of row threadIdx.x / kLanes with the scores of a tile of keys. Each of
+// kLanes threads has every kLanes-th score of the row.
 template <class Tiles, int kLanes, class W>
 __device__ void AddToSoftmax(const HeadShape& shape, int64_t first_query, int64_t first_key, const W* scores,
                              W& max, W& sum) {
@@ -44,7 +45,7 @@ __device__ void AddToSoftmax(const HeadShape& shape, int64_t first_query, int64_
     mine[j] = seen ? scores[row * Tiles::kScoreStride + col] : static_cast<W>(-INFINITY);
     largest = LargestOf{}(largest, mine[j]);
   }
-  // The first tile's first key is one that every query may see, so this is finite.
+  // Every query may use the first key of the first tile, so the maximum is finite.
   largest = CombineLanes<kLanes>(largest, LargestOf{});
   W of_tile = 0;
 #pragma unroll
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
   using Number = typename Tiles::Number;
   constexpr int kTile = Tiles::kTile, kLanes = kThreads / kTile;
   const HeadShape& shape = op.shape;
-  __shared__ W of_rows[2][kTile];  // the largest score, and one by the sum of exponentials
+  __shared__ W of_rows[2][kTile];  // the largest score, and the inverse of the sum of exponentials
   SharedMemory memory;
   Number* const queries = memory.Take<Number>(Tiles::kBytes);
   Number* const other = memory.Take<Number>(Tiles::kBytes);  // keys, then values
@@ -76,8 +77,9 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
-  // The scores of the block's queries with a tile of keys; `other` has been read. The barrier between loading
-  // and multiplying also stands between a thread's reading of scores and the next ones.
+  // Computes the scores of the block's queries with a tile of keys; all threads have read `other`. The
+  // barrier between loading and multiplying also separates a thread's reading of scores from writing the next
+  // scores.
   const auto compute_scores = [&](int64_t first_key) {
     LoadTile<Tiles>(shape, op.k, here.columns, first_key, other);
     __syncthreads();
@@ -113,12 +115,14 @@ __global__ void __launch_bounds__(kThreads)
   sums.Store(shape, here, W{1}, Destination<T*>{.data = op.out});
 }
 
-// dots (batch, num_heads, seq): the product of a position's output with its gradient. A warp per position.
+// Computes dots (batch, num_heads, seq), the product of the output of a position with its gradient. Each
+// position has a warp.
 template <class T>
 __global__ void OutputDotsKernel(CausalAttentionGrad<T> op, Wide<T>* dots) {
   const HeadShape& shape = op.shape;
   const int64_t index = GridIndex() / 32;
-  if (index >= shape.batch * shape.num_heads * shape.seq) return;  // the same for all threads of a warp
+  // This condition is equal for all threads of a warp.
+  if (index >= shape.batch * shape.num_heads * shape.seq) return;
   const int64_t position = index % shape.seq, head = index / shape.seq;
   const int64_t row = (head / shape.num_heads * shape.seq + position) * shape.d_model() +
                       head % shape.num_heads * shape.head_dim;
@@ -130,8 +134,8 @@ __global__ void OutputDotsKernel(CausalAttentionGrad<T> op, Wide<T>* dots) {
   if (threadIdx.x % 32 == 0) dots[index] = dot;
 }
 
-// The shared memory of a block that computes gradients. Scores become probabilities, and their gradients
-// those before the softmax.
+// The shared memory of a block that computes gradients. Scores are replaced by probabilities, and gradients
+// of probabilities by gradients before the softmax.
 template <class Tiles>
 struct GradMemory : SharedMemory {
   using Number = typename Tiles::Number;
@@ -144,8 +148,8 @@ struct GradMemory : SharedMemory {
 };
 
 // Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
-// the score, p * (dout . v - dot). Both are zero where the query does not see the key. On return all threads
-// may read them.
+// the score, p * (dout . v - dot). Both are zero if the query does not use the key. On return all threads may
+// read them.
 template <class Tiles, class T>
 __device__ void ScoreGradients(const CausalAttentionGrad<T>& op, const Wide<T>* dots, const HeadTile& here,
                                int64_t first_query, int64_t first_key, Wide<T> scale,
@@ -188,7 +192,8 @@ __global__ void __launch_bounds__(kThreads)
   sums.Store(shape, here, scale, op.dq);
 }
 
-// One block per tile of keys, with the queries from that tile on, which alone see it.
+// One block per tile of keys. It iterates over the queries from this tile on, because only these queries use
+// the keys.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kThreads)
     KeyValueGradKernel(CausalAttentionGrad<T> op, int64_t tiles, Wide<T> scale, const Wide<T>* dots) {
@@ -214,7 +219,7 @@ __global__ void __launch_bounds__(kThreads)
   if (op.dv.data != nullptr) value_sums.Store(shape, here, Wide<T>{1}, op.dv);
 }
 
-// Calls fn.operator()<Tiles>() with the smallest tiles that have room for a head.
+// Calls fn.operator()<Tiles>() with the smallest tiles that hold a head.
 template <class T, class Fn>
 void WithTiles(int64_t head_dim, const Fn& fn) {
   if (head_dim <= 32) return fn.template operator()<Tiles<Wide<T>, 32>>();
@@ -224,14 +229,14 @@ void WithTiles(int64_t head_dim, const Fn& fn) {
   throw InvalidInput(Join("attention: a head has size ", head_dim, ", on CUDA expected at most 128"));
 }
 
-// Launches kernel(op, tiles, scale, args...) with a block per tile of each head, and shared memory for so
-// many tiles of a head and of scores. Scores are multiplied by `scale`.
+// Launches kernel(op, tiles, scale, args...) with a block per tile of each head, and shared memory for the
+// given numbers of tiles of a head and of scores. Scores are multiplied by `scale`.
 template <class Tiles, template <class> class Op, class T, class Kernel, class... Args>
 void LaunchTiles(const Device& device, const char* name, Kernel kernel, const Op<T>& op, int num_tiles,
                  int num_scores, const Args&... args) {
   const int shared_bytes = num_tiles * Tiles::kBytes + num_scores * Tiles::kScoresBytes;
   Gpu(device).MakeCurrent();
-  // Blocks get 48 KiB unless more is asked for.
+  // By default a block has 48 KiB of shared memory.
   GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
   const int64_t tiles = (op.shape.seq + Tiles::kTile - 1) / Tiles::kTile;

@@ -4,10 +4,11 @@
 #include "model/kernels/attention.h"
 #include "model/kernels/cuda_support.h"
 
-// Tiles of attention in a block's shared memory, and their products. For attention_cuda.cu only.
+// Defines tiles of attention in the shared memory of a block, and products of tiles. For attention_cuda.cu
+// only.
 namespace gradsync::model::kernels {
 
-// A tile of positions of one head of one sequence, and its position in memory.
+// A range of positions of one head of one sequence, and its place in memory.
 struct HeadTile {
   __device__ HeadTile(const HeadShape& shape, int64_t head, int64_t tile, int tile_rows)
       : first(tile * tile_rows),
@@ -20,7 +21,7 @@ struct HeadTile {
   int64_t positions;  // offset of the head's first number in (batch, num_heads, seq)
 };
 
-// Allocates from the block's shared memory.
+// Allocates memory from the shared memory of a block.
 class SharedMemory {
  public:
   template <class T>
@@ -36,7 +37,7 @@ class SharedMemory {
 
 // Tiles of a head, (kTile, kDim), and tiles of scores, (kTile, kTile). kDim is a multiple of 16; columns
 // beyond head_dim are zero. Number, float or double, is the type of computations. Products keep full
-// precision: no tensor cores.
+// precision, so they do not use tensor cores.
 //
 // Thread (ty, tx) of 16 x 16 computes rows ty * kRows + i and columns tx + 16 * j of a product.
 template <class NumberOf, int kDimOf>
@@ -46,7 +47,8 @@ struct Tiles {
   // f64 needs twice the memory. Gradients of 80 columns in tiles of 64 would not fit on GPUs of compute
   // capability 8.6 and 8.9, which have 99 KiB per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
-  // One more than a row's elements, so that the elements of a column are in different banks.
+  // The row stride is one more than the number of columns, so that the elements of a column are in different
+  // banks.
   static constexpr int kStride = kDim + 1;
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kBytes = kTile * kStride * sizeof(Number);
@@ -57,7 +59,8 @@ struct Tiles {
   __device__ static int Row(int i) { return static_cast<int>(threadIdx.x) / kSide * kRows + i; }
   __device__ static int Col(int j) { return static_cast<int>(threadIdx.x) % kSide + kSide * j; }
 
-  // scores = a b^T factor, of two tiles, rounded once, so that all differences of scores use equal scores.
+  // Computes scores = a b^T factor from two tiles. Scores are rounded once, so that all differences of scores
+  // use equal scores.
   __device__ static void MultiplyRows(const Number* a, const Number* b, Number factor, Number* scores) {
     Number sums[kRows][kRows] = {};
 #pragma unroll 4
@@ -85,7 +88,7 @@ struct Tiles {
   struct Sums {
     Number at[kRows][kCols] = {};
 
-    // Adds p x, where p (kTile, kTile) is taken transposed if kTransposed.
+    // Adds p x, or p^T x if kTransposed. p is (kTile, kTile).
     template <bool kTransposed>
     __device__ void AddProduct(const Number* p, const Number* x) {
 #pragma unroll 4
@@ -104,7 +107,7 @@ struct Tiles {
       }
     }
 
-    // Writes the sums, times factor, to out.
+    // Writes the sums, multiplied by factor, to out.
     template <class T>
     __device__ void Store(const HeadShape& shape, const HeadTile& here, Number factor, Destination<T*> out) {
 #pragma unroll
@@ -121,7 +124,8 @@ struct Tiles {
   };
 };
 
-// Copies positions first to first + kTile of a head to shared memory; zeros beyond the head.
+// Copies positions first to first + kTile of a head to shared memory. Positions beyond the sequence become
+// zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

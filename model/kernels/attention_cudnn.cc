@@ -1,5 +1,5 @@
-// Attention as a graph that cuDNN has one kernel for, with an algorithm that gives the same bits in every
-// run.
+// Computes attention as a graph for which cuDNN has one kernel, with an algorithm that gives bitwise equal
+// results in every run.
 
 #include "model/kernels/attention_cudnn.h"
 
@@ -24,19 +24,19 @@ namespace fe = cudnn_frontend;
 using fe::graph::Graph;
 using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-// What cuDNN knows the tensors by.
+// The ids of tensors in cuDNN's graph.
 enum Id : int64_t { kQ = 1, kK, kV, kOut, kStats, kOutGrad, kQGrad, kKGrad, kVGrad };
 
-// A pass over heads of one shape: a graph and what it takes to run it.
+// A pass over heads of one shape: a graph, and the resources to run it.
 struct Plan {
   Graph graph;
-  int64_t workspace_bytes = -1;  // cuDNN does not do this
+  int64_t workspace_bytes = -1;  // negative if cuDNN does not support the pass
 };
 
-// Batch, positions, heads, columns of a head, and whether it is the gradient.
+// Batch, positions, heads, columns of a head, and whether the pass is the gradient.
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool>;
 
-// A failure is no answer: it says nothing of what cuDNN does.
+// Returns whether the code is a failure, which does not show whether cuDNN supports the pass.
 bool IsFailure(fe::error_code_t code) {
   return code == fe::error_code_t::CUDA_API_FAILED || code == fe::error_code_t::HANDLE_ERROR ||
          code == fe::error_code_t::INVALID_CUDA_DEVICE || code == fe::error_code_t::NVRTC_COMPILATION_FAILED;
@@ -60,7 +60,7 @@ class Plans {
   Plans(const Plans&) = delete;
   Plans& operator=(const Plans&) = delete;
 
-  // False if cuDNN does not do this pass.
+  // Runs a pass. Returns false if cuDNN does not support this pass.
   bool Run(const HeadShape& shape, bool is_grad, std::unordered_map<int64_t, void*> tensors) {
     device_.MakeCurrent();
     const Key key{shape.batch, shape.seq, shape.num_heads, shape.head_dim, is_grad};
@@ -84,7 +84,7 @@ class Plans {
     graph.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
-    // (batch, num_heads, seq, head_dim), as they lie in (batch, seq, d_model).
+    // Describes tensors (batch, num_heads, seq, head_dim) in the memory of (batch, seq, d_model).
     const auto place = [&](fe::graph::Tensor_attributes& tensor, Id id) {
       tensor.set_uid(id)
           .set_dim({shape.batch, shape.num_heads, shape.seq, shape.head_dim})
@@ -131,8 +131,8 @@ class Plans {
     return plan;
   }
 
-  // More than this cuDNN may not have as scratch: what it takes to compute gradients in a fixed order grows
-  // with the square of the sequence.
+  // The maximum scratch memory of cuDNN. The memory to compute gradients in a fixed order grows with the
+  // square of the sequence length.
   static constexpr int64_t kMaxWorkspaceBytes = int64_t{4} << 30;
 
   CudaDevice& device_;
@@ -142,10 +142,10 @@ class Plans {
 
 void* Pointer(const void* data) { return const_cast<void*>(data); }
 
-// What cuDNN reads 16 bytes at a time.
+// Returns whether cuDNN can read the arrays in accesses of 16 bytes.
 bool Suits(const HeadShape& shape, std::initializer_list<const void*> tensors) {
   constexpr uintptr_t kAlignment = 16;
-  constexpr int64_t kMaxHeadDim = 128;  // that of our own kernels, which do what is left
+  constexpr int64_t kMaxHeadDim = 128;  // the limit of our own kernels, which compute all other cases
   for (const void* tensor : tensors) {
     if (tensor == nullptr || reinterpret_cast<uintptr_t>(tensor) % kAlignment != 0) return false;
   }

@@ -12,9 +12,9 @@
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
-// mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
-// identity or max(0, .). On the CPU one thread computes a channel, so that results do not depend on the
-// number of threads. With BF16 all per-channel data is f32. Statistics are combined in f64.
+// mean and (biased) variance of a channel are over all pixels of the channel in all images, and act is the
+// identity or max(0, .). On the CPU one thread computes a channel, so results do not depend on the number of
+// threads. With BF16 all data per channel are f32. Statistics are combined in f64.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -22,7 +22,7 @@ struct BatchNormInputs {
   const T* x;             // the shape's elements
   const Wide<T>* weight;  // (channels)
   const Wide<T>* bias;    // (channels)
-  const T* residual;      // like x, or null for none
+  const T* residual;      // like x, or null if there is no residual
   bool relu;
 };
 
@@ -31,7 +31,7 @@ struct BatchNormInputs {
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)
 //
-// A channel has at least two pixels.
+// A channel must have at least two pixels.
 template <class T>
 struct BatchNorm {
   ActivationShape shape;
@@ -40,14 +40,14 @@ struct BatchNorm {
   T* y;                                // like x
   Wide<T>*mean, *r;                    // (channels)
   Wide<T>*running_mean, *running_var;  // (channels)
-  int64_t* num_batches_tracked;        // one
+  int64_t* num_batches_tracked;        // one element
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
 };
 
-// Gradients; mean and r are functions of x. With g = dy where act passes its input and 0 elsewhere, x' = (x -
-// mean) * r, and means over a channel:
+// Computes the gradients; mean and r are functions of x. With g = dy where act passes its input and 0
+// elsewhere, x' = (x - mean) * r, and means over a channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))
@@ -56,7 +56,7 @@ struct BatchNormGrad {
   ActivationShape shape;
   BatchNormInputs<T> in;  // residual is not read
   const Wide<T>*mean, *r;
-  const T* y;  // with a relu and a residual the forward result, else null
+  const T* y;  // result of forward if there are a relu and a residual, else null
   const T* dy;
   Destination<T*> dx;
   Destination<Wide<T>*> dweight, dbias;

@@ -8,10 +8,10 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// Consecutive elements are worked on in rows of kLanes: lane l of every row belongs to channel l % block of
-// its block, as block divides kLanes.
+// Consecutive elements are processed in rows of kLanes. Lane l of every row belongs to channel l % block of
+// its block, because block divides kLanes.
 constexpr int64_t kLanes = 16;
-// As much as stays in the first-level cache between two passes over it.
+// A piece is small enough to stay in the first-level cache between two passes over it.
 constexpr int64_t kPiece = 2048;
 
 template <class T>
@@ -19,7 +19,7 @@ struct Lanes {
   alignas(64) T at[kLanes] = {};
 };
 
-// The block's values, one for each lane.
+// Returns the values of a block, one for each lane.
 template <class T>
 Lanes<T> Spread(const T* of_block, int64_t block) {
   Lanes<T> lanes;
@@ -27,7 +27,7 @@ Lanes<T> Spread(const T* of_block, int64_t block) {
   return lanes;
 }
 
-// fn(i, l) for all elements i < n and their lanes.
+// Calls fn(i, l) for all elements i < n and their lanes.
 template <class Fn>
 inline void ForLanes(int64_t n, const Fn& fn) {
   int64_t i = 0;
@@ -38,7 +38,7 @@ inline void ForLanes(int64_t n, const Fn& fn) {
   for (int64_t l = 0; i + l < n; ++l) fn(i + l, l);
 }
 
-// fn(offset, n) for the pieces of a block of channels in all images.
+// Calls fn(offset, n) for the pieces of a block of channels in all images.
 template <class Fn>
 void ForPieces(const ActivationShape& shape, int64_t channel_block, const Fn& fn) {
   for (int64_t image = 0; image < shape.batch; ++image) {
@@ -48,12 +48,12 @@ void ForPieces(const ActivationShape& shape, int64_t channel_block, const Fn& fn
   }
 }
 
-// How many numbers a set has, their mean, and the sum of squares of their deviations from it.
+// The count of a set of numbers, their mean, and the sum of squares of their deviations from the mean.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 
-  // Joins another set, without the cancellation that sums of x and x^2 would suffer: Chan, Golub and LeVeque,
-  // "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+  // Adds another set, without the cancellation of sums of x and x^2: Chan, Golub and LeVeque, "Updating
+  // formulae and a pairwise algorithm for computing sample variances", 1979.
   void Join(const Moments& other) {
     if (other.count == 0) return;
     const double all = count + other.count, delta = other.mean - mean;
@@ -79,7 +79,7 @@ void JoinPiece(const T* x, int64_t n, Moments (&lanes)[kLanes]) {
   for (int64_t l = 0; l < kLanes; ++l) lanes[l].Join({count.at[l], mean.at[l], squares.at[l]});
 }
 
-// The values that a block's channels are normalised with, one for each lane.
+// The values with which a block's channels are normalised, one for each lane.
 template <class T>
 struct Affine {
   Affine(int64_t block, const T* of_mean, const T* of_r, const T* of_weight, const T* of_bias)
@@ -90,7 +90,7 @@ struct Affine {
     for (int64_t l = 0; l < kLanes; ++l) scale.at[l] *= r.at[l];
   }
 
-  // Rounded once, whatever is computed with it: forward and backward agree on its sign.
+  // Rounds once, so that forward and backward always have equal signs.
   T Of(T x, int64_t lane) const { return std::fma(x - mean.at[lane], scale.at[lane], bias.at[lane]); }
 
   Lanes<T> mean, r, scale, bias;
@@ -104,7 +104,7 @@ Affine<Wide<T>> AffineOf(const ActivationShape& shape, const BatchNormInputs<T>&
 
 template <class T>
 inline T Relu(T value) {
-  return T{0} > value ? T{0} : value;  // NaN passes
+  return T{0} > value ? T{0} : value;  // a NaN remains
 }
 
 template <bool kRelu, bool kAdds, class T>
@@ -116,7 +116,7 @@ void Normalize(const T* x, const T* residual, int64_t n, const Affine<T>& affine
   });
 }
 
-// out = or += value(i, l).
+// Sets out to value(i, l), or adds value(i, l) to out.
 template <class T, class Value>
 void StoreLanes(T* out, int64_t n, bool accumulate, const Value& value) {
   if (accumulate) {
@@ -126,7 +126,7 @@ void StoreLanes(T* out, int64_t n, bool accumulate, const Value& value) {
   }
 }
 
-// The sum of all lanes of a channel, in each of them.
+// Returns the sum of all lanes of a channel, in each of these lanes.
 template <class T>
 Lanes<T> SumOfChannel(const Lanes<double>& lanes, int64_t block, double factor) {
   Lanes<T> sums;
@@ -147,7 +147,7 @@ void StoreChannels(const Destination<T*>& place, int64_t channel, int64_t block,
   }
 }
 
-// Fills mean and r of the block's channels, and moves their running statistics.
+// Fills mean and r of the block's channels, and updates their running statistics.
 template <class T>
 void Statistics(const BatchNorm<T>& norm, int64_t channel_block) {
   using W = Wide<T>;
@@ -179,8 +179,9 @@ void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
   const Affine<W> affine = AffineOf(shape, in, channel, grads.mean, grads.r);
   Reader<T> read_x(kPiece), read_y(kPiece), read_dy(kPiece);
   alignas(64) W masked[kPiece];
-  // dy where the relu let its input through; x is the piece of in.x. Without a residual, the relu's input is
-  // computed again from x, which is read anyway; with one, its output says the same.
+  // Returns dy where the input of the relu was positive. x is the piece of in.x. Without a residual, the
+  // relu's input is computed again from x, which must be read anyway; with a residual, the relu's output is
+  // used.
   const auto mask = [&](int64_t at, int64_t n, const W* x) -> const W* {
     const W* const out_grad = read_dy(dy + at, n).data();
     if (!in.relu) return out_grad;

@@ -1,6 +1,6 @@
-// Batch normalisation. Sums over a channel are taken in f64, which keeps their digits without the care that
-// the CPU's version takes in f32: each block sums a part of the pixels in a strip of the channels, and then a
-// warp adds the parts' sums. What is elementwise takes packs.
+// Batch normalisation. Sums over a channel are computed in f64, which needs no special algorithm to avoid
+// cancellation. Each block sums a part of the pixels in a strip of the channels, and then a warp adds the
+// sums of the parts. Elementwise kernels use packs.
 
 #include "model/kernels/batch_norm.h"
 #include "model/kernels/cuda_support.h"
@@ -9,7 +9,8 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// Neighbouring elements belong to neighbouring channels, or, in blocks of one, to one channel.
+// Returns the channel of an element. Adjacent elements belong to adjacent channels, or, in blocks of one
+// channel, to one channel.
 __device__ int64_t ChannelAt(const ActivationShape& shape, int64_t channel, int i) {
   return shape.block == 1 ? channel : channel + i;
 }
@@ -22,20 +23,20 @@ bool IsPacked(const ActivationShape& shape, std::initializer_list<const T*> arra
   return (shape.block == 1 ? shape.pixels() : shape.channels) % kPackNumel<T> == 0;
 }
 
-// (x - mean) * r * weight + bias, rounded once, whatever is computed with it: forward and backward agree on
-// its sign.
+// Returns (x - mean) * r * weight + bias, rounded once, so that forward and backward always have equal signs.
 template <class Op, class W>
 __device__ W Affine(const Op& op, int64_t channel, W x) {
   return fma(x - op.mean[channel], op.in.weight[channel] * op.r[channel], op.in.bias[channel]);
 }
 
-// average += momentum * (value - average).
+// Computes average += momentum * (value - average).
 template <class W>
 __device__ void MoveAverage(W value, double momentum, W* average) {
   *average += static_cast<W>(momentum) * (value - *average);
 }
 
-// dy where the relu let its input through, else 0: of N elements from `at` on. x: the same elements.
+// Returns dy where the input of the relu was positive, else 0, for N elements from `at` on. x has these
+// elements of x.
 template <int N, class T>
 __device__ void LoadMasked(const BatchNormGrad<T>& grad, int64_t channel, int64_t at, const Wide<T> (&x)[N],
                            Wide<T> (&g)[N]) {
@@ -55,13 +56,15 @@ struct Sums {
   double first = 0, second = 0;
 };
 
-// Of the threads of a block, so many have the channels of one pixel: with packs of bf16 and f32 a cache line.
+// The number of threads of a block that have the channels of one pixel. With packs of bf16 and f32 this is a
+// cache line.
 constexpr int kStripPacks = 8;
-// That a multiprocessor holds of them: with more, the sums of a pack of bf16 do not fit into registers.
+// The number of blocks on a multiprocessor. With more blocks, the sums of a pack of bf16 do not fit into
+// registers.
 constexpr int kBlocksAtOnce = 2;
 
-// A block for each of the strips of each part: fn(numel, channel, at, sums) adds the elements from `at` on,
-// of channels from `channel` on, to their sums. parts: (parts, channels).
+// Sums with one block for each strip of each part. fn(numel, channel, at, sums) adds the elements from `at`
+// on, of channels from `channel` on, to their sums. `parts` is (parts, channels).
 template <int N, int kLanes, class Fn>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     ChannelSumsKernel(ActivationShape shape, unsigned strips, int64_t part_pixels, Sums* parts, Fn fn) {
@@ -79,7 +82,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   }
   for (int i = 0; i < N; ++i) of_threads[threadIdx.x * N + i] = sums[i];
   __syncthreads();
-  // Halves the rows until one is left.
+  // Halves the number of rows until one row is left.
   for (int left = kRows / 2; left > 0; left /= 2) {
     for (int i = static_cast<int>(threadIdx.x); i < left * kLanes * N; i += kThreads) {
       of_threads[i].first += of_threads[i + left * kLanes * N].first;
@@ -92,8 +95,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   }
 }
 
-// Calls finish(channel, sums), a __device__ lambda, once for each channel, with the sums of what fn adds, as
-// above. The same bits in every run on one kind of GPU.
+// Calls finish(channel, sums), a __device__ lambda, once for each channel, with the sums that fn adds, as
+// above. The results are bitwise equal in every run on one type of GPU.
 template <class T, class Fn, class Finish>
 void LaunchChannelSums(Device& device, const char* name, const ActivationShape& shape, bool packed,
                        const Fn& fn, const Finish& finish) {
@@ -129,8 +132,8 @@ void BatchNorm<T>::OnCuda(Device& device) const {
   using W = Wide<T>;
   const bool packed = IsPacked<T>(shape, {in.x, in.residual, y});
   const double count = static_cast<double>(shape.batch * shape.pixels());
-  // Of deviations from the channel's first element, which keeps the digits of a variance that is small beside
-  // the mean.
+  // Sums deviations from the channel's first element, which keeps the precision of a variance that is much
+  // smaller than the mean.
   LaunchChannelSums<T>(
       device, "BatchNormStatistics", shape, packed,
       [*this] __device__(auto numel, int64_t channel, int64_t at, Sums* sums) {
@@ -172,7 +175,7 @@ template <class T>
 void BatchNormGrad<T>::OnCuda(Device& device) const {
   using W = Wide<T>;
   const bool packed = IsPacked<T>(shape, {in.x, y, dy, dx.data, dresidual.data});
-  // (channels): what the gradient of x needs.
+  // Values for the gradient of x, (channels).
   const Scratch<W> mean_scratch(device, shape.channels), slope_scratch(device, shape.channels);
   W *const mean_g = mean_scratch.data(), *const slope = slope_scratch.data();
   const double count = static_cast<double>(shape.batch * shape.pixels());

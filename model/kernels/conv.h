@@ -17,7 +17,7 @@ struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
   int64_t out_block;
-  int64_t size;  // of the kernel, in both directions
+  int64_t size;  // size of the kernel, in both directions
   int64_t stride;
   int64_t padding;
 
@@ -33,21 +33,21 @@ struct ConvShape {
   friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
 };
 
-// The channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
+// Returns the channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU oneDNN computes f32, with primitives that are made once per shape and device. Each call converts
-// the weight to the primitive's layout, because the weight changes in each step. f64 runs plain loops on one
-// thread; it is the reference for f32 and gradients. oneDNN computes BF16 if the processor has instructions
-// for it (AVX-512 BF16). Otherwise each call converts operands to f32 scratch, which is slower than f32. Sums
-// are always f32, and sums that become bf16 are rounded once.
+// On the CPU, oneDNN computes f32, with primitives that are made once per shape and device. Each call
+// converts the weight to the primitive's layout, because the weight changes in each step. f64 runs plain
+// loops on one thread; it is the reference for f32 and gradients. oneDNN computes BF16 if the processor has
+// instructions for it (AVX-512 BF16). Otherwise each call converts operands to f32 scratch, which is slower
+// than f32. Sums are always f32, and sums that become bf16 are rounded once.
 //
-// On CUDA cuDNN computes all types; all runs give equal bits. f32 uses TF32 only if the device allows it.
-// BF16 is copied to f32 and multiplied with TF32, which represents it exactly; sums that become bf16 are
-// rounded once. Throws InvalidInput unless channels are in blocks of 1 or, except for f64, of all channels,
-// and CudaError with pass, shapes and type if cuDNN cannot compute it.
+// On CUDA, cuDNN computes all types, and all runs give bitwise equal results. f32 uses TF32 only if the
+// device allows it. BF16 is copied to f32 and multiplied with TF32, which represents it exactly; sums that
+// become bf16 are rounded once. Throws InvalidInput unless channels are in blocks of 1 or, except for f64, of
+// all channels, and CudaError with pass, shapes and type if cuDNN cannot compute it.
 //
-// y = the convolution of x with weight.
+// Computes y, the convolution of x with weight.
 template <class T>
 struct Conv2d {
   ConvShape shape;
@@ -58,7 +58,7 @@ struct Conv2d {
   void OnCuda(Device& device) const;
 };
 
-// The gradient with respect to the weight.
+// Computes the gradient with respect to the weight.
 template <class T>
 struct Conv2dWeightGrad {
   ConvShape shape;
@@ -69,7 +69,7 @@ struct Conv2dWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// The gradient with respect to the input.
+// Computes the gradient with respect to the input.
 template <class T>
 struct Conv2dInputGrad {
   ConvShape shape;

@@ -10,7 +10,7 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// The first element of a channel's pixels; the next pixel is `block` elements further.
+// Returns the index of a channel's first pixel. The next pixel is `block` elements further.
 int64_t ChannelStart(const ActivationShape& shape, int64_t image, int64_t channel) {
   return (image * shape.channel_blocks() + channel / shape.block) * shape.plane() + channel % shape.block;
 }
@@ -41,7 +41,7 @@ void ForEachTerm(const ConvShape& shape, const Fn& fn) {
   }
 }
 
-// n numbers in f32.
+// A copy of n numbers in f32.
 class WideCopy {
  public:
   WideCopy(Device& device, const BF16* x, int64_t n) : copy_(device, n) {

@@ -1,4 +1,4 @@
-// Convolutions through cuDNN, with algorithms that give the same bits in every run.
+// Computes convolutions by cuDNN, with algorithms that give bitwise equal results in every run.
 
 #include <cudnn.h>
 
@@ -21,17 +21,17 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// More than this an algorithm that cuDNN proposes may not ask for as scratch.
+// The maximum scratch memory of an algorithm that cuDNN proposes.
 constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
-// Joins `what`, which the message then begins with, only if the call failed.
+// Throws if the call failed. Only then joins `what`, with which the message begins.
 template <class... What>
 void Check(cudnnStatus_t status, const What&... what) {
   if (status != CUDNN_STATUS_SUCCESS)
     throw CudaError(Join(what..., " failed: ", cudnnGetErrorString(status)));
 }
 
-// Whether cuDNN does not do this at all, for whatever reason: each has a number of its own in the thousand.
+// Returns whether cuDNN does not support the operation. Each reason has its own number within one thousand.
 bool IsUnsupported(cudnnStatus_t status) {
   const int code = status;
   return code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_NOT_SUPPORTED + 1000;
@@ -60,7 +60,7 @@ using FilterDescription =
 using ConvDescription =
     Owned<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 
-// Whether channels are the innermost dimension of all operands. The image that the first layer takes is then
+// Returns whether channels are the innermost dimension of all operands. Then the image of the first layer is
 // a copy.
 bool IsNhwc(const ConvShape& shape) { return shape.in.block > 1 || shape.out_block > 1; }
 
@@ -92,14 +92,14 @@ cudnnStatus_t Describe(const TensorDescription& description, cudnnDataType_t typ
                                     static_cast<int>(shape.width));
 }
 
-// What a convolution reads and writes.
+// The tensors that a convolution reads and writes.
 struct Tensors {
   TensorDescription x, y;
   FilterDescription weight;
 };
 
-// What cuDNN has for each pass. kLastResorts are algorithms that its documentation calls deterministic and
-// lists for all of our types in NCHW.
+// The types and functions of cuDNN for each pass. kLastResorts are algorithms that cuDNN's documentation
+// calls deterministic and lists for all of our types in NCHW.
 struct Forward {
   using Proposal = cudnnConvolutionFwdAlgoPerf_t;
   static constexpr std::string_view kName = "conv2d";
@@ -131,8 +131,8 @@ struct InputGrad {
   static auto Operands(const Tensors& t) { return std::tuple(t.weight.get(), t.y.get(), t.x.get()); }
 };
 
-// One pass of one convolution, ready to run, with a description of its own: the math type is part of it, and
-// what an algorithm needs depends on that.
+// One pass of one convolution, ready to run. It has its own descriptor, because the descriptor contains the
+// math type, and the workspace of an algorithm depends on the math type.
 template <class Pass>
 class Plan {
  public:
@@ -155,7 +155,8 @@ class Plan {
     Choose();
   }
 
-  // result = or += the pass's result of the operands a and b, in the order of Pass::Operands.
+  // Sets `result` to the pass's result for the operands a and b, or adds this to `result`. The operands are
+  // in the order of Pass::Operands.
   template <class T>
   void Run(Device& device, const T* a, const T* b, T* result, bool accumulate) {
     const Wide<T> one = 1, keep = accumulate ? 1 : 0;
@@ -165,7 +166,7 @@ class Plan {
       const cudnnStatus_t status = Pass::kRun(library_, &one, of_a, a, of_b, b, conv_.get(), algorithm_,
                                               workspace.data(), workspace_bytes_, &keep, of_result, result);
       if (!IsUnsupported(status)) return Check(status, Pass::kName, key_);
-      refusal_ = status;  // a proposal is a guess; nothing has been written
+      refusal_ = status;  // proposals are guesses, and nothing has been written
     }
   }
 
@@ -178,9 +179,10 @@ class Plan {
     size_t max_workspace_bytes;
   };
 
-  // The deterministic algorithms that cuDNN proposes, fastest first, then the last resorts.
+  // Lists the deterministic algorithms that cuDNN proposes, beginning with the fastest, and then the last
+  // resorts.
   void ListChoices() {
-    // The default lets f32 become TF32.
+    // The default allows rounding f32 to TF32.
     const cudnnMathType_t wanted = key_.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
     Check(cudnnSetConvolutionMathType(conv_.get(), wanted), "cudnnSetConvolutionMathType");
     const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
@@ -192,7 +194,7 @@ class Plan {
     for (int i = 0; i < count; ++i) {
       const auto& proposal = found[static_cast<size_t>(i)];
       if (proposal.status != CUDNN_STATUS_SUCCESS || proposal.determinism != CUDNN_DETERMINISTIC) continue;
-      // Where FMA was asked for, an algorithm that knows nothing else comes back as one of the default.
+      // If FMA was requested, an algorithm that has only FMA is returned with the default math type.
       const bool has_fma = proposal.mathType == CUDNN_FMA_MATH || proposal.mathType == CUDNN_DEFAULT_MATH;
       if (!key_.tf32 && !has_fma) continue;
       if (proposal.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue;  // rounds to f16
@@ -203,8 +205,8 @@ class Plan {
     }
   }
 
-  // Takes the next choice. Its workspace is what cuDNN says of this algorithm with this math type: what came
-  // with a proposal was for the proposal's.
+  // Selects the next choice. Queries cuDNN for its workspace with this math type, because the workspace in a
+  // proposal is for the proposal's math type.
   void Choose() {
     const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
     for (; !choices_.empty(); choices_.pop_front()) {
@@ -231,26 +233,27 @@ class Plan {
   const Key key_;
   Tensors tensors_;
   ConvDescription conv_;
-  std::deque<Choice> choices_;  // those not yet taken
+  std::deque<Choice> choices_;  // choices that have not been tried
   Algorithm algorithm_{};
   size_t workspace_bytes_ = 0;
-  cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last
+  cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last error
 };
 
-// What is multiplied: bf16 as f32 on the tensor cores of TF32, which has all its digits. cuDNN's algorithms
-// for bf16 that give the same bits in every run take thirty times as long on an H200.
+// The type in which numbers are multiplied. bf16 is multiplied as f32 on the tensor cores of TF32, which
+// represents every bf16 number exactly. cuDNN's deterministic algorithms for bf16 are thirty times slower on
+// an H200.
 template <class T>
 using Factor = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 
 // The device's convolutions. Each pass is planned when it first runs, because the first layer never computes
-// its input's gradient.
+// the gradient of its input.
 class Plans {
  public:
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {
     Check(cudnnSetStream(library_.get(), device_.compute_stream().get()), "cudnnSetStream");
   }
 
-  // T: the type of the activations. Throws before anything is copied if the pass cannot be.
+  // T is the type of the activations. If the pass is impossible, throws before anything is copied.
   template <class Pass, class T>
   Plan<Pass>& Get(const ConvShape& shape) {
     const bool all_in = shape.in.block == shape.in.channels, all_out = shape.out_block == shape.out_channels;
@@ -279,15 +282,15 @@ Plan<Pass>& PlanOf(Device& device, const ConvShape& shape) {
   return device.Resource<Plans>().Get<Pass, T>(shape);
 }
 
-// Whether an array (channels, pixels) lies otherwise as (pixels, channels).
+// Returns whether the orders (channels, pixels) and (pixels, channels) differ in memory.
 bool HasOrder(int64_t channels, int64_t pixels) { return channels > 1 && pixels > 1; }
 
-// An operand as cuDNN takes it: a copy, unless it is that already.
+// An operand in the layout and type of cuDNN; a copy if necessary.
 template <class T>
 class Operand {
  public:
-  // x: (batch, channels, pixels) if `swapped`, when (batch, pixels, channels) is wanted; else it lies as it
-  // should.
+  // If `swapped`, x is (batch, channels, pixels), and cuDNN needs (batch, pixels, channels); else x already
+  // has the correct order.
   Operand(Device& device, bool swapped, int64_t batch, int64_t channels, int64_t pixels, const T* x) {
     using To = Factor<T>;
     const int64_t numel = batch * channels * pixels;
@@ -328,8 +331,8 @@ Operand<T> OutputOf(Device& device, const ConvShape& shape, const T* y) {
   return {device, false, out.batch, out.channels, out.pixels(), y};
 }
 
-// Calls run(place, accumulate) and brings what it leaves in `place`, as an operand would lie, to where it is
-// wanted and in the order that is wanted there.
+// Calls run(place, accumulate), and moves the result from `place`, which has the layout of an operand, to its
+// destination in the layout of the destination.
 template <class From, class To, class Run>
 void IntoPlace(Device& device, bool swapped, int64_t batch, int64_t channels, int64_t pixels,
                const Destination<To*>& to, const Run& run) {

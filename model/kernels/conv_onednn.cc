@@ -30,7 +30,7 @@ memory::desc Stored(const ConvShape& shape, memory::data_type type) {
   return DescribeWeight(shape, type, memory::format_tag::oihw);
 }
 
-// What a convolution's description says of its operands, or of their gradients: forward or backward.
+// The layouts of a convolution's operands or of their gradients, from its forward or backward descriptor.
 struct Operands {
   Operands(const ConvShape& shape, memory::data_type x_type, memory::data_type weight_type,
            memory::data_type y_type)
@@ -44,7 +44,7 @@ struct Operands {
   const memory::dims stride, padding;
 };
 
-// Backward is convolution_backward_data or _weights.
+// Backward is the type convolution_backward_data or convolution_backward_weights.
 template <class Backward>
 typename Backward::primitive_desc BackwardDesc(const dnnl::engine& engine, const Operands& of,
                                                const dnnl::convolution_forward::primitive_desc& forward) {
@@ -52,7 +52,8 @@ typename Backward::primitive_desc BackwardDesc(const dnnl::engine& engine, const
                                            of.stride, of.padding, of.padding, forward, OneDnnAttributes());
 }
 
-// oneDNN falls back to plain loops where it has nothing better: far slower than the same in f32.
+// Returns whether the implementation consists of plain loops, which oneDNN uses if it has nothing better, and
+// which are much slower than f32.
 bool IsReference(const char* implementation) { return std::string_view(implementation).starts_with("ref"); }
 
 }  // namespace
@@ -106,7 +107,7 @@ void OneDnnConvs::Execute(const Primitive& primitive, std::initializer_list<Argu
   const Scratch<std::byte> scratchpad(device_, static_cast<int64_t>(primitive.scratchpad.get_size()));
   std::unordered_map<int, memory> memories;
   for (const Argument& argument : arguments) {
-    // oneDNN takes inputs, too, by a pointer through which it could write.
+    // oneDNN also accepts inputs only as pointers to non-const.
     memories.emplace(argument.index, memory(argument.desc, engine_, const_cast<void*>(argument.data)));
   }
   memories.emplace(DNNL_ARG_SCRATCHPAD, memory(primitive.scratchpad, engine_, scratchpad.data()));
@@ -134,8 +135,8 @@ bool OneDnnConvs::Forward(const ConvShape& shape, const T* x, const T* weight, T
 template <class T>
 bool OneDnnConvs::WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight,
                              bool accumulate) {
-  // With padding and rows shorter than the stride, the bf16 code of oneDNN 2.6 and 3.7 reads scratch memory
-  // that nothing has written.
+  // With padding and rows shorter than the stride, the bf16 code of oneDNN 2.6 and 3.7 reads uninitialised
+  // scratch memory.
   if (std::is_same_v<T, BF16> && shape.padding > 0 && shape.in.width < shape.stride) return false;
   const memory::data_type type = kOneDnnType<T>, wide = memory::data_type::f32;
   const Key key{shape, type, wide};

@@ -13,9 +13,9 @@
 
 namespace gradsync::model::kernels {
 
-// A device's convolutions by oneDNN, with primitives that are made once per shape and types. T is float or
-// BF16. For BF16 a call returns false, having done nothing, if this processor has no instructions for it or
-// oneDNN has no correct implementation; for float it returns true.
+// Computes the convolutions of a device by oneDNN, with primitives that are made once per shape and types. T
+// is float or BF16. For BF16 a call does nothing and returns false if this processor has no instructions for
+// BF16, or if oneDNN has no correct implementation; for float a call returns true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -23,15 +23,15 @@ class OneDnnConvs {
   template <class T>
   bool Forward(const ConvShape& shape, const T* x, const T* weight, T* y);
 
-  // dweight = or += the gradient.
+  // Sets dweight to the gradient, or adds the gradient to dweight.
   template <class T>
   bool WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight, bool accumulate);
 
-  // dx = the gradient. Dx is T or float.
+  // Sets dx to the gradient. Dx is T or float.
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
-  // dx += the gradient, for a 1 x 1 kernel with stride 1. This is a matrix product at each pixel, so the
+  // Adds the gradient to dx, for a 1 x 1 kernel with stride 1. This is a matrix product at each pixel, so the
   // backward pass is a forward pass with the transposed weight. A forward convolution can add to its output;
   // oneDNN's backward convolution cannot.
   void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
@@ -51,7 +51,7 @@ class OneDnnConvs {
     template <class Desc>
     WeightReader(const dnnl::engine& engine, const dnnl::memory::desc& stored, const Desc& desc);
 
-    dnnl::memory::desc weight, own_weight;  // stored layout, layout of the convolution
+    dnnl::memory::desc weight, own_weight;  // layout in memory, layout of the convolution
     Primitive reorder;
     Primitive convolution;
   };
@@ -66,7 +66,8 @@ class OneDnnConvs {
     Primitive store, add;
   };
 
-  // The types of the operands, and of the output (the activation or its gradient).
+  // The key of a primitive: shape, types of the operands, and type of the output (the activation or its
+  // gradient).
   struct Key {
     ConvShape shape;
     dnnl::memory::data_type from, to;
@@ -74,7 +75,7 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // nullopt: oneDNN does not implement it.
+  // Primitives by key; nullopt if oneDNN does not implement a key.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -84,7 +85,7 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // The result of make() for this key.
+  // Returns the result of make() for this key.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
@@ -100,7 +101,7 @@ class OneDnnConvs {
   Cache<WeightWriter> weight_grad_;
 };
 
-// The device's convolutions, for this thread.
+// Returns the device's convolutions, for this thread.
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels

@@ -13,13 +13,13 @@
 #include "model/destination.h"
 #include "model/dtype.h"
 
-// Shared code of the CUDA kernels. For .cu files only.
+// Common code of the CUDA kernels. For .cu files only.
 namespace gradsync::model::kernels {
 
 // Casts the device: OnCuda is called only with CUDA devices.
 inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
 
-// Threads of a block, unless a kernel has reasons for another number.
+// The number of threads of a block, unless a kernel needs another number.
 constexpr int kThreads = 256;
 
 // Launches a kernel on the device's compute stream. Does nothing if there are no blocks. Throws CudaError,
@@ -42,14 +42,16 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   }
 }
 
-// This thread's first element of a loop over the whole grid, and the step to its next element.
+// GridIndex returns this thread's first element in a loop over the whole grid; the next function returns the
+// distance to the thread's next element.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 
-// n / each, rounded up.
+// Returns n / each, rounded up.
 inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
-// Blocks of a grid-stride loop over n elements: at most the number that fills the GPU twice.
+// Returns the number of blocks of a grid-stride loop over n elements: at most the number that fills the GPU
+// twice.
 inline int64_t LoopBlocks(const Device& device, int64_t n) {
   return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
 }
@@ -59,19 +61,19 @@ __global__ void LoopKernel(int64_t n, Fn fn) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) fn(i);
 }
 
-// Grid-stride loop: calls fn(i), a __device__ lambda, for every i from 0 to n - 1.
+// Calls fn(i), a __device__ lambda, for every i from 0 to n - 1 in a grid-stride loop.
 template <class Fn>
 void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn) {
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
-// A pack: neighbouring elements that a thread reads or writes at once, if arrays are aligned. Memory reaches
-// full speed with accesses of 16 bytes.
+// The size of a pack: adjacent elements that a thread reads or writes in one access, if arrays are aligned.
+// Memory reaches full speed with accesses of 16 bytes.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
 
-// Whether all arrays are aligned for packs.
+// Returns whether all arrays are aligned for packs.
 template <class... Ts>
 bool ArePacked(const Ts*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
@@ -87,8 +89,8 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
   for (int64_t i = packed + GridIndex(); i < n; i += GridStride()) fn(Numel<1>{}, i);
 }
 
-// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1: for the pack that starts at i,
-// and with numel 1 for the elements after the last pack. Unless `packed`, numel is always 1.
+// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1. A call is for the pack that
+// starts at i, or, with numel 1, for an element after the last pack. If `packed` is false, numel is always 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
@@ -104,8 +106,8 @@ __global__ void RowsKernel(int64_t rows, Fn fn) {
   if (row < rows) fn(Numel<N>{}, row, static_cast<int64_t>(threadIdx.x % kWarp));
 }
 
-// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of `rows` rows. numel is a
-// pack's if `packed`, else 1.
+// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of `rows` rows. numel is
+// the number of elements of a pack if `packed`, else 1.
 template <class T, class Fn>
 void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
   const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;
@@ -123,7 +125,8 @@ void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const 
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// a / b, within 2 ulp if b is less than 2^126, and 0 for a larger b. Avoids the branches of correct rounding.
+// Returns a / b, within 2 ulp if b is less than 2^126, and 0 for a larger b. Avoids the branches of correct
+// rounding.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
@@ -147,20 +150,20 @@ __device__ inline BF16 Narrow<BF16>(float x) {
   return y;
 }
 
-// *out = or += value.
+// Sets *out to value, or adds value to *out.
 template <class T>
 __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// The elements of one access to N elements: for N >= 4 a pack.
+// The elements of one access to N elements. For N >= 4 it is a pack.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
   static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
   T at[kNumel];
 };
 
-// Reads N neighbouring elements.
+// Reads N adjacent elements.
 template <int N, class T>
 __device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
   constexpr int kStep = Chunk<N, T>::kNumel;
@@ -170,7 +173,7 @@ __device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
   }
 }
 
-// Writes N neighbouring elements, or adds to them.
+// Writes N adjacent elements, or adds to N adjacent elements.
 template <int N, class T>
 __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate) {
   constexpr int kStep = Chunk<N, T>::kNumel;
@@ -186,7 +189,7 @@ __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate
   }
 }
 
-// `value`: one number, or N.
+// `value` is one number or N numbers.
 template <class T, class Value>
 __device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
@@ -206,8 +209,8 @@ struct LargestOf {
   }
 };
 
-// Combines the values of groups of `kLanes` neighbouring threads; all of them get the result. All 32 threads
-// of a warp must call it.
+// Combines the values of groups of `kLanes` adjacent threads. All threads of a group get the result. All 32
+// threads of a warp must call it.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
@@ -216,14 +219,14 @@ __device__ T CombineLanes(T value, Op op) {
   return value;
 }
 
-// Combines the values of all threads of a one-dimensional block of full warps, always in one order; all
+// Combines the values of all threads of a one-dimensional block of full warps, always in one order. All
 // threads get the result. `neutral` is the neutral element of op. All threads of the block must call it.
 template <class T, class Op>
 __device__ T CombineBlock(T value, T neutral, Op op) {
   __shared__ T of_warps[32];
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   value = CombineLanes<32>(value, op);
-  __syncthreads();  // the results of the call before have been read
+  __syncthreads();  // waits until the results of the previous call have been read
   if (lane == 0) of_warps[warp] = value;
   __syncthreads();
   return CombineLanes<32>(lane < blockDim.x / 32 ? of_warps[lane] : neutral, op);

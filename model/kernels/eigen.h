@@ -8,7 +8,7 @@
 #include "model/dtype.h"
 #include "model/kernels/parallel.h"
 
-// Memory as Eigen expressions, which use vector instructions.
+// Represents memory as Eigen expressions, which use vector instructions.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -16,7 +16,7 @@ using ArrayMap = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 template <class T>
 using ConstArrayMap = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
 
-// out = values, or out += values.
+// Computes out = values or out += values.
 template <class Out, class Values>
 void Store(Out&& out, const Values& values, bool accumulate) {
   if (accumulate) {
@@ -79,8 +79,8 @@ class Writer<BF16> {
   }
 
  private:
-  // Always aligned alike: elements before the first whole vector are computed one by one, and compilers may
-  // round them differently.
+  // The alignment is always equal: elements before the first whole vector are computed one by one, and
+  // compilers may round these elements differently.
   Eigen::ArrayXf wide_;
 };
 
@@ -93,7 +93,7 @@ void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
     Writer<T> write(n);
     for (int64_t row = begin; row < end; ++row) fn(row, read, read_more, write);
   };
-  ParallelFor(device, rows, some, std::max<int64_t>(1, 8192 / n));  // worth waking a thread
+  ParallelFor(device, rows, some, std::max<int64_t>(1, 8192 / n));  // enough work to wake a thread
 }
 
 }  // namespace gradsync::model::kernels

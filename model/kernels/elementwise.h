@@ -9,7 +9,7 @@
 // Elementwise operations on arrays of n elements.
 namespace gradsync::model::kernels {
 
-// y = x * factor. x and y may be the same array.
+// Computes y = x * factor. x and y may be one array.
 template <class T>
 struct Scaled {
   const T* x;
@@ -21,7 +21,7 @@ struct Scaled {
   void OnCuda(Device& device) const;
 };
 
-// y = value.
+// Sets all elements of y to value.
 template <class T>
 struct Fill {
   double value;
@@ -32,7 +32,7 @@ struct Fill {
   void OnCuda(Device& device) const;
 };
 
-// y = x in another type, rounded to nearest. From float to BF16 or from BF16 to float.
+// Converts x to another type, rounded to nearest, from float to BF16 or from BF16 to float.
 template <class From, class To>
 struct Cast {
   const From* x;
@@ -43,7 +43,8 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
-// y[i, col, row] = x[i, row, col] for each of `batch` matrices: float, or from or to BF16. CUDA only.
+// Computes y[i, col, row] = x[i, row, col] for each of `batch` matrices, in float, or from or to BF16. CUDA
+// only.
 template <class From, class To>
 struct SwapAxes {
   const From* x;  // (batch, rows, cols)
@@ -53,7 +54,7 @@ struct SwapAxes {
   void OnCuda(Device& device) const;
 };
 
-// y = x + bias.
+// Computes y = x + bias.
 template <class T>
 struct AddBias {
   const T* x;           // (rows, d)
@@ -65,7 +66,7 @@ struct AddBias {
   void OnCuda(Device& device) const;
 };
 
-// dbias = the sum of dy over its rows.
+// Computes dbias, the sum of dy over its rows.
 template <class T>
 struct BiasGrad {
   const T* dy;  // (rows, d)
@@ -76,7 +77,7 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// The sum of squares of each piece of x, in f64.
+// Computes the sum of squares of each piece of x, in f64.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>
@@ -89,7 +90,7 @@ struct SquaredSums {
   void OnCuda(Device& device) const;
 };
 
-// y = gate * s * up, where s = 1 / (1 + exp(-gate)).
+// Computes y = gate * s * up, where s = 1 / (1 + exp(-gate)).
 template <class T>
 struct SwiGlu {
   const T *gate, *up;
@@ -100,7 +101,7 @@ struct SwiGlu {
   void OnCuda(Device& device) const;
 };
 
-// dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
+// Computes dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
 template <class T>
 struct SwiGluGrad {
   const T *gate, *up, *dy;

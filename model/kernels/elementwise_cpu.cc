@@ -7,7 +7,7 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// What a kernel keeps for a piece of this length stays in the first-level cache.
+// The intermediate results for a piece of this length stay in the first-level cache.
 constexpr int64_t kPiece = 512;
 
 // Calls fn(offset, length) for short consecutive pieces of [begin, end).

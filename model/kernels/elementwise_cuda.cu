@@ -44,7 +44,7 @@ void AddBias<T>::OnCuda(Device& device) const {
 }
 GRADSYNC_INSTANTIATE_KERNEL(AddBias, OnCuda);
 
-// A thread per column: neighbours read neighbouring elements of a row.
+// Each column has a thread, so adjacent threads read adjacent elements of a row.
 template <class T>
 void BiasGrad<T>::OnCuda(Device& device) const {
   LaunchLoop(device, "BiasGrad", d, [*this] __device__(int64_t col) {

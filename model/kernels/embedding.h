@@ -6,11 +6,12 @@
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
 
-// Table lookup. On the CPU ids are in [0, vocab). On CUDA they have not been checked: an id outside gives a
-// row of NaN, adds to no row of the gradient, and is reported to CudaDevice::wrong_indices.
+// Kernels of a table lookup. On the CPU ids are in [0, vocab). On CUDA ids have not been checked: an id
+// outside [0, vocab) gives a row of NaN, adds to no row of the gradient, and is reported to
+// CudaDevice::wrong_indices.
 namespace gradsync::model::kernels {
 
-// y[i] = table[ids[i]].
+// Computes y[i] = table[ids[i]].
 template <class T>
 struct Embedding {
   const int32_t* ids;  // (n)
@@ -22,7 +23,8 @@ struct Embedding {
   void OnCuda(Device& device) const;
 };
 
-// dtable[ids[i]] += dy[i]. The gradient is dense: unless it is accumulated, the table is zero-filled first.
+// Computes dtable[ids[i]] += dy[i]. The gradient is dense: unless it is accumulated, the table is zero-filled
+// first.
 template <class T>
 struct EmbeddingGrad {
   const int32_t* ids;

@@ -19,7 +19,7 @@ void EmbeddingGrad<T>::OnCpu(Device& device) const {
     ParallelFor(device, vocab * d,
                 [&](int64_t begin, int64_t end) { std::fill(dtable.data + begin, dtable.data + end, W{0}); });
   }
-  // Several ids may name one row, so threads share out the columns.
+  // Several ids may name one row, so columns are divided among the threads.
   ParallelFor(
       device, d,
       [&](int64_t begin, int64_t end) {

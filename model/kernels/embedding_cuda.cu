@@ -1,6 +1,6 @@
-// Looking rows up in a table. The gradient takes a block per row of the table, which adds up the rows of dy
-// whose id names it, in their order: no atomic addition, so the same sum in every run, and rows that no id
-// names are written as zero in the same pass.
+// Reads rows of a table. The gradient uses one block per row of the table. The block adds the rows of dy
+// whose id is this row, in their order. There is no atomic addition, so sums are equal in every run, and this
+// pass also writes zeros to rows without an id.
 
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/embedding.h"
@@ -8,7 +8,7 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// One thread has this many columns of a row in registers at a time.
+// The number of columns of a row that a thread has in registers at a time.
 constexpr int kColumnsPerThread = 4;
 
 template <class T>

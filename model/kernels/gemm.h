@@ -8,7 +8,7 @@
 
 namespace gradsync::model::kernels {
 
-// A row-major matrix in memory, with `stride` elements from one row to the next, used as it is or transposed.
+// A row-major matrix in memory, with `stride` elements from one row to the next, optionally transposed.
 template <class T>
 struct Operand {
   const T* data;
@@ -16,25 +16,25 @@ struct Operand {
   bool transposed = false;
 };
 
-// c = a b, or c = addend + a b. (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float).
-// Products of BF16 are added up in f32, and a sum is rounded once, to C.
+// Computes c = a b, c = addend + a b, or c += a b. (T, C) is (float, float), (double, double), (BF16, BF16)
+// or (BF16, float). Products of BF16 are added up in f32, and a sum is rounded once, to C.
 //
 // On the CPU oneDNN multiplies BF16 if the processor has instructions for it (AVX-512 BF16). Otherwise each
 // call converts operands to f32 scratch, which is slower than f32.
 //
-// On CUDA f32 uses TF32 only if the device allows it. cuBLASLt also adds the addend (its beta). Its bias and
-// GELU epilogues are not used: products have no biases, SwiGLU multiplies two products, and RMSNorm needs
-// whole rows first.
+// On CUDA f32 uses TF32 only if the device allows it. cuBLASLt also adds the addend (its beta). The epilogues
+// of cuBLASLt for bias and GELU are not used, because products have no biases, SwiGLU multiplies two
+// products, and RMSNorm needs whole rows.
 template <class T, class C>
 struct Gemm {
   int64_t m, n, k;
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
-  // (m, n), row-major with c_stride elements from one row to the next. Does not overlap a or b. Not read
-  // unless it accumulates.
+  // (m, n), row-major with c_stride elements from one row to the next. c must not overlap a or b. c is not
+  // read unless it is accumulated.
   Destination<C*> c;
   int64_t c_stride;
-  const C* addend = nullptr;  // stored like c, not overlapping it; only without accumulation
+  const C* addend = nullptr;  // stored like c, must not overlap c; only without accumulation
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
@@ -43,8 +43,8 @@ struct Gemm {
 template <class T, class C>
 inline constexpr bool kBuiltForCuda<Gemm<T, C>> = GRADSYNC_HAVE_CUBLASLT != 0;
 
-// c = a b, or c += a b, on the CPU and the calling thread only, for use inside ParallelFor. T is float or
-// double.
+// Computes c = a b, or c += a b, on the CPU and the calling thread only, for use inside ParallelFor. T is
+// float or double.
 template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);

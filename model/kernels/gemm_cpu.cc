@@ -21,11 +21,11 @@ namespace {
 
 using GemmF32 = Gemm<float, float>;
 
-// Rows for one thread to be worth waking.
+// The smallest number of rows for which waking a thread saves time.
 constexpr int64_t kRowGrain = 16;
 
-// An operand of `rows` rows of `cols` elements, as f32, with its rows where caches take them best: the stride
-// is PaddedStride's.
+// An operand of `rows` rows of `cols` elements, as f32, with the row stride of PaddedStride, which is best
+// for caches.
 template <class T>
 class PaddedCopy {
  public:
@@ -33,7 +33,7 @@ class PaddedCopy {
       : stride_(PaddedStride<float>(x.transposed ? rows : cols)),
         scratch_(device, (x.transposed ? cols : rows) * stride_),
         transposed_(x.transposed) {
-    if (transposed_) std::swap(rows, cols);  // as it is stored
+    if (transposed_) std::swap(rows, cols);  // the shape in memory
     ParallelForEach(device, rows, kRowGrain,
                     [&](int64_t i) { CastSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_); });
   }
@@ -46,14 +46,14 @@ class PaddedCopy {
   const bool transposed_;
 };
 
-// c = 0 (m, n), the product of matrices with nothing between them. The libraries refuse a stride of 0.
+// Sets c (m, n) to 0, for products with k = 0. Libraries reject a stride of 0.
 template <class T, class C>
 void StoreEmptySum(const Gemm<T, C>& g) {
   if (g.c.accumulate) return;
   for (int64_t i = 0; i < g.m; ++i) std::fill_n(g.c.data + i * g.c_stride, g.n, C{});
 }
 
-// oneDNN's sgemm, which has nothing to prepare and keep per shape.
+// Calls oneDNN's sgemm, which needs no preparation per shape.
 void Sgemm(int num_threads, const GemmF32& g) {
   // OpenMP's setting belongs to the calling thread, so ranks in one process do not disturb each other.
   omp_set_num_threads(num_threads);
@@ -65,9 +65,9 @@ void Sgemm(int num_threads, const GemmF32& g) {
   }
 }
 
-// With some hundred rows m, oneDNN's AVX2 code reads b where it lies, down its columns. When b's rows are a
-// multiple of 4 KiB apart, the product takes twice as long (44 instead of 90 GFLOP/s, 256 x 3072 x 768, Zen
-// 3), and for most other strides up to 10 % longer. So b is copied, some rows at a time.
+// Copies b, some rows at a time. With some hundred rows m, oneDNN's AVX2 code reads b in place, down its
+// columns. If the stride of b's rows is a multiple of 4 KiB, the product takes twice as long (44 instead of
+// 90 GFLOP/s, 256 x 3072 x 768, Zen 3), and for most other strides up to 10 % longer.
 void MultiplyCopyingB(Device& device, const GemmF32& g) {
   constexpr int64_t kPanelRows = 256;
   for (int64_t row = 0; row < g.k; row += kPanelRows) {
@@ -81,8 +81,8 @@ void MultiplyCopyingB(Device& device, const GemmF32& g) {
   }
 }
 
-// A transposed b is read along its rows, which are best taken as many at a time as stay in the caches (up to
-// 5 %).
+// A transposed b is read along its rows. It is fastest (by up to 5 %) to use as many rows at a time as fit
+// into the caches.
 void MultiplyPanelsOfB(Device& device, const GemmF32& g) {
   const int64_t panel_rows = 768 * device.num_threads();
   for (int64_t row = 0; row < g.n; row += panel_rows) {
@@ -94,8 +94,8 @@ void MultiplyPanelsOfB(Device& device, const GemmF32& g) {
   }
 }
 
-// A transposed a and b are both read down their columns, and with rows a multiple of 4 KiB apart it takes
-// twice as long (45 instead of 91 GFLOP/s, 256 x 1024 x 256).
+// A transposed a and b are both read down their columns. If the stride of rows is a multiple of 4 KiB, the
+// product takes twice as long (45 instead of 91 GFLOP/s, 256 x 1024 x 256).
 void MultiplyDownColumns(Device& device, GemmF32 g) {
   constexpr int64_t kPageNumel = 4096 / sizeof(float);
   std::optional<PaddedCopy<float>> a_copy, b_copy;
@@ -104,12 +104,12 @@ void MultiplyDownColumns(Device& device, GemmF32 g) {
   Sgemm(device.num_threads(), g);
 }
 
-// How each kind of product is fastest, by races on one thread.
+// Selects the fastest method for each kind of product, as measured on one thread.
 void Multiply(Device& device, const GemmF32& g) {
   // Below this a copy costs more than it saves.
   constexpr int64_t kCopyRows = 64, kCopyCols = 256;
   if (UsesInstructions(dnnl::cpu_isa::avx512_core)) {
-    // Its AVX-512 code packs what it reads. The primitive multiplies by a transposed b faster than sgemm.
+    // oneDNN's AVX-512 code packs its operands. For a transposed b, the primitive is faster than sgemm.
     if (!g.a.transposed && g.b.transposed && MatmulByOneDnn(device, g)) return;
     Sgemm(device.num_threads(), g);
   } else if (!g.a.transposed && g.b.transposed) {
@@ -128,7 +128,7 @@ using Stride = Eigen::OuterStride<>;
 using MatrixMap = Eigen::Map<Matrix, Eigen::Unaligned, Stride>;
 using ConstMatrixMap = Eigen::Map<const Matrix, Eigen::Unaligned, Stride>;
 
-// f64 is there to check f32 and gradients against: it must be right, not fast.
+// f64 is the reference for f32 and gradients, so it must be correct, not fast.
 void Multiply(const Gemm<double, double>& g) {
   const auto stored = [](const Operand<double>& x, int64_t rows, int64_t cols) {
     return x.transposed ? ConstMatrixMap(x.data, cols, rows, Stride(x.stride))
@@ -151,7 +151,7 @@ void Multiply(const Gemm<double, double>& g) {
   }
 }
 
-// m, n, k > 0, without an addend. C is float or BF16.
+// Multiplies matrices with positive m, n and k, without an addend. C is float or BF16.
 template <class C>
 void Multiply(Device& device, const Gemm<BF16, C>& g) {
   if (UsesBF16Instructions() && MatmulByOneDnn(device, g)) return;

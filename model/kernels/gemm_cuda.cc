@@ -1,5 +1,5 @@
-// Matrix products through cuBLASLt. It takes column-major matrices, and a row-major matrix is its transpose
-// in column-major: so c^T = b^T a^T is computed, with the operands as they lie in memory.
+// Computes matrix products by cuBLASLt, which uses column-major matrices. A row-major matrix is its transpose
+// in column-major order, so cuBLASLt computes c^T = b^T a^T with the operands as they are in memory.
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// What NVIDIA recommends for Hopper, and more than enough for its predecessor.
+// The size that NVIDIA recommends for Hopper, which is more than enough for Ampere.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 // The type of the operands and of the result.
@@ -43,7 +43,7 @@ struct Key {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   int64_t a_stride, b_stride, c_stride;
-  // What the pointers are multiples of, in bytes, at most 256.
+  // The alignments of the pointers, in bytes, at most 256.
   uint32_t a_alignment, b_alignment, c_alignment;
 
   friend auto operator<=>(const Key&, const Key&) = default;
@@ -62,7 +62,7 @@ uint32_t AlignmentOf(const void* pointer) {
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-// A description of cuBLASLt's that is destroyed with its owner.
+// A descriptor of cuBLASLt that is destroyed with its owner.
 template <class Handle, cublasStatus_t (*Destroy)(Handle)>
 class Owned {
  public:
@@ -80,7 +80,7 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-// One product, ready to run: descriptions and algorithm, if cuBLASLt has one.
+// One product, ready to run: descriptors, and an algorithm if cuBLASLt has one.
 class Plan {
  public:
   Plan(cublasLtHandle_t library, const Key& p) {
@@ -93,7 +93,8 @@ class Plan {
                                         : p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                  : CUBLAS_COMPUTE_32F;
     Check(cublasLtMatmulDescCreate(operation_.address(), compute, wide), "cublasLtMatmulDescCreate", p);
-    // The first operand is b as it lies in memory, which is b^T; the second likewise a^T.
+    // The first operand is the memory of b, which is b^T in column-major order, and the second operand is the
+    // memory of a, which is a^T.
     Set(CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p);
     Layout(first_, operand, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_stride, p);
@@ -102,7 +103,7 @@ class Plan {
     Choose(library, p);
   }
 
-  // CUBLAS_STATUS_SUCCESS, or why there is no algorithm.
+  // Returns CUBLAS_STATUS_SUCCESS, or the reason why there is no algorithm.
   cublasStatus_t status() const { return status_; }
 
   template <class T, class C>
@@ -140,12 +141,12 @@ class Plan {
             "cublasLtMatmulPreferenceSetAttribute", p);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-    // Gradients lie anywhere in buckets, so the default alignment, 256 bytes, does not hold.
+    // Gradients may start anywhere in buckets, so the default alignment of 256 bytes is not guaranteed.
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.b_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.a_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.c_alignment);
-    // Parts of a sum are added in f32, not as numbers that have been rounded to bf16.
+    // Parts of a sum must be added in f32, and not after rounding to bf16.
     if (p.types == Types::kBF16) {
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     }
@@ -164,7 +165,8 @@ class Plan {
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
-// The device's products. All of them run on the compute stream, one after another, so they share a workspace.
+// The products of a device. All products run on the compute stream, one after another, so they share a
+// workspace.
 class Plans {
  public:
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {
@@ -199,14 +201,14 @@ class Plans {
   std::map<Key, Plan> plans_;
 };
 
-constexpr int64_t kAlignedBytes = 16;  // the widest that a thread loads at once
+constexpr int64_t kAlignedBytes = 16;  // the largest access of a thread
 
 template <class T>
 bool IsAligned(const T* data, int64_t stride) {
   return AlignmentOf(data) >= kAlignedBytes && stride * int64_t{sizeof(T)} % kAlignedBytes == 0;
 }
 
-// A matrix in scratch whose rows are aligned, a copy of another if that is not null.
+// A matrix in scratch memory with aligned rows; a copy of `from` unless it is null.
 template <class T>
 class AlignedMatrix {
  public:
@@ -237,7 +239,7 @@ class AlignedMatrix {
   const cudaStream_t stream_;
 };
 
-// c = addend: a product of matrices with nothing between them.
+// Sets c to the addend, for products with k = 0.
 template <class T, class C>
 void AddNothing(const CudaDevice& device, const Gemm<T, C>& g) {
   const size_t pitch = static_cast<size_t>(g.c_stride) * sizeof(C);
@@ -251,7 +253,7 @@ void AddNothing(const CudaDevice& device, const Gemm<T, C>& g) {
   }
 }
 
-// Only the place of g.c is used: c = addend + a b, the addend being c itself, another array, or null.
+// Computes c = addend + a b. The addend is c itself, another array, or null. Only the memory of g.c is used.
 template <class T, class C>
 void Multiply(Device& device, const Gemm<T, C>& g) {
   if (g.m == 0 || g.n == 0) return;
@@ -274,8 +276,8 @@ void Multiply(Device& device, const Gemm<T, C>& g) {
   Plans& plans = device.Resource<Plans>();
   const cublasStatus_t status = plans.Get(key).status();
   if (status == CUBLAS_STATUS_SUCCESS) return plans.Run(key, g);
-  // Nothing promises an algorithm for rows that begin anywhere, as those of bf16 with an odd number of
-  // columns do. For aligned ones there has to be one.
+  // cuBLASLt may have no algorithm for unaligned rows, such as rows of bf16 with an odd number of columns.
+  // For aligned rows it must have an algorithm.
   if (IsAligned(g.a.data, g.a.stride) && IsAligned(g.b.data, g.b.stride) && IsAligned(g.c.data, g.c_stride) &&
       IsAligned(g.addend, g.c_stride)) {
     Check(status, "cublasLtMatmulAlgoGetHeuristic", key);

@@ -31,7 +31,7 @@ memory::desc Describe(int64_t rows, int64_t cols, memory::data_type type, int64_
   return {{rows, cols}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
-// A product made ready.
+// A product that is ready to run.
 struct Primitive {
   Primitive(const dnnl::engine& engine, const Key& p)
       : a(Describe(p.m, p.k, p.inputs, p.a_stride, p.a_transposed)),
@@ -46,7 +46,7 @@ struct Primitive {
   dnnl::matmul matmul;
 };
 
-// Returns nothing if oneDNN does not implement it.
+// Makes a primitive. Returns nullopt if oneDNN does not implement it.
 std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Key& p) {
   try {
     return Primitive(engine, p);
@@ -56,15 +56,15 @@ std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Key& p)
   }
 }
 
-// A device's products.
+// The products of a device.
 class OneDnnProducts {
  public:
   explicit OneDnnProducts(Device& device)
       : device_(device), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
-  // a and b are read only; oneDNN takes every pointer as one through which it could write.
+  // Runs a product. a and b are only read, but oneDNN accepts only pointers to non-const.
   bool Run(const Key& p, void* a, void* b, void* c) {
-    // In a product with a single row or column, oneDNN 3.7 overlooks how far apart rows lie.
+    // In a product with a single row or column, oneDNN 3.7 ignores the stride of rows.
     if (p.m == 1 || p.n == 1) return false;
     // oneDNN reads OpenMP's number of threads when it makes a primitive and when it runs one.
     omp_set_num_threads(device_.num_threads());

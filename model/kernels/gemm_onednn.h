@@ -5,8 +5,9 @@
 
 namespace gradsync::model::kernels {
 
-// Gemm by oneDNN's matmul primitive, which is made once for each shape; m, n, k > 0 and no addend. T is float
-// or BF16, C float or T. Returns false, having done nothing, if oneDNN does not implement it.
+// Computes Gemm by oneDNN's matmul primitive, which is made once for each shape. m, n and k must be positive,
+// and there must be no addend. T is float or BF16, and C is float or T. If oneDNN does not implement the
+// product, does nothing and returns false.
 template <class T, class C>
 bool MatmulByOneDnn(Device& device, const Gemm<T, C>& g);
 

@@ -40,7 +40,7 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // A copy on a device, aligned only to its elements.
+  // Returns a copy on a device, aligned only to its elements.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -52,14 +52,14 @@ struct Padded {
   std::vector<T> values;
 };
 
-// A product, and whether to accumulate it.
+// A product to test, and whether to accumulate it.
 struct GemmCase {
   int64_t m, n, k;
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride) on the device and compares with the definition. `c_before`: the old
-// contents of c.
+// Calls multiply(a, b, c, c_stride) on the device and compares the result with the definition. `c_before` has
+// the old contents of c.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

@@ -7,7 +7,7 @@
 #include "model/device.h"
 #include "model/dtype.h"
 
-// A kernel is a struct: its arguments, and a body for each type of device.
+// A kernel is a struct with its arguments, and with a body for each type of device.
 //
 //   template <class T>
 //   struct Scaled {
@@ -25,8 +25,9 @@
 // or BF16. BF16 is computed in f32 and rounded once. Wide<T> is the type in which T is computed.
 namespace gradsync::model::kernels {
 
-// Whether this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows the parts of CUDA
-// in the build; a kernel that needs more than the runtime specialises this after its declaration.
+// True if this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl defines the parts of CUDA
+// in the build. A kernel that needs more than the CUDA runtime specialises this variable after its
+// declaration.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 
@@ -42,7 +43,7 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Put this after a body, OnCpu or OnCuda: instantiates it for every T, only here.
+// Instantiates a body, OnCpu or OnCuda, for every T. Put this macro after the body.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

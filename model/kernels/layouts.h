@@ -4,10 +4,11 @@
 #include <compare>
 #include <cstdint>
 
-// Layouts of activations in memory.
+// Defines the layouts of activations in memory.
 namespace gradsync::model::kernels {
 
-// An array (batch, seq, num_heads * head_dim), the output of projections: a head is a range of columns.
+// The shape of an array (batch, seq, num_heads * head_dim), the output of projections. A head is a range of
+// columns.
 struct HeadShape {
   int64_t batch;
   int64_t seq;
@@ -33,12 +34,12 @@ struct ActivationShape {
   int64_t block;
 
   constexpr int64_t channel_blocks() const { return channels / block; }
-  // Pixels of one channel in one image.
+  // Returns the number of pixels of one channel in one image.
   constexpr int64_t pixels() const { return height * width; }
-  // Consecutive elements that belong to one image and one block of channels.
+  // Returns the number of consecutive elements that belong to one image and one block of channels.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
-  // The index of pixel i of a channel, counted through all images.
+  // Returns the index of pixel i of a channel, counted through all images.
   constexpr int64_t ElementOf(int64_t channel, int64_t i) const {
     const int64_t image = i / pixels(), pixel = i % pixels();
     return ((image * channel_blocks() + channel / block) * pixels() + pixel) * block + channel % block;

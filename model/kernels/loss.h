@@ -8,8 +8,9 @@
 
 namespace gradsync::model::kernels {
 
-// The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA they have not been
-// checked: a target outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
+// Computes the loss of a classifier. rows must be positive. On the CPU targets are in [0, vocab). On CUDA
+// targets have not been checked: a target outside [0, vocab) makes the loss NaN, and is reported to
+// CudaDevice::wrong_indices.
 //
 // max = the row's maximum, log_sum = log(sum(exp(row - max))); loss = the mean over rows of max - row[target]
 // + log_sum. max and log_sum are kept separately, because a large max would round log_sum away.
@@ -25,7 +26,7 @@ struct CrossEntropy {
   void OnCuda(Device& device) const;
 };
 
-// dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
+// Computes dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
 template <class T>
 struct CrossEntropyGrad {
   const T* logits;
@@ -39,7 +40,7 @@ struct CrossEntropyGrad {
   void OnCuda(Device& device) const;
 };
 
-// loss = the mean of (x - target)^2 over n elements.
+// Computes loss, the mean of (x - target)^2 over n elements.
 template <class T>
 struct SquaredError {
   const T* x;
@@ -51,7 +52,7 @@ struct SquaredError {
   void OnCuda(Device& device) const;
 };
 
-// dx = 2 (x - target) / n * dloss.
+// Computes dx = 2 (x - target) / n * dloss.
 template <class T>
 struct SquaredErrorGrad {
   const T* x;

@@ -1,6 +1,6 @@
-// Losses. Cross-entropy takes a block per row: softmax and its gradient in one pass each over the logits in
-// memory (the second reading of a row comes from the caches). Losses are summed by one block, in f64, as on
-// the CPU.
+// Computes losses. Cross-entropy uses one block per row. Softmax and its gradient each need one pass over the
+// logits in memory, because the second read of a row is from the caches. One block sums the losses, in f64,
+// as on the CPU.
 
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/loss.h"

@@ -6,10 +6,10 @@
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
 
-// Root mean square normalisation of rows.
+// Kernels of the root mean square normalisation of rows.
 namespace gradsync::model::kernels {
 
-// y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
+// Computes y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
 template <class T>
 struct RmsNorm {
   const T* x;             // (rows, d)
@@ -23,7 +23,7 @@ struct RmsNorm {
   void OnCuda(Device& device) const;
 };
 
-// dweight = the sum over rows of dy * x * r.
+// Computes dweight, the sum over rows of dy * x * r.
 template <class T>
 struct RmsNormWeightGrad {
   const T* x;
@@ -36,7 +36,7 @@ struct RmsNormWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
+// Computes dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
 template <class T>
 struct RmsNormInputGrad {
   const T* x;

@@ -22,8 +22,8 @@ GRADSYNC_INSTANTIATE_KERNEL(RmsNorm, OnCpu);
 template <class T>
 void RmsNormWeightGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
-  // A strip of columns is summed down all rows by one thread: no partial sums to combine, and the result
-  // does not depend on the number of threads.
+  // One thread sums a strip of columns over all rows, so there are no partial sums, and the result does not
+  // depend on the number of threads.
   constexpr int64_t kStrip = 128;
   const int64_t strips = (d + kStrip - 1) / kStrip;
   ParallelFor(

@@ -1,6 +1,6 @@
-// Root mean square normalisation. The forward pass and the gradient of the input take a warp per row; what
-// they read twice comes from the caches the second time. The gradient of the weight is a sum over rows: each
-// block sums a part of the rows in a strip of the columns, and then the parts' sums are added.
+// Computes the root mean square normalisation. Forward and the gradient of the input use one warp per row;
+// the second read of a row is from the caches. The gradient of the weight is a sum over rows: each block sums
+// a part of the rows in a strip of the columns, and then the sums of the parts are added.
 
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/elementwise.h"
@@ -10,12 +10,14 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// A block reads so many packs of so many rows at once: of bf16 and f32 128 bytes of a row, a cache line.
+// A block reads kStripPacks packs of kRowsAtOnce rows at a time. For bf16 and f32 these are 128 bytes of a
+// row, which is a cache line.
 constexpr int kStripPacks = 8, kRowsAtOnce = kThreads / kStripPacks;
-// What a multiprocessor holds of them.
+// The number of blocks on a multiprocessor.
 constexpr int kBlocksAtOnce = 4;
 
-// A block for each of the strips of each part: its sums of a part's rows. sums: (parts, d)
+// Computes the sums of a part's rows in a strip, with one block for each strip of each part. `sums` is
+// (parts, d).
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     RmsNormWeightGradKernel(RmsNormWeightGrad<T> grad, unsigned strips, int64_t part_rows, Wide<T>* sums) {
@@ -27,7 +29,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   const int64_t begin = part * part_rows, end = begin + part_rows < grad.rows ? begin + part_rows : grad.rows;
   W sum[N] = {};
   if (at < d) {
-    // Several rows at a time, to hide the memory's latency.
+    // Reads several rows at a time to hide the latency of memory.
 #pragma unroll 4
     for (int64_t row = begin + threadIdx.x / kStripPacks; row < end; row += kRowsAtOnce) {
       W dy[N], x[N];
@@ -75,7 +77,8 @@ template <class T>
 void RmsNormWeightGrad<T>::OnCuda(Device& device) const {
   const bool packed = d % kPackNumel<T> == 0 && ArePacked(x, dy);
   const int64_t strips = CeilDiv(d, kStripPacks * (packed ? kPackNumel<T> : 1));
-  // As many parts as fill the GPU, if there are rows for them. The same in every run, and so the result is.
+  // The number of parts fills the GPU, if there are enough rows. It is equal in every run, so the result is
+  // also equal.
   const int64_t blocks = int64_t{kBlocksAtOnce} * Gpu(device).num_multiprocessors();
   const int64_t part_rows =
       std::max(int64_t{kRowsAtOnce}, CeilDiv(rows, std::max(int64_t{1}, blocks / strips)));
@@ -84,7 +87,7 @@ void RmsNormWeightGrad<T>::OnCuda(Device& device) const {
   const auto kernel = packed ? RmsNormWeightGradKernel<kPackNumel<T>, T> : RmsNormWeightGradKernel<1, T>;
   Launch(device, "RmsNormWeightGrad", kernel, strips * parts, kThreads, 0, *this, strips, part_rows,
          sums.data());
-  // The sum of the parts, in their order.
+  // Adds the sums of the parts, in order.
   BiasGrad<Wide<T>>{.dy = sums.data(), .rows = parts, .d = d, .dbias = dweight}.OnCuda(device);
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNormWeightGrad, OnCuda);

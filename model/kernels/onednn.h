@@ -8,22 +8,24 @@
 
 namespace gradsync::model::kernels {
 
-// Whether oneDNN uses all of these instructions: the processor has them, and ONEDNN_MAX_CPU_ISA allows them.
+// Returns whether oneDNN uses all of these instructions: the processor has them, and ONEDNN_MAX_CPU_ISA
+// allows them.
 inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   const auto needed = static_cast<unsigned>(instructions);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// oneDNN computes bf16 with any AVX-512, but without bf16 instructions it is slower than f32.
+// Returns whether this processor has bf16 instructions. oneDNN computes bf16 with any AVX-512, but without
+// bf16 instructions it is slower than f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
-// oneDNN's name of float or BF16.
+// oneDNN's data type for float or BF16.
 template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// The attributes of a primitive whose scratch memory the caller provides. With `sum`, the primitive adds to
-// its output.
+// Returns the attributes of a primitive whose scratch memory the caller provides. With `sum`, the primitive
+// adds to its output.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -7,12 +7,12 @@
 
 #include "model/kernels/kernel.h"
 
-// Updates of parameters in one pass over memory; memory bandwidth limits them. T is float or double. Arrays
-// do not overlap.
+// Kernels that update parameters in one pass over memory. Memory bandwidth limits their speed. T is float or
+// double. Arrays must not overlap.
 namespace gradsync::model::kernels {
 
-// Rules: the new value and states of one element of a parameter. Both devices use them, so they are
-// constexpr, which nvcc accepts as device functions.
+// A rule computes the new value and states of one element of a parameter. Both devices use the rules, so
+// rules are constexpr, which nvcc accepts as device functions.
 
 // Memory traffic: 12 bytes per element in f32.
 template <class T>
@@ -26,8 +26,8 @@ struct Sgd {
 template <class T>
 struct AdamW {
   T decay;         // factor of the value: 1 - learning_rate * weight_decay
-  T beta1, rest1;  // for the mean; 1 - beta1
-  T beta2, rest2;  // for the mean square; 1 - beta2
+  T beta1, rest1;  // factor of the mean; 1 - beta1
+  T beta2, rest2;  // factor of the mean square; 1 - beta2
   T step_size;     // learning_rate / (1 - beta1^step)
   T scale;         // factor of the root of the mean square: 1 / sqrt(1 - beta2^step)
   T eps;
@@ -39,18 +39,18 @@ struct AdamW {
   }
 };
 
-// A tensor of n elements. `copy` is the rounded value for matrix products (null without one), written in the
-// same pass, for 2 bytes more per element.
+// A tensor of n elements. `copy` is the rounded value for matrix products, or null. The copy is written in
+// the pass that updates the value, with 2 more bytes of memory traffic per element.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
   T* value;
-  T* states[2];  // if the rule has any
+  T* states[2];  // states of the rule; may be null
   BF16* copy;
   int64_t n;
 };
 
-// Gradients are multiplied by `grad_scale`, so that one update both clips and changes the values.
+// Updates values with gradients that are multiplied by `grad_scale`, so that one pass both clips and updates.
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -62,8 +62,8 @@ struct Update {
 };
 
 // Updates element i, except its copy. Reads everything before it writes, because compilers do not know that
-// arrays do not overlap. Returns the new value. Without a scale there is no product, which compilers could
-// fuse with a sum of the rule and round differently.
+// arrays do not overlap. Returns the new value. Without a scale there is no multiplication, because compilers
+// could fuse it with a sum of the rule and round differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
@@ -79,7 +79,7 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// Put this after a body, OnCpu or OnCuda: instantiates it for every rule.
+// Instantiates a body, OnCpu or OnCuda, for every rule. Put this macro after the body.
 #define GRADSYNC_INSTANTIATE_UPDATE(Body)                  \
   template void Update<Sgd, float>::Body(Device&) const;   \
   template void Update<Sgd, double>::Body(Device&) const;  \

@@ -7,8 +7,8 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// Elements [begin, end). Rule and tensor are this function's own: the compiler must think that writing an
-// element may change those of a caller.
+// Updates the elements [begin, end). Rule and tensor are copies, because the compiler must assume that
+// writing an element may change objects of the caller.
 template <bool kScaled, class Rule, class T>
 void UpdatePart(const Rule rule, const UpdatedTensor<T> tensor, T grad_scale, int64_t begin, int64_t end) {
 #pragma omp simd

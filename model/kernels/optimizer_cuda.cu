@@ -1,5 +1,5 @@
-// Optimizers: many tensors in one launch, as most are small and a launch costs as much as a million elements.
-// The table of tensors is an argument of the kernel, so nothing is copied to the GPU beforehand.
+// Updates many tensors in one launch, because most tensors are small and a launch costs as much as a million
+// elements. The table of tensors is an argument of the kernel, so nothing is copied to the GPU beforehand.
 
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/optimizer.h"
@@ -7,20 +7,21 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// A block takes this many elements of one tensor.
+// The number of elements of one tensor that a block updates.
 constexpr int64_t kBlockNumel = 16 * kThreads;
 
-// Some tensors of a step, and which blocks of the grid are whose. Under 4 KiB, the limit for arguments.
+// Some tensors of a step, and the blocks of the grid that update each of them. Its size is below 4 KiB, the
+// limit for arguments.
 template <class T>
 struct Group {
   static constexpr int kMax = 64;
 
   UpdatedTensor<T> tensors[kMax];
-  int64_t end_block[kMax];  // of each tensor, one past its last
+  int64_t end_block[kMax];  // one past the last block of each tensor
 };
 
-// The group stays in the constant memory of the arguments, which takes any index: `ptxas -v` shows no stack,
-// where a copy for each thread would be.
+// The group stays in the constant memory of the arguments, which can be indexed. `ptxas -v` shows no stack,
+// which a copy for each thread would need.
 template <bool kScaled, class Rule, class T>
 __global__ void UpdateKernel(Group<T> group, Rule rule, T grad_scale) {
   int which = 0;

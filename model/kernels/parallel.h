@@ -9,8 +9,8 @@
 namespace gradsync::model::kernels {
 
 // Calls fn(begin, end) for consecutive parts of [0, n), one per compute thread of the device, and returns
-// when all are done. All parts except the last are multiples of `grain`; the calling thread does work of at
-// most one grain itself. fn must not throw.
+// when all calls are done. All parts except the last are multiples of `grain`. The calling thread does work
+// of at most one grain itself. fn must not throw.
 template <class Fn>
 void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 4096) {
   const int64_t grains = (n + grain - 1) / grain;
@@ -27,7 +27,7 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
   }
 }
 
-// Calls fn(i) for each i of [0, n) in this way.
+// Calls fn(i) for each i of [0, n), divided among compute threads like ParallelFor.
 template <class Fn>
 void ParallelForEach(const Device& device, int64_t n, int64_t grain, const Fn& fn) {
   const auto each = [&](int64_t begin, int64_t end) {

@@ -7,11 +7,11 @@
 #include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"
 
-// Pooling of images.
+// Kernels that pool images.
 namespace gradsync::model::kernels {
 
-// Square windows of `size` pixels, `stride` apart, over an image that is padded by less than `size`; padding
-// is never the maximum. `size` is at most 15.
+// Square windows of size x size pixels, with a distance of `stride` pixels, over an image that is padded by
+// less than `size` pixels. Padding is never the maximum. `size` is at most 15.
 struct PoolShape {
   ActivationShape in;
   int64_t size;
@@ -27,8 +27,8 @@ struct PoolShape {
   }
 };
 
-// y is the maximum of each window, `largest` its position in the window: row * size + column. The first of
-// equal elements counts. NaN counts as larger than any number.
+// Computes y, the maximum of each window, and `largest`, the position of the maximum in the window: row *
+// size + column. Of equal elements, the first is the maximum. NaN counts as larger than any number.
 template <class T>
 struct MaxPool {
   PoolShape shape;
@@ -40,7 +40,7 @@ struct MaxPool {
   void OnCuda(Device& device) const;
 };
 
-// dx = dy where x was the maximum, summed over the windows.
+// Computes dx, the sum over windows of dy where x was the maximum.
 template <class T>
 struct MaxPoolGrad {
   PoolShape shape;
@@ -52,7 +52,7 @@ struct MaxPoolGrad {
   void OnCuda(Device& device) const;
 };
 
-// y = the mean of each channel of each image.
+// Computes y, the mean of each channel of each image.
 template <class T>
 struct AveragePool {
   ActivationShape shape;
@@ -63,7 +63,7 @@ struct AveragePool {
   void OnCuda(Device& device) const;
 };
 
-// dx = dy / pixels.
+// Computes dx = dy / pixels.
 template <class T>
 struct AveragePoolGrad {
   ActivationShape shape;

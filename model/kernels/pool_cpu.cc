@@ -15,7 +15,7 @@ void WithBlock(int64_t block, const Fn& fn) {
   fn.template operator()<1>();
 }
 
-// fn(i) for the planes of an activation: one image's pixels of one block of channels.
+// Calls fn(i) for the planes of an activation. A plane has the pixels of one image and one block of channels.
 template <class Fn>
 void ForPlanes(const Device& device, const ActivationShape& shape, const Fn& fn) {
   ParallelForEach(device, shape.batch * shape.channel_blocks(), std::max<int64_t>(1, 4096 / shape.plane()),
@@ -30,7 +30,7 @@ void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
     const int64_t top = row * shape.stride - shape.padding;
     for (int64_t col = 0; col < out.width; ++col) {
       const int64_t left = col * shape.stride - shape.padding;
-      // Padding is less than the window, so some of it lies in the image.
+      // Padding is smaller than the window, so a part of the window is in the image.
       const int64_t first_i = std::max<int64_t>(0, -top), first_j = std::max<int64_t>(0, -left);
       const auto pixel = [&](int64_t i, int64_t j) { return x + ((top + i) * in.width + left + j) * kBlock; };
       W best[kBlock];
@@ -57,12 +57,13 @@ void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
   }
 }
 
-// Gathers: for each input pixel, from all windows that it is in. So each is written once, and with vectors.
+// Computes the gradient of each input pixel from all windows that contain it. So each pixel is written once,
+// with vector instructions.
 template <int64_t kBlock, class T>
 void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx, bool accumulate) {
   using W = Wide<T>;
   const ActivationShape in = shape.in, out = shape.out();
-  // The first and the last window that reach a padded pixel.
+  // The first and the last window that contain a padded pixel.
   const auto first = [&](int64_t pixel) {
     return pixel < shape.size ? 0 : (pixel - shape.size) / shape.stride + 1;
   };

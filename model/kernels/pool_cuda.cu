@@ -1,4 +1,5 @@
-// Pooling: a thread per element of the result, which gathers what it needs; a warp per mean.
+// Pools images. Each element of the result has a thread, which reads all its inputs, and each mean has a
+// warp.
 
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/pool.h"
@@ -6,7 +7,7 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// Where an element of an activation is.
+// The position of an element of an activation.
 struct Position {
   __device__ Position(const ActivationShape& shape, int64_t element)
       : lane(element % shape.block),
@@ -22,7 +23,7 @@ __device__ int64_t Element(const ActivationShape& shape, const Position& of_plan
   return of_plane.plane * shape.plane() + (row * shape.width + col) * shape.block + of_plane.lane;
 }
 
-// The first window that reaches a padded row or column.
+// Returns the first window that contains a padded row or column.
 __device__ int64_t FirstWindow(const PoolShape& shape, int64_t padded) {
   return padded < shape.size ? 0 : (padded - shape.size) / shape.stride + 1;
 }
@@ -84,7 +85,7 @@ void AveragePool<T>::OnCuda(Device& device) const {
   LaunchBlocks(device, "AveragePool", blocks, [*this] __device__(int64_t) {
     using W = Wide<T>;
     const int64_t index = GridIndex() / 32, image = index / shape.channels, channel = index % shape.channels;
-    if (image >= shape.batch) return;  // the same for all threads of a warp
+    if (image >= shape.batch) return;  // this condition is equal for all threads of a warp
     W sum = 0;
     for (int64_t pixel = threadIdx.x % 32; pixel < shape.pixels(); pixel += 32) {
       sum += Widen(x[shape.ElementOf(channel, image * shape.pixels() + pixel)]);

@@ -7,11 +7,12 @@
 
 namespace gradsync::model::kernels {
 
-// y = x with the pair (2i, 2i + 1) of every head rotated by position * theta^(-2i / head_dim), or by the
-// opposite angle if `inverse`, which is the gradient. The device keeps the angles' cosines and sines.
+// Computes y from x by rotating the pair (2i, 2i + 1) of every head by the angle position * theta^(-2i /
+// head_dim), or, if `inverse`, by the opposite angle, which gives the gradient. The device stores the cosines
+// and sines of the angles.
 template <class T>
 struct Rope {
-  HeadShape shape;  // head_dim is even
+  HeadShape shape;  // head_dim must be even
   double theta;
   bool inverse;
   const T* x;

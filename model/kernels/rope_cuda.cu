@@ -1,5 +1,5 @@
-// Rotary positions: a warp per position, with the rotations of all positions in a table that stays on the
-// GPU.
+// Computes rotary positions with one warp per position. A table on the GPU has the rotations of all
+// positions.
 
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/rope.h"
@@ -21,7 +21,8 @@ void Rope<T>::OnCuda(Device& device) const {
     for (int64_t at = lane * kNumel; at < d; at += kWarp * kNumel) {
       W pairs[kNumel], rotation[kNumel];
       Load(x + row * d + at, pairs);
-      // In 32 bits, which no row exceeds: a division in 64 takes longer than all else that is done to a pair.
+      // Uses 32 bits, which are enough for a row, because a division in 64 bits takes longer than all other
+      // work for a pair.
       Load(rotations + static_cast<unsigned>(at) % static_cast<unsigned>(shape.head_dim), rotation);
       for (int i = 0; i < kNumel; i += 2) {
         const W cosine = rotation[i], sine = inverse ? -rotation[i + 1] : rotation[i + 1];

@@ -11,7 +11,7 @@
 
 namespace gradsync::model::kernels {
 
-// The rotations of positions 0 to rows - 1.
+// A table of the rotations of positions 0 to rows - 1.
 template <class T>
 struct RopeTable {
   T* data = nullptr;  // (rows, head_dim / 2, 2): cosine and sine
@@ -30,7 +30,8 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // A table of at least seq rows. Waits for the device if the sequence is longer than all earlier ones.
+  // Returns a table of at least seq rows. Waits for the device if the sequence is longer than all earlier
+  // sequences.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -60,7 +61,7 @@ class RopeTables {
   }
 
   Device& device_;
-  std::map<std::pair<int64_t, double>, RopeTable<T>> tables_;  // by head_dim and theta
+  std::map<std::pair<int64_t, double>, RopeTable<T>> tables_;  // tables by head_dim and theta
 };
 
 }  // namespace gradsync::model::kernels

@@ -8,8 +8,8 @@
 
 namespace gradsync::model::kernels {
 
-// Memory for `numel` elements on the device while a kernel runs. It comes from the device's allocator, so
-// that repeated steps request nothing from the system.
+// Memory for `numel` elements on the device while a kernel runs. The memory is from the device's allocator,
+// so repeated steps request nothing from the system.
 template <class T>
 class Scratch {
  public:
@@ -27,8 +27,8 @@ class Scratch {
   T* const data_;
 };
 
-// Row stride, in elements, of a matrix of n columns in scratch: an odd number of cache lines. Rows at
-// multiples of 4 KiB would all be in one set of a first-level cache.
+// Returns the row stride, in elements, of a matrix of n columns in scratch memory: an odd number of cache
+// lines. Rows at multiples of 4 KiB would all be in one set of a first-level cache.
 template <class T>
 constexpr int64_t PaddedStride(int64_t n) {
   constexpr int64_t kLineNumel = 64 / sizeof(T);

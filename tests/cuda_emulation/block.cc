@@ -26,7 +26,7 @@ constexpr unsigned kMaxWarps = kMaxThreads / kWarpSize;
 constexpr size_t kMaxSharedBytes = size_t{228} << 10;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// Sets of the 32 lanes, one bit each. A lane is in at most one set.
+// Sets of the 32 lanes of a warp, with one bit per lane. A lane is in at most one set.
 struct Warp {
   unsigned runnable = 0, at_block_barrier = 0, at_warp_barrier = 0;
   unsigned alive() const { return runnable | at_block_barrier | at_warp_barrier; }
@@ -105,7 +105,7 @@ class Scheduler {
         if (!ReleaseBlock()) return;
         continue;
       }
-      // Mostly the same warp goes on, so that it gets far ahead of the others.
+      // Usually the current warp continues, so that it gets far ahead of other warps.
       if ((ready >> current & 1) == 0 || random_() % 8 == 0) {
         current = static_cast<unsigned>(random_()) % kWarpSize;
         ready = std::rotr(ready, static_cast<int>(current));
@@ -140,19 +140,21 @@ class Scheduler {
     running_ = false;
   }
 
-  // A fiber serves its thread of all blocks.
+  // A fiber runs the thread with its number in all blocks.
   void ThreadMain(unsigned thread) {
     while (true) {
       (*thread_)();
       warps_[thread / kWarpSize].runnable &= ~(1u << thread % kWarpSize);
-      // Others may still read what it brought to the last exchange. To the next one it brings nothing.
+      // Other lanes may still read the values of this lane from the last exchange. In the next exchange this
+      // lane has no value.
       Room& next = rooms_[thread / kWarpSize][!odd_[thread]];
       std::memset(next.lanes[thread % kWarpSize], 0xff, kMaxExchangeBytes);
       fibers_[thread].SwitchTo(host_);
     }
   }
 
-  // Nothing can run: lets the threads pass the barrier at which all of them wait. False if all have ended.
+  // Called if no thread can run: lets the threads pass the barrier at which all of them wait. Returns false
+  // if all threads have ended.
   bool ReleaseBlock() {
     bool waits = false;
     unsigned first = 0;
@@ -177,7 +179,7 @@ class Scheduler {
     return waits;
   }
 
-  // All of these lanes wait where `like` does.
+  // Checks that all of these lanes wait at the position of lane `like`.
   void CheckSameSite(unsigned first_thread, unsigned lanes, unsigned like) {
     for (; lanes != 0; lanes &= lanes - 1) {
       const unsigned thread = first_thread + static_cast<unsigned>(std::countr_zero(lanes));
@@ -212,11 +214,11 @@ class Scheduler {
   std::array<Site, kMaxThreads> sites_;
   std::array<std::array<Room, 2>, kMaxWarps> rooms_;
   std::array<bool, kMaxThreads> odd_{};
-  int next_vote_ = 0, vote_ = 0;  // of the next barrier of the block, and of the last one
+  int next_vote_ = 0, vote_ = 0;  // votes of the next barrier of the block, and of the last barrier
   alignas(1024) unsigned char shared_[kMaxSharedBytes];
 };
 
-// The one GPU. Never destroyed: statics of tests may outlive it.
+// Returns the only scheduler. It is never destroyed, because statics of tests may outlive it.
 Scheduler& Gpu() {
   static Scheduler* const scheduler = new Scheduler;
   return *scheduler;

@@ -26,7 +26,7 @@ struct cublasLtMatrixLayoutDescription {
 
 struct cublasLtMatmulPreferenceDescription {
   uint64_t workspace_bytes = 0;
-  uint32_t alignments[4] = {256, 256, 256, 256};  // of a, b, c, d
+  uint32_t alignments[4] = {256, 256, 256, 256};  // alignments of a, b, c and d
 };
 
 namespace {
@@ -34,7 +34,7 @@ namespace {
 using Operation = cublasLtMatmulDescription;
 using Layout = cublasLtMatrixLayoutDescription;
 
-// What an algorithm may rely on, as it is kept in cublasLtMatmulAlgo_t.
+// The alignments on which an algorithm may rely, as stored in cublasLtMatmulAlgo_t.
 struct Promise {
   uint64_t workspace_bytes;
   uint32_t alignments[4];
@@ -80,14 +80,15 @@ T Narrow(W x) {
   }
 }
 
-// d = alpha a b + beta c. C and d are of type C, a and b of type T, and W is what is computed in.
+// Computes d = alpha a b + beta c. c and d have type C, a and b have type T, and W is the type of the
+// computation.
 template <class T, class C, class W>
 void Multiply(const Operation& operation, W alpha, const void* a, const Layout& a_layout, const void* b,
               const Layout& b_layout, W beta, const void* c, void* d, const Layout& layout) {
   const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   Matrix<W> result = alpha * (LoadOperand<W, T>(a, a_layout, operation.a, tf32) *
                               LoadOperand<W, T>(b, b_layout, operation.b, tf32));
-  // Without beta c is not read.
+  // If beta is 0, c is not read.
   if (beta != 0) result += beta * Load<W>(static_cast<const C*>(c), layout, false);
   auto* const to = static_cast<C*>(d);
   for (int64_t col = 0; col < layout.cols; ++col) {
@@ -102,7 +103,7 @@ size_t BytesOf(const Layout& layout) {
   return static_cast<size_t>((layout.cols - 1) * layout.stride + layout.rows) * element;
 }
 
-// Whether the dimensions fit.
+// Returns whether the dimensions fit.
 bool Fit(const Operation& operation, const Layout& a, const Layout& b, const Layout& d) {
   const bool a_t = operation.a == CUBLAS_OP_T, b_t = operation.b == CUBLAS_OP_T;
   return (a_t ? a.cols : a.rows) == d.rows && (b_t ? b.rows : b.cols) == d.cols &&
@@ -116,7 +117,7 @@ cublasStatus_t Set(T& to, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// The function for these types, or null if cuBLASLt has none.
+// Returns the function for these types, or null if cuBLASLt does not support them.
 template <class W>
 using Function = void (*)(const Operation&, W, const void*, const Layout&, const void*, const Layout&, W,
                           const void*, void*, const Layout&);
@@ -187,7 +188,7 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, size_t bytes) {
-  uint32_t scheme = 0;  // all of them are the same here
+  uint32_t scheme = 0;  // all schemes are equal here
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return Set(preference->workspace_bytes, value, bytes);
@@ -243,7 +244,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
       !cuda_emulation::IsDeviceMemory(workspace, workspace_bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  // Descriptions may be destroyed before the product is computed, and the workspace is written to.
+  // Descriptors may be destroyed before the product is computed, and the workspace is overwritten.
   const auto put = [&](auto function, auto alpha_value, auto beta_value) {
     cuda_emulation::Put(stream, [=, operation = *operation, a_layout = *a_layout, b_layout = *b_layout,
                                  d_layout = *d_layout] {

@@ -15,7 +15,8 @@ struct cudnnContext {
 
 namespace cuda_emulation {
 
-// Four dimensions, the last being the innermost in NCHW, c in NHWC. A filter's n is its output channels.
+// Four dimensions. The innermost dimension is the last in NCHW, and c in NHWC. The n of a filter is its
+// number of output channels.
 struct Dimensions {
   cudnnDataType_t type;
   cudnnTensorFormat_t format;
@@ -43,13 +44,13 @@ namespace {
 using cuda_emulation::Dimensions;
 using Conv = cudnnConvolutionStruct;
 
-// Algorithms, by what becomes of them. 1, and forward 0, work.
+// Algorithms by their behaviour. Algorithm 1, and in forward also algorithm 0, works.
 constexpr int kWorks = 2;
 constexpr int kIsNotDeterministic = 3;
-constexpr int kHasNoWorkspace = 4;  // is not supported, and says so when it is asked for its workspace
-constexpr int kDoesNotRun = 5;      // is not supported, and says so when it runs
+constexpr int kHasNoWorkspace = 4;  // is not supported, and a query of its workspace returns this error
+constexpr int kDoesNotRun = 5;      // is not supported, and running it returns this error
 
-// The more a math type allows, the less is needed.
+// Returns the workspace. A math type that allows more needs less workspace.
 size_t WorkspaceBytes(int algorithm, cudnnMathType_t math) {
   const size_t of_math = math == CUDNN_FMA_MATH ? 3000 : math == CUDNN_DEFAULT_MATH ? 2000 : 1000;
   return of_math + 100 * static_cast<size_t>(algorithm);
@@ -91,7 +92,7 @@ bool Fit(const Dimensions& x, const Dimensions& w, const Dimensions& y, const Co
          conv.compute == (x.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
 }
 
-// A number as it is multiplied: f32 as TF32, wherever the math type lets it be.
+// Returns a number as it is multiplied: f32 is rounded to TF32 if the math type allows it.
 template <class T>
 double Operand(T x, bool tf32) {
   if constexpr (std::is_same_v<T, float>) {
@@ -121,7 +122,7 @@ void ForProducts(const Dimensions& x, const Dimensions& w, const Dimensions& y, 
           }
 }
 
-// What a pass reads and writes.
+// The tensors that a pass reads and writes.
 struct Pass {
   cudnnHandle_t handle;
   Conv conv;
@@ -131,19 +132,19 @@ struct Pass {
   size_t workspace_bytes;
 };
 
-// result = alpha sums + beta result, where sum(sums) adds up in f64.
+// Computes result = alpha sums + beta result, where sum(sums) adds in f64.
 template <class T, class Sum>
 void Store(double alpha, double beta, void* result, const Dimensions& d, bool is_wrong, const Sum& sum) {
   std::vector<double> sums(static_cast<size_t>(d.numel()));
   sum(sums);
   auto* const to = static_cast<T*>(result);
   for (size_t i = 0; i < sums.size(); ++i) {
-    const double before = beta == 0 ? 0 : beta * double{to[i]};  // not read if it does not count
+    const double before = beta == 0 ? 0 : beta * double{to[i]};  // not read if beta is 0
     to[i] = static_cast<T>(is_wrong ? NAN : alpha * sums[i] + before);
   }
 }
 
-// Puts a pass into the stream. fn(a, b, sums) adds up products of the operands.
+// Puts a pass into the stream. fn(a, b, sums) adds products of the operands.
 template <class Fn>
 cudnnStatus_t Put(const Pass& pass, bool fits, const void* a, const Dimensions& a_dims, const void* b,
                   const Dimensions& b_dims, void* result, const Dimensions& dims, const Fn& fn) {

@@ -1,4 +1,4 @@
-// GPUs and their memory.
+// Emulated GPUs and their memory.
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,10 +21,11 @@ namespace cuda_emulation {
 namespace {
 
 constexpr int kDevices = 2;
-constexpr size_t kDeviceBytes = size_t{8} << 30;  // what each of them claims to have
+constexpr size_t kDeviceBytes = size_t{8} << 30;  // memory that each GPU claims to have
 constexpr size_t kAlignment = 256;
 constexpr size_t kPageBytes = 4096;
-// Addresses of device memory. Far more than a program uses, so that none comes twice.
+// The size of the range of addresses of device memory. It is much larger than the memory that a program uses,
+// so that no address is used twice.
 constexpr size_t kAddressBytes = size_t{4} << 40;
 
 struct Block {
@@ -39,10 +40,10 @@ struct State {
 
   char* addresses = nullptr;
   size_t used_address_bytes = 0;
-  std::map<const char*, Block> blocks;        // by their begin
-  std::map<const char*, size_t> host_blocks;  // pinned
+  std::map<const char*, Block> blocks;        // blocks by their beginning
+  std::map<const char*, size_t> host_blocks;  // pinned host blocks
   size_t used_bytes[kDevices] = {};
-  std::vector<const char*> open_blocks;  // that work may touch without asking
+  std::vector<const char*> open_blocks;  // blocks that the running work has already opened
   int accesses = 0;
 };
 
@@ -52,7 +53,7 @@ thread_local bool runs_work = false;
 
 State& Global();
 
-// The block that has this address, or the map's end.
+// Returns the block that contains this address, or the map's end.
 template <class Map>
 auto Find(Map& blocks, const void* address) {
   auto block = blocks.upper_bound(static_cast<const char*>(address));
@@ -70,7 +71,7 @@ void Protect(const Block& block, int protection) {
   if (mprotect(block.pages, block.pages_bytes, protection) != 0) std::abort();
 }
 
-// Opens a block to the work that touches it first. What nobody may touch ends the program.
+// Opens a block for the work at its first access. A forbidden access ends the program.
 void HandleFault(int number, siginfo_t* info, void*) {
   State& state = Global();
   const auto* const address = static_cast<const char*>(info->si_addr);
@@ -86,7 +87,7 @@ void HandleFault(int number, siginfo_t* info, void*) {
     std::fprintf(stderr, "emulated CUDA: %s: touches %s\n", running.c_str(),
                  runs_work ? "device memory beyond a block, or one that was freed" : "device memory");
   }
-  signal(number, SIG_DFL);  // returning meets the fault again
+  signal(number, SIG_DFL);  // after the return the fault occurs again
 }
 
 State::State() {
@@ -117,7 +118,7 @@ struct Range {
   size_t bytes;
 };
 
-// Runs `copy` in its place in the stream. If some of what it touches is pageable memory, at once.
+// Puts `copy` into the stream. Runs it immediately if it accesses pageable memory.
 cudaError_t PutCopy(cudaStream_t stream, std::initializer_list<Range> touched, std::function<void()> copy) {
   std::unique_lock lock(Mutex());
   bool is_pageable = false;
@@ -131,12 +132,12 @@ cudaError_t PutCopy(cudaStream_t stream, std::initializer_list<Range> touched, s
   return cudaSuccess;
 }
 
-// The bytes that a matrix spans with `pitch` bytes from row to row.
+// Returns the number of bytes that a matrix spans with `pitch` bytes from row to row.
 size_t Extent(size_t pitch, size_t width, size_t height) {
   return height == 0 ? 0 : (height - 1) * pitch + width;
 }
 
-// Sets device memory. Zeros for whole pages come from the system when somebody looks at them.
+// Sets device memory. For whole pages of zeros, the system provides zeros at the next access.
 void Fill(char* target, int value, size_t bytes) {
   constexpr size_t kManyBytes = size_t{1} << 20;
   if (value != 0 || bytes < kManyBytes || !IsDeviceMemory(target, bytes)) {
@@ -264,7 +265,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
     return LastError(cudaErrorMemoryAllocation);
   }
   if (state.used_address_bytes + block.pages_bytes + kPageBytes > kAddressBytes) Fail("out of addresses");
-  // It ends where its last page does; the next one stays closed.
+  // The block ends at the end of its last page, and the next page stays inaccessible.
   block.pages = state.addresses + state.used_address_bytes;
   state.used_address_bytes += block.pages_bytes + kPageBytes;
   state.used_bytes[block.device] += block.pages_bytes;
@@ -285,7 +286,7 @@ cudaError_t cudaFree(void* memory) {
   const auto block = state.blocks.find(static_cast<char*>(memory));
   if (block == state.blocks.end()) return LastError(cudaErrorInvalidValue);
   const auto [bytes, device, pages, pages_bytes] = block->second;
-  // Takes the pages away and leaves the addresses.
+  // Frees the pages and keeps the addresses reserved.
   if (mmap(pages, pages_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
       pages) {
     std::abort();

@@ -12,7 +12,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// Keeps what a function has to keep for its caller (System V ABI), and swaps the stacks.
+// Saves the registers that a function must preserve (System V ABI), and swaps the stacks.
 extern "C" void CudaEmulationSwitch(void** from, void* to);
 asm(R"(
   .text
@@ -43,7 +43,7 @@ constexpr size_t kGuardBytes = 4096;
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kSavedRegisters = 6;
 
-// Between which fibers the last switch was. One thread at a time switches.
+// The fibers of the last switch. One thread at a time switches.
 Fiber* from = nullptr;
 Fiber* to = nullptr;
 
@@ -56,7 +56,8 @@ void Fiber::Start(std::function<void()> main) {
   if (stack == MAP_FAILED || mprotect(stack, kGuardBytes, PROT_NONE) != 0) std::abort();
   stack_ = stack;
   stack_bytes_ = kStackBytes;
-  // What CudaEmulationSwitch finds: registers, where to return to, and a place for Main's own return address.
+  // The initial stack for CudaEmulationSwitch: registers, the return address, and memory for Main's own
+  // return address.
   auto* const top = reinterpret_cast<void**>(static_cast<char*>(stack) + kStackBytes) - 1;
   *top = nullptr;
   *(top - 1) = reinterpret_cast<void*>(&Main);

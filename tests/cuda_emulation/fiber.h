@@ -6,20 +6,22 @@
 
 namespace cuda_emulation {
 
-// A stack to run on. A fiber that was not started stands for the stack of the caller. x86-64 only.
+// A fiber is a stack on which code runs. A fiber that was not started represents the stack of the caller.
+// x86-64 only.
 //
-// Not ucontext: that asks the kernel for the signal mask at every switch, a hundred times the cost.
+// This is not ucontext, which makes a system call for the signal mask at every switch and is a hundred times
+// slower.
 class Fiber {
  public:
   Fiber() = default;
-  Fiber(const Fiber&) = delete;  // lives as long as the program
+  Fiber(const Fiber&) = delete;  // a fiber exists until the program ends
   Fiber& operator=(const Fiber&) = delete;
 
-  // Gives it a stack, on which `main`, which must not return, begins at the first switch.
+  // Allocates a stack, on which `main` begins at the first switch. `main` must not return.
   void Start(std::function<void()> main);
   bool started() const { return main_ != nullptr; }
 
-  // From this one, which is running. Returns when something switches back.
+  // Switches from this fiber, which is running, to `other`. Returns when another fiber switches back.
   void SwitchTo(Fiber& other);
 
  private:
@@ -28,10 +30,10 @@ class Fiber {
   void Arrive();
 
   std::function<void()> main_;
-  const void* stack_ = nullptr;  // its lowest address
+  const void* stack_ = nullptr;  // lowest address of the stack
   size_t stack_bytes_ = 0;
-  void* stack_pointer_ = nullptr;  // while it is not running
-  void* sanitizer_ = nullptr;      // what a sanitizer keeps of it
+  void* stack_pointer_ = nullptr;  // stack pointer while the fiber is not running
+  void* sanitizer_ = nullptr;      // state that a sanitizer keeps for the fiber
 };
 
 }  // namespace cuda_emulation

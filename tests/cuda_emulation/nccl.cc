@@ -18,11 +18,11 @@ namespace cuda_emulation {
 namespace {
 
 constexpr int kVersion = 22809;
-constexpr int kPollsInProgress = 2;  // how often a call is said to be in progress after its time
+constexpr int kPollsInProgress = 2;  // number of queries that still return "in progress" after a call is done
 
 enum class Kind { kAllReduce, kBroadcast, kReduceScatter, kAllGather };
 
-// What ranks have to agree on.
+// The properties on which ranks must agree.
 struct Signature {
   Kind kind;
   size_t count;
@@ -37,7 +37,8 @@ struct Part {
   Signature signature;
   const void* input;
   void* output;
-  std::shared_ptr<Mark> before;  // what its stream has to do first; null if the rank has not issued it
+  // A mark after the earlier work of the rank's stream; null if the rank has not issued the collective.
+  std::shared_ptr<Mark> before;
 };
 
 struct Collective {
@@ -47,14 +48,15 @@ struct Collective {
   bool is_done = false;
 };
 
-// What the ranks of a communicator share.
+// The state that the ranks of a communicator share.
 struct World {
   explicit World(int num_ranks)
       : devices(static_cast<size_t>(num_ranks), -1), has_aborted(static_cast<size_t>(num_ranks)) {}
 
-  std::vector<int> devices;                                    // of the ranks; -1 if one has not joined
-  std::vector<bool> has_aborted;                               // of the ranks
-  std::map<int64_t, std::shared_ptr<Collective>> collectives;  // by sequence number
+  // Device of each rank; -1 if the rank has not joined.
+  std::vector<int> devices;
+  std::vector<bool> has_aborted;                               // whether each rank has aborted
+  std::map<int64_t, std::shared_ptr<Collective>> collectives;  // collectives by sequence number
 };
 
 size_t BytesOf(ncclDataType_t type) {
@@ -84,7 +86,7 @@ W Reduce(ncclRedOp_t op, W a, W b) {
   return op == ncclMax ? std::max(a, b) : op == ncclMin ? std::min(a, b) : static_cast<W>(a + b);
 }
 
-// results[i] = the reduction of all ranks' inputs[i].
+// Computes results[i], the reduction of all ranks' inputs[i].
 template <class T>
 std::vector<T> ReduceAll(const std::vector<Part>& parts, size_t numel, ncclRedOp_t op) {
   std::vector<T> results(numel);
@@ -103,7 +105,7 @@ std::vector<T> ReduceAll(const std::vector<Part>& parts, size_t numel, ncclRedOp
   return results;
 }
 
-// Runs an all-reduce, or a reduce-scatter where a rank gets `share` of the result.
+// Runs an all-reduce, or a reduce-scatter in which each rank receives `share` elements of the result.
 template <class T>
 void RunReduction(const std::vector<Part>& parts, size_t numel, size_t share, ncclRedOp_t op) {
   const std::vector<T> results = ReduceAll<T>(parts, numel, op);
@@ -158,7 +160,8 @@ size_t InputBytes(const Part& part, size_t num_ranks) {
   return part.signature.kind == Kind::kReduceScatter ? bytes * num_ranks : bytes;
 }
 
-// Whether all ranks have issued the collective, the same one, and their streams have come to it.
+// Returns whether all ranks have issued this collective with equal signatures, and their streams have reached
+// it.
 bool AllAreThere(const World& world, const Collective& collective) {
   if (std::count(world.has_aborted.begin(), world.has_aborted.end(), true) > 0) return false;
   const Signature& first = collective.parts[0].signature;
@@ -182,7 +185,7 @@ struct ncclComm {
   int device = 0;
   int64_t next_sequence = 0;
   int polls_in_progress = cuda_emulation::kPollsInProgress;
-  bool is_refused = false;  // by ncclCommInitRankConfig
+  bool is_refused = false;  // ncclCommInitRankConfig has rejected the communicator
 
   bool IsInProgress() {
     const auto has_joined = [](int of_rank) { return of_rank >= 0; };
@@ -209,13 +212,13 @@ using cuda_emulation::World;
 ncclResult_t Issue(ncclComm_t comm, cudaStream_t stream, Part part) {
   std::unique_lock lock(Mutex());
   const size_t num_ranks = comm->world->devices.size();
-  if (comm->polls_in_progress > 0) return ncclInvalidUsage;  // nobody asked whether it is done
+  if (comm->polls_in_progress > 0) return ncclInvalidUsage;  // the caller has not queried whether it is done
   if (stream->device != comm->device || part.signature.count == 0 ||
       !cuda_emulation::IsDeviceMemory(part.input, InputBytes(part, num_ranks)) ||
       !cuda_emulation::IsDeviceMemory(part.output, OutputBytes(part, num_ranks))) {
     return ncclInvalidArgument;
   }
-  // Who aborts meanwhile deletes the communicator.
+  // Another thread may abort and delete the communicator during this call.
   const std::shared_ptr<World> world = comm->world;
   const size_t own_rank = comm->rank;
   cuda_emulation::WaitForRoom(lock, stream);
@@ -273,7 +276,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int num_ranks, ncclUniqueI
   const bool is_refused = std::count(world->devices.begin(), world->devices.end(), device) > 0;
   world->devices[static_cast<size_t>(rank)] = device;
   *comm = new ncclComm{world, static_cast<size_t>(rank), device};
-  (*comm)->is_refused = is_refused;  // two ranks on one GPU
+  (*comm)->is_refused = is_refused;  // two ranks on one GPU are rejected
   return ncclInProgress;
 }
 

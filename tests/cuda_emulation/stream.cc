@@ -1,4 +1,4 @@
-// Streams, events and launches.
+// Emulated streams, events and launches.
 
 #include "tests/cuda_emulation/stream.h"
 
@@ -11,30 +11,30 @@
 namespace cuda_emulation {
 namespace {
 
-// What blocks may have without asking, and at most, on a GPU of compute capability 8.0.
+// The default and the maximum shared memory of a block on a GPU of compute capability 8.0.
 constexpr size_t kSharedBytes = size_t{48} << 10;
 constexpr size_t kMaxSharedBytes = size_t{163} << 10;
 constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 constexpr unsigned kMaxThreads = 1024;
-// How often an event that is asked whether it is done says no before it has its work run.
+// The number of queries of an event that return "not ready" before the event's work runs.
 constexpr int kPatience = 10;
-// How much a stream takes.
+// The maximum number of tasks in a stream.
 constexpr size_t kMaxTasks = 1024;
 
 struct State {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<CUstream_st*> streams;
-  std::map<const void*, size_t> shared_bytes;  // that a kernel may have
+  std::map<const void*, size_t> shared_bytes;  // shared memory that a kernel may use
 };
 
-// Never destroyed, as CUDA's own is there to the end.
+// Returns the state. It is never destroyed, like the state of CUDA.
 State& Global() {
   static State* const state = new State;
   return *state;
 }
 
-// Runs what is first in the stream. False if it cannot run yet.
+// Runs the first task of the stream. Returns false if it cannot run yet.
 bool RunFirst(CUstream_st& stream) {
   if (stream.tasks.front().prepare && !stream.tasks.front().prepare()) return false;
   const Task task = std::move(stream.tasks.front());
@@ -68,7 +68,7 @@ std::shared_ptr<Mark> PutMark(CUstream_st* stream) {
 bool Reach(Mark& mark) {
   CUstream_st& stream = *mark.stream;
   if (mark.is_done) return true;
-  if (stream.is_running) return false;  // on the way to it already
+  if (stream.is_running) return false;  // the stream is already being run
   const MemoryAccess access;
   stream.is_running = true;
   while (!mark.is_done && RunFirst(stream)) {

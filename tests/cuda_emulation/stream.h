@@ -10,14 +10,14 @@
 #include <memory>
 #include <mutex>
 
-// The emulated GPUs' queues. Libraries that are emulated put their work in here.
+// The queues of emulated GPUs. Emulated libraries put their work into these queues.
 
 namespace cuda_emulation {
 
-// The one lock of the emulation. Work runs under it.
+// The only lock of the emulation. Work runs under this lock.
 std::mutex& Mutex();
 
-// A place in a stream that others wait for.
+// A position in a stream for which other code can wait.
 struct Mark {
   CUstream_st* stream = nullptr;
   bool is_done = false;
@@ -26,25 +26,27 @@ struct Mark {
 };
 
 struct Task {
-  // Runs what else has to come first. False if that needs work that nobody has put in yet. May be empty.
+  // Runs other work that must come first. Returns false if this depends on work that has not been put into a
+  // stream yet. May be empty.
   std::function<bool()> prepare;
   std::function<void()> run;
 };
 
-// All of these are called under the lock.
+// The caller of the following functions must hold the lock.
 
 // Puts work into a stream.
 void Put(CUstream_st* stream, Task task);
 void Put(CUstream_st* stream, std::function<void()> run);
-// Blocks while the stream's queue is full, as CUDA's is at about a thousand: who asks has work to put in.
+// Blocks while the stream's queue is full, like CUDA with about a thousand tasks. Call this before Put.
 void WaitForRoom(std::unique_lock<std::mutex>& lock, CUstream_st* stream);
-// A mark behind everything that is in the stream.
+// Puts a mark after all work of the stream.
 std::shared_ptr<Mark> PutMark(CUstream_st* stream);
-// Runs as little as will do to reach the mark. False if that needs work that nobody has put in yet.
+// Runs the least work that is necessary to reach the mark. Returns false if this depends on work that has not
+// been put into a stream yet.
 bool Reach(Mark& mark);
-// Reaches it, waiting for others to put in work if need be.
+// Reaches the mark; if necessary, waits until other threads have put work into streams.
 void Wait(std::unique_lock<std::mutex>& lock, Mark& mark);
-// Those who wait look again whether they can go on.
+// Wakes waiting threads, which check again whether they can continue.
 void Notify();
 
 }  // namespace cuda_emulation
@@ -52,7 +54,7 @@ void Notify();
 struct CUstream_st {
   int device = 0;
   bool is_running = false;
-  bool is_destroyed = false;  // goes when it is empty
+  bool is_destroyed = false;  // the stream is deleted when it is empty
   std::deque<cuda_emulation::Task> tasks = {};
 };
 
@@ -64,7 +66,7 @@ struct CUevent_st {
 
 namespace cuda_emulation {
 
-// Who may touch device memory: work while it runs. Nests.
+// Allows access to device memory while work runs. May be nested.
 class MemoryAccess {
  public:
   MemoryAccess();
@@ -73,11 +75,11 @@ class MemoryAccess {
   MemoryAccess& operator=(const MemoryAccess&) = delete;
 };
 
-// The calling thread's.
+// Returns the current device of the calling thread.
 int CurrentDevice();
-cudaError_t LastError(cudaError_t error);  // remembers it for cudaGetLastError
+cudaError_t LastError(cudaError_t error);  // stores the error for cudaGetLastError
 
-// Whether `bytes` at the address lie within one block of a GPU's memory.
+// Returns whether `bytes` bytes at the address are within one block of a GPU's memory.
 bool IsDeviceMemory(const void* address, size_t bytes);
 
 }  // namespace cuda_emulation

@@ -1,8 +1,8 @@
-// Lets one rank of a training run meet with an accident, at a random place, and looks at what comes of it:
-// the run ends with status 1 within its deadline, says which rank it was, and where if the rank could, and
-// blames no other rank; records of what was finished are intact, name the links that were used, and
-// tools/summarize reads them; nothing is left behind. Prints a count by outcome, and fails if one was not
-// right. On a machine with time:
+// Causes a fault in one rank of a training run, at a random place, and checks the outcome: the run ends with
+// status 1 within its deadline, names the rank, and the place if the rank could report it, and blames no
+// other rank. Records of finished work are intact, name the links that were used, and can be read by
+// tools/summarize. No process or file is left. Prints the number of runs by outcome, and fails if an outcome
+// was wrong. A long run:
 //   bazel run //tests/faults:fault_test -- --runs=500 --first_seed=1 [--backend=NAME [--ranks_per_host=N]]
 //     [--place=PLACE] [--strategy=STRATEGY]
 #include <dirent.h>
@@ -38,14 +38,15 @@ using bench::ProgramResult;
 
 constexpr char kProgram[] = "tests/faults/faulty_ddp";
 constexpr char kSummarize[] = "tools/summarize";
-// Each of two cases: a turn to warm up, three timed, one to check, or two by a strategy's equation. A write
-// for each timed turn, one when they are done, and one after the check. See the arguments below.
+// Each of two cases has an untimed turn, three timed turns, and one turn for the check, or two turns for a
+// check by a strategy's equation. Each timed turn, the end of timed turns, and the check cause one write. The
+// arguments are below.
 constexpr int kWritesPerCase = 5;
 int StepsPerCase(const ddp::Traits& traits) {
   const int turns = traits.reference == nullptr ? 5 : 6;
   return turns * static_cast<int>(ddp::PeriodOf(traits, {}));
 }
-// Of "zero1", and of "zero1:within=host".
+// Returns the traits of "zero1" and of "zero1:within=host".
 const ddp::Traits& TraitsOf(const std::string& strategy) {
   return ddp::TraitsOf(strategy.substr(0, strategy.find(':')));
 }
@@ -68,13 +69,13 @@ struct Accident {
   bool in_phase() const {
     return place == "forward" || place == "backward" || place == "synchronisation" || place == "optimizer";
   }
-  // What the rank itself says that it was doing; empty if it does not.
+  // Returns the phase that the rank reports in its error; empty if it cannot report.
   std::string said_phase() const {
     if (kind != "throw" && kind != "memory") return "";
     if (in_phase()) return place;
     return place == "operation" ? "backward" : place == "meeting" ? "optimizer" : "";
   }
-  // Whether all ranks have the records of the first case before it.
+  // Returns whether all ranks have the records of the first case before the fault.
   bool after_first_case() const {
     const ddp::Traits& traits = TraitsOf(strategy);
     return (in_phase() && count >= StepsPerCase(traits)) || (place == "records" && count >= kWritesPerCase) ||
@@ -82,8 +83,8 @@ struct Accident {
   }
 };
 
-// With `ranks_per_host`, of a world of so many hosts, in half of which strategies that can do so shard within
-// hosts. With `place`, there; with `strategy`, to that one.
+// Returns a random fault. With `ranks_per_host`, the world has `num_hosts` hosts, and in half of the runs
+// strategies that support it shard within hosts. `place` and `strategy` select the place and the strategy.
 Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::string& place,
                         const std::string& strategy) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
@@ -106,16 +107,16 @@ Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::
   accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
                            "synchronisation", "optimizer", "records", "end"});
   if (!place.empty()) accident.place = place;
-  // Before it has a handler for them, a rank that throws just aborts.
-  // What happens soon, happens to a thread that nobody waits for.
+  // A rank without a handler aborts when it throws, and a fault of place "soon" happens in a thread for which
+  // no other thread waits.
   accident.kind = accident.place == "soon" ? one_of({"kill", "stop", "exit", "leave"})
-                  // When all is done, only a rank that does not end is an accident.
+                  // When all work is done, only a rank that does not end is a fault.
                   : accident.place == "end" ? one_of({"stop", "hang", "silent"})
                   : accident.place == "start"
                       ? one_of({"kill", "stop", "exit", "leave", "hang", "silent"})
                       : one_of({"kill", "stop", "exit", "leave", "throw", "memory", "hang", "silent"});
   const ddp::Traits& traits = TraitsOf(accident.strategy);
-  const bool many = !traits.has_buckets && traits.gradient_copies == 0;  // a collective for each parameter
+  const bool many = !traits.has_buckets && traits.gradient_copies == 0;  // one collective for each parameter
   const int steps = 2 * StepsPerCase(traits);
   const std::map<std::string, int> counts = {{"start", 1},
                                              {"join", 1},
@@ -132,7 +133,7 @@ Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::
   return accident;
 }
 
-// How many processes have `variable` in their environment.
+// Returns the number of processes that have `variable` in their environment.
 int ProcessesWith(const std::string& variable) {
   int count = 0;
   DIR* const processes = opendir("/proc");
@@ -144,7 +145,7 @@ int ProcessesWith(const std::string& variable) {
   return count;
 }
 
-// One run with an accident.
+// One run with a fault.
 class Run {
  public:
   Run(const Accident& accident, const std::string& backend, int ranks_per_host, int timeout_s)
@@ -174,13 +175,13 @@ class Run {
         {"GRADSYNC_TEST_RANKS_PER_HOST", Join(ranks_per_host > 0 ? ranks_per_host : accident.world_size)},
         {"GRADSYNC_TEST_RUN", temporary_},
         {"TMPDIR", temporary_}};
-    // Else in the launcher's directory.
+    // Otherwise the rendezvous is in the launcher's directory.
     if (accident.meets_over_tcp()) {
       environment.emplace_back("GRADSYNC_TEST_RENDEZVOUS",
                                comm::FreeTcpUrl(ranks_per_host > 0 ? comm::OuterAddress() : "127.0.0.1"));
     }
     bench::RunningProgram program(kProgram, arguments, environment);
-    // Beyond the deadline: what the launcher takes to stop the others, and a machine that has no time.
+    // The additional time is for the launcher, which stops the other ranks, and for a slow machine.
     result_ = program.Wait(std::chrono::seconds(timeout_s + 40));
   }
   ~Run() {
@@ -188,7 +189,7 @@ class Run {
     std::filesystem::remove_all(temporary_);
   }
 
-  // "as it should", "spared" (the place was never reached), or what was wrong.
+  // Returns "as it should", "spared" (the place was never reached), or what was wrong.
   std::string Outcome() const {
     if (result_.status == -1) return "hung";
     if (result_.status == 0) return Spared() ? "spared" : "status 0";
@@ -215,7 +216,7 @@ class Run {
              last.find(accident_.kind == "kill" ? ") was killed by signal 9 (SIGKILL);"
                                                 : ") exited with status 7;") != std::string::npos;
     }
-    // By its peers.
+    // The rank must be named by its peers.
     if (accident_.kind != "throw" && accident_.kind != "memory") return Said(rank + " ");
     const std::string what = accident_.kind == "throw" ? "the fault of the test"
                                                        : "out of memory on cpu: asked for 1125899906842624";
@@ -224,7 +225,7 @@ class Run {
             Said(Join("; in ", accident_.said_phase(), " of ", TraitsOf(accident_.strategy).name)));
   }
 
-  // Nobody says of another rank than that of the accident what a rank can do wrong.
+  // Checks that no rank blames another rank than the rank of the fault.
   bool InnocentsSpared() const {
     static const std::regex blame(
         "rank ([0-9]+) (made no progress|closed the connection|did not arrive|left|has left|failed)");
@@ -236,8 +237,8 @@ class Run {
     return true;
   }
 
-  // Every line but the one that was being written, and one of each rank if there must be; of runs over the
-  // links that they should be.
+  // Checks every line except a line that was being written, the records of each rank if there must be any,
+  // and the links in the records.
   bool RecordsIntact() const {
     int ranks_with_record = 0;
     for (const auto& file : std::filesystem::directory_iterator(out_)) {
@@ -265,7 +266,7 @@ class Run {
     return summary.status == 0 && summary.out.find(TraitsOf(accident_.strategy).name) != std::string::npos;
   }
 
-  // What removes the temporary files ends after the program.
+  // The process that removes the temporary files ends after the program.
   bool LeftBehind() const {
     for (int i = 0; i < 1000; ++i) {
       if (std::filesystem::is_empty(temporary_) && ProcessesWith(mark_) == 0) return false;
@@ -301,7 +302,7 @@ int Main(int argc, char** argv) {
 
   const comm::TemporaryDirectory directory;
   setenv("TEST_TMPDIR", directory.path().c_str(), 1);
-  std::map<std::string, std::map<std::string, int>> outcomes;  // by kind
+  std::map<std::string, std::map<std::string, int>> outcomes;  // number of runs by kind and outcome
   bool ok = true;
   for (int64_t seed = first_seed; seed < first_seed + runs; ++seed) {
     const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(hosts),

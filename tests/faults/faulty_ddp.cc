@@ -1,24 +1,24 @@
-// //bench:ddp, except that one rank meets with an accident where GRADSYNC_TEST_FAULT says:
+// //bench:ddp with a fault in one rank, which GRADSYNC_TEST_FAULT describes:
 //
 //   GRADSYNC_TEST_FAULT="RANK PLACE COUNT KIND"
 //
 // PLACE is one of
-//   start      before the ranks have met
-//   join       when they have, and are about to connect their group
-//   soon       COUNT microseconds after that
-//   forward, backward, synchronisation, optimizer   a phase begins, for the COUNT-th time
+//   start      before the ranks have met at the rendezvous
+//   join       after the ranks have met, before they connect their group
+//   soon       COUNT microseconds after `join`
+//   forward, backward, synchronisation, optimizer   the phase begins for the COUNT-th time
 //   operation  an operation of a backward pass begins
 //   collective a strategy issues a collective
-//   meeting    ranks meet while the optimizer runs: where they share weights, before and after they write
-//   them records    half a record has been written
-//   end        all is done
+//   meeting    a barrier during the update, before and after ranks write shared weights
+//   records    half of a record has been written
+//   end        all work is done
 //
-// and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
-// none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but
-// its other threads live).
+// KIND is one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (memory is
+// exhausted), corrupt (a gradient gets another number), hang (computes forever), silent (the thread does
+// nothing, but other threads continue).
 //
-// With GRADSYNC_TEST_RANKS_PER_HOST=N the ranks pretend to be on hosts of N ranks each.
-// GRADSYNC_TEST_RENDEZVOUS, if set, is where they meet.
+// With GRADSYNC_TEST_RANKS_PER_HOST=N the ranks act as if each host had N ranks. GRADSYNC_TEST_RENDEZVOUS, if
+// set, is the rendezvous.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -51,11 +51,11 @@ namespace {
 struct Fault {
   int rank = -1;
   std::string place;
-  int64_t count = 0;  // of such moments that pass before it
+  int64_t count = 0;  // number of such moments before the fault
   std::string kind;
 };
 
-// The fault of this process; place "" if it has none.
+// Returns the fault of this process; its place is "" if there is none.
 const Fault& OwnFault() {
   static const Fault fault = [] {
     const char* const text = std::getenv("GRADSYNC_TEST_FAULT");
@@ -68,7 +68,7 @@ const Fault& OwnFault() {
   return fault;
 }
 
-// The replica, once there is one.
+// Returns the replica; null before it is made.
 model::Model*& Replica() {
   static model::Model* replica = nullptr;
   return replica;
@@ -113,7 +113,7 @@ class FaultSink : public bench::RangeSink {
   void Stop(uint64_t) override {}
 
  private:
-  std::vector<std::string> phases_;  // of each range that has not ended
+  std::vector<std::string> phases_;  // phase of each range that has not ended
 };
 
 void PretendWorld() {
@@ -151,7 +151,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gradsync
 
-// In the place of the C library's. What it writes of records begins like this.
+// Replaces write of the C library. Writes of records begin with this text.
 extern "C" ssize_t write(int file, const void* data, size_t bytes) {
   const std::string_view text(static_cast<const char*>(data), bytes);
   if (gradsync::OwnFault().place != "records" || !text.starts_with("{\"schema\"")) {
@@ -162,5 +162,5 @@ extern "C" ssize_t write(int file, const void* data, size_t bytes) {
   return written;
 }
 
-// NOLINTNEXTLINE(bugprone-exception-escape): an accident like the others
+// NOLINTNEXTLINE(bugprone-exception-escape): an exception that escapes is also a fault
 int main(int argc, char** argv) { return gradsync::Main(argc, argv); }

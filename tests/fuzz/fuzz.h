@@ -12,7 +12,8 @@
 
 namespace gradsync {
 
-// What libFuzzer calls, with any bytes. It returns 0, and ends the program if what it looks at is wrong.
+// libFuzzer calls this function with any bytes. The function returns 0, and ends the program if a check
+// fails.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace fuzz {
@@ -21,12 +22,12 @@ inline std::string_view Text(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// Ends the program, for the fuzzer to keep the input.
+// Ends the program unless `holds`, so that the fuzzer keeps the input.
 inline void Expect(bool holds) {
   if (!holds) std::abort();
 }
 
-// A file in memory that holds the bytes.
+// A file in memory that contains the bytes.
 class File {
  public:
   explicit File(std::string_view bytes) : descriptor_(memfd_create("input", MFD_CLOEXEC)) {

@@ -1,5 +1,5 @@
-// Without a fuzzer: gives the inputs of a corpus to LLVMFuzzerTestOneInput, each as it is, cut off at many
-// places, and with many of its bytes changed. Arguments: files and folders.
+// Runs without a fuzzer: calls LLVMFuzzerTestOneInput with the inputs of a corpus, each unchanged, truncated
+// at many places, and with many of its bytes changed. Arguments: files and folders.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// How many places of a long input are tried.
+// The number of places of a long input that are tried.
 constexpr size_t kPlaces = 200;
 
 void Give(const std::string& input) {

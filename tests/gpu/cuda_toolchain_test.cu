@@ -1,5 +1,5 @@
-// The whole way from a .cu file to a result: nvcc's code links with the rest, loads on the GPU of this
-// machine and computes there.
+// Tests the whole way from a .cu file to a result: code of nvcc links with other code, loads on the GPU of
+// this machine and computes.
 
 #include <cuda_runtime.h>
 
@@ -10,13 +10,13 @@
 
 namespace {
 
-// c[i] = a[i] + b[i] for i < numel.
+// Computes c[i] = a[i] + b[i] for i < numel.
 __global__ void Add(const float* a, const float* b, float* c, int numel) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < numel) c[i] = a[i] + b[i];
 }
 
-// Why no kernel can run here, or an empty string.
+// Returns the reason why no kernel can run, or an empty string.
 std::string ReasonToSkip() {
   int device_count = 0;
   const cudaError_t status = cudaGetDeviceCount(&device_count);
@@ -28,7 +28,7 @@ TEST(CudaToolchainTest, KernelAddsVectors) {
   const std::string reason = ReasonToSkip();
   if (!reason.empty()) GTEST_SKIP() << reason;
 
-  constexpr int kNumel = 100'003;  // not a multiple of the block
+  constexpr int kNumel = 100'003;  // not a multiple of the block size
   constexpr int kBlock = 256;
   std::vector<float> a(kNumel), b(kNumel), c(kNumel, -1.0f);
   for (int i = 0; i < kNumel; ++i) {

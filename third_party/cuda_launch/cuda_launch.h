@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// The two things in a .cu file that are no C++: how a kernel is launched, and how it gets dynamic shared
-// memory. For .cu files only. tests/cuda_emulation has the same for a C++ compiler.
+// The two parts of a .cu file that are not C++: the launch of a kernel, and dynamic shared memory. For .cu
+// files only. tests/cuda_emulation defines these functions for a C++ compiler.
 
-// Puts a kernel into the stream, its arguments converted to its parameters' types. Returns why that was
-// refused, or an error of earlier work; cudaErrorInvalidConfiguration if CUDA has no grid of so many blocks,
-// 1 to 2^31 - 1. `name` is for messages of the emulation.
+// Puts a kernel into the stream, with arguments converted to the types of its parameters. Returns the error
+// of the launch, or an error of earlier work; cudaErrorInvalidConfiguration unless the number of blocks is
+// from 1 to 2^31 - 1. The emulation prints `name` in messages.
 template <class... Params, class... Args>
 cudaError_t LaunchKernel(const char* /*name*/, void (*kernel)(Params...), int64_t blocks, int threads,
                          size_t shared_bytes, cudaStream_t stream, const Args&... args) {
@@ -21,7 +21,7 @@ cudaError_t LaunchKernel(const char* /*name*/, void (*kernel)(Params...), int64_
   return cudaGetLastError();
 }
 
-// The block's dynamic shared memory, aligned to 128 bytes.
+// Returns the block's dynamic shared memory, aligned to 128 bytes.
 template <class T>
 __device__ T* DynamicShared() {
   extern __shared__ __align__(128) unsigned char dynamic_shared_memory[];

@@ -23,7 +23,7 @@ using bench::StepTimes;
 
 size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
 
-// The larger one; NaN if either is, because an error that is no number is the worst.
+// Keeps the larger error; NaN if one is NaN, because a NaN is the worst error.
 void TakeWorse(std::optional<double> error, std::optional<double>* worst) {
   if (!error || (*worst && std::isnan(**worst))) return;
   if (!*worst || std::isnan(*error) || *error > **worst) *worst = error;
@@ -80,7 +80,7 @@ constexpr struct {
              {kExposed, &StepTimes::exposed},
              {"backward_and_sync_ns", &StepTimes::after_forward},
              {"step_ns", &StepTimes::step}};
-// Of these, what counts from the step's beginning.
+// The samples that are counted from the beginning of the step.
 constexpr SampleName kSinceBegin[] = {"step_ns", kComputed, kWorked, kAveraged};
 
 void AddSums(Record* rank) {
@@ -94,11 +94,11 @@ void AddSums(Record* rank) {
   for (const auto& [name, values] : sums) rank->samples[SampleName::Of(name)] = values;
 }
 
-// Makes the steps of a machine's ranks begin when the last of them has left the barrier. Only clocks of one
-// machine compare. Times of a turn of several steps are means over them: each has its part of what the last
-// rank was late.
+// Makes the steps of a machine's ranks begin when the last of these ranks has left the barrier. Only clocks
+// of one machine can be compared. If a turn has several steps, times are means over the steps, so each step
+// has its part of the delay of the last rank.
 void Align(std::vector<Record>* ranks) {
-  std::map<std::string, Samples> last;  // by machine
+  std::map<std::string, Samples> last;  // by machine: begin of the last rank
   for (const Record& rank : *ranks) {
     const Samples* const begins = rank.samples.Find("begin_ns");
     if (begins == nullptr) return;
@@ -111,7 +111,7 @@ void Align(std::vector<Record>* ranks) {
     const Samples& begins = rank.samples["begin_ns"];
     const int64_t num_steps = std::max<int64_t>(1, rank.facts.IntOr("period", 1));
     for (size_t i = 0; i < earlier.size(); ++i)
-      earlier[i] = (begins[i] - earlier[i]) / num_steps;  // not above 0
+      earlier[i] = (begins[i] - earlier[i]) / num_steps;  // at most 0
     for (const SampleName name : kSinceBegin) {
       if (!rank.samples.contains(name)) continue;
       Samples& sums = rank.samples[name];
@@ -234,7 +234,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     measurement.cpu_periods = std::max(measurement.cpu_periods, rank.facts.IntOr("cpu_periods", 0));
     measurement.throttled_periods =
         std::max(measurement.throttled_periods, rank.facts.IntOr("throttled_periods", 0));
-    // What a rank counted, and what the records show: either may lack ranks.
+    // The count of a rank and the number of records: both may lack ranks.
     measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, rank.facts.IntOr("ranks_per_gpu", 0));
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
     if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
@@ -248,7 +248,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
 }
 
 void AddLaunch(const Measurement& more, Measurement* measurement) {
-  // The share of `more` in the steps of both.
+  // The fraction of the steps that `more` has.
   const double part = static_cast<double>(more.num_steps) /
                       static_cast<double>(std::max<size_t>(1, more.num_steps + measurement->num_steps));
   std::erase_if(measurement->series,

@@ -61,7 +61,7 @@ void ForEachLine(const std::string& path, const std::function<void(int64_t, std:
   }
   if (path.ends_with(".gz")) return problems->AddFile(path, "compressed: gunzip --keep decompresses it");
   std::ifstream file(path, std::ios::binary);
-  constexpr size_t kBufferBytes = kMaxLineBytes + 1;  // getline adds a zero
+  constexpr size_t kBufferBytes = kMaxLineBytes + 1;  // getline appends a zero
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   int64_t number = 0;
   while (file.getline(buffer.get(), kBufferBytes) || file.gcount() > 0) {
@@ -84,18 +84,18 @@ void ForEachLine(const std::string& path, const std::function<void(int64_t, std:
   }
 }
 
-// A record, where it was found, and what it belongs to: numbers, in the order in which they were first met.
+// A record, its position, and the numbers of its run and group, in the order in which they were first read.
 struct Found {
   Record record;
   std::string_view file;
   int64_t line = 0;
-  size_t run = 0;  // or set of launches
+  size_t run = 0;  // number of the run, or of the set of launches
   size_t group = 0;
   size_t measurement = 0;
   size_t launch = 0;
 };
 
-// A launcher may bind each rank to CPUs of its own. Together they have those of all.
+// A launcher may bind each rank to its own CPUs. A host has the CPUs of all its ranks together.
 void CountCpusOfHosts(std::vector<Found>* found) {
   std::map<std::pair<std::string, std::string>, std::set<std::string>> cpus;  // by run and machine
   const auto of_host = [&](const Record& record) -> std::set<std::string>& {
@@ -117,7 +117,7 @@ std::vector<Found> ReadFiles(const std::vector<std::string>& files, const Record
   std::vector<Found> found;
   for (const std::string& file : files) {
     std::vector<Record> records;
-    std::vector<int64_t> lines;  // where each begins
+    std::vector<int64_t> lines;  // numbers of the lines at which records begin
     const auto take = [&](int64_t number, std::string_view line) {
       std::string reason = bench::AddLine(line, &records);
       if (!reason.empty()) problems->AddLine(file, number, std::move(reason));

@@ -3,7 +3,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/records/reader.h"
 
-// A file of records: every line is in the set or named as a problem, and what comes out can be combined.
+// The input is a file of records. Every line must be in the set or be listed as a problem, and the result
+// must be combinable.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::File file(fuzz::Text(data, size));
   tools::Problems problems;

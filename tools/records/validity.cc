@@ -16,12 +16,12 @@ constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
 constexpr double kOfStep = 0.01;
-// Others may take this part of the processor time that a host has in a step.
+// Other programs may use this fraction of a host's CPU time in a step without a warning.
 constexpr double kOthersMayTake = 0.03;
-// Less memory than this part of the theory's is an error and no rounding.
+// Less memory than this fraction of the theoretical memory is an error, and not rounding.
 constexpr double kPartOfTheory = 0.99;
 
-// The detail of a warning; nothing if there is no reason for it.
+// The detail of a warning; nullopt if there is no reason for the warning.
 using Detail = std::optional<std::string>;
 
 Detail If(bool is_true, std::string detail = "") {
@@ -45,7 +45,8 @@ Detail TooFast(const Evidence& evidence) {
             Join(std::llround(evidence.bus_bytes_per_second / 1e9), "GB/s"));
 }
 
-// By more than a tenth of it, and by so much that a step shows it.
+// Returns whether ranks differ by more than 10 %, and by more than `least_s`, so that a step shows the
+// difference.
 bool RanksDiffer(const Series* series, double least_s) {
   if (series == nullptr || series->rank_means.size() < 2) return false;
   const auto [least, most] = std::ranges::minmax(series->rank_means);
@@ -53,7 +54,7 @@ bool RanksDiffer(const Series* series, double least_s) {
 }
 
 Detail RanksDisagree(const Evidence& evidence) {
-  // A step, and whatever else ends with a collective, takes equally long on all.
+  // A step, and every phase that ends with a collective, takes equally long on all ranks.
   const Series* const computed = evidence.measurement.Find(kComputed);
   const bool differ = RanksDiffer(computed == nullptr ? &evidence.times : computed, 0) ||
                       RanksDiffer(evidence.measurement.Find("optimizer_ns"), kOfStep * evidence.times.mean());
@@ -112,19 +113,21 @@ struct Check {
 constexpr Check kChecks[] = {
     {Warning::kWorldOfOne, "world=1", "a single rank: nothing was communicated",
      [](const Evidence& evidence) { return If(evidence.measurement.world_size() <= 1); }},
-    {Warning::kSharedGpu, "shared-gpu", "so many ranks on one GPU: shows that they work, and not how fast",
+    {Warning::kSharedGpu, "shared-gpu",
+     "N ranks shared one GPU: the row shows that they work, and not how fast",
      [](const Evidence& evidence) {
        return If(evidence.measurement.ranks_on_gpu > 1, Join(evidence.measurement.ranks_on_gpu));
      }},
     {Warning::kSharedCpu, "shared-cpu",
-     "so many compute threads of ranks on one CPU: shows that they work, and not how fast", SharedCpu},
-    {Warning::kWrong, "wrong", "so many elements of the result were not as expected",
+     "N compute threads of ranks shared one CPU: the row shows that they work, and not how fast", SharedCpu},
+    {Warning::kWrong, "wrong", "N elements of the result had a wrong value",
      [](const Evidence& evidence) {
        const int64_t wrong = evidence.measurement.wrong_elements.value_or(0);
        return If(wrong != 0, Join(wrong));
      }},
     {Warning::kUnequal, "unequal",
-     "gradients or parameters differ between ranks or from the reference, most in this tensor",
+     "gradients or parameters differ between ranks or from the reference; N is the tensor that differs "
+     "most",
      [](const Evidence& evidence) {
        const Measurement& measured = evidence.measurement;
        const bench::CheckFields& checks = measured.record.checks;
@@ -139,55 +142,55 @@ constexpr Check kChecks[] = {
        return If(drifts && evidence.measurement.world_size() != 1);
      }},
     {Warning::kTooFast, "too-fast",
-     "more bytes per second than memory or link can carry, so not all of it was measured", TooFast},
+     "more bytes per second than memory or link can carry, so some communication was not measured", TooFast},
     {Warning::kRanksMissing, "ranks-missing",
-     "some ranks left no record (missing/all); maxima are over the others", RanksMissing},
+     "N (missing/all ranks): some ranks left no record, and maxima are over the other ranks", RanksMissing},
     {Warning::kStepsDiffer, "steps-differ",
-     "ranks have different numbers of steps; those that all have are used",
+     "ranks have different numbers of steps; the table uses only the steps that all ranks have",
      [](const Evidence& evidence) { return If(evidence.measurement.steps_differ); }},
     {Warning::kRanksDisagree, "ranks-disagree",
-     "mean compute time or the optimizer's differs by more than 10 % between ranks (of a collective: its "
-     "mean "
-     "time); behind it each rank's NUMA node, if they differ",
+     "ranks differ by more than 10 % in mean compute time, optimizer time or time of a collective; if "
+     "their NUMA nodes differ, N names them",
      RanksDisagree},
     {Warning::kInBlocks, "in-blocks",
-     "strategies took their steps one after the other: a machine that drifts looks like a difference",
+     "strategies took their steps one after the other, so a drifting machine looks like a difference",
      [](const Evidence& evidence) {
        return If(!evidence.measurement.is_published() && evidence.config().StringOr("order", "") == "blocks");
      }},
     {Warning::kDisturbed, "disturbed",
-     "other programs, or the kernel for the network, used this part of the ranks' CPUs during the steps",
+     "other programs, or the kernel's network work, used N of the ranks' CPU time during the steps",
      Disturbed},
     {Warning::kThrottled, "throttled",
-     "in so many of the periods of its quota of CPU time a rank's host had used it up, and threads waited",
+     "the host of a rank had used up its quota of CPU time in N of the quota's periods, and threads waited",
      Throttled},
     {Warning::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
     {Warning::kRowsSaveNothing, "rows-save-nothing",
-     "rows=1, but the batch touches so many rows of the embedding that sending them all is no longer",
+     "rows=1 saves nothing: the batch uses so many rows of the embedding that sending all takes no longer",
      [](const Evidence& evidence) { return If(evidence.facts().DoubleOr("rows_save_bytes", 1) <= 0); }},
     {Warning::kUnitsDiffer, "units-differ",
-     "buckets of so many times the baseline's bytes: the same size was given in another unit", UnitsDiffer},
+     "buckets have N times the baseline's bytes: the size was given in another unit", UnitsDiffer},
     {Warning::kUnsyncedTimer, "unsynced-timer",
-     "synchronisation was timed without waiting for the end of backward, and holds the tail of it",
+     "synchronisation was timed without waiting for the end of backward, so its time includes the end of "
+     "backward",
      [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("phases_synchronised", true)); }},
     {Warning::kUntimedCopies, "untimed-copies",
-     "the copies that this strategy needs before and after its collectives were left out of its time",
+     "the time excludes the copies that this strategy needs before and after its collectives",
      [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("copies_timed", true)); }},
     {Warning::kNoBroadcast, "no-broadcast",
-     "the ranks were not given the same first weights and buffers, so they trained different models",
+     "the ranks started with different weights and buffers, so they trained different models",
      [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("replicas_start_equal", true)); }},
     {Warning::kNoOptimizer, "no-optimizer",
-     "a step without optimizer: shares of it are larger than in training",
+     "a step has no optimizer, so shares of a step are larger than in training",
      [](const Evidence& evidence) { return If(evidence.config().StringOr("optimizer", "") == "none"); }},
     {Warning::kRankZeroOnly, "rank0-only",
-     "times of rank 0 alone; a step lasts as long as on its slowest rank",
+     "times are of rank 0 alone, but a step lasts until its slowest rank has finished",
      [](const Evidence& evidence) {
        const bench::Record& record = evidence.measurement.record;
        return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
      }},
     {Warning::kBelowTheory, "below-theory",
-     "all its memory is this part of what weights, gradients and state alone should take",
+     "the whole memory is N of what weights, gradients and optimizer state alone need",
      [](const Evidence& evidence) {
        const double part = evidence.facts().DoubleOr("peak_bytes_in_use", kNaN) /
                            evidence.facts().DoubleOr("theory_bytes", kNaN);
@@ -198,7 +201,8 @@ constexpr Check kChecks[] = {
        return If(evidence.measurement.launches.size() < 2 && !evidence.measurement.is_published());
      }},
     {Warning::kOutliers, "outliers",
-     "so many steps lie beyond 10 scaled median absolute deviations; plain means (*) hold them",
+     "N steps differ from the median by more than 10 scaled median absolute deviations; plain means (*) "
+     "include them",
      [](const Evidence& evidence) {
        const size_t outliers = CountOutliers(evidence.times.max, kOutlierMads, kOutlierRelative);
        return If(outliers > 0, Join(outliers));
@@ -215,13 +219,13 @@ constexpr Check kChecks[] = {
     {Warning::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Evidence& evidence) { return If(evidence.measurement.is_published()); }},
     {Warning::kEndedEarly, "ended-early",
-     "launches ended once differences were known to `--precision`; intervals are wide enough for that",
+     "launches ended when differences were known to `--precision`; intervals are widened for this",
      [](const Evidence& evidence) {
        const auto launches = static_cast<int64_t>(evidence.measurement.launches.size());
        return If(evidence.config().DoubleOr("precision", 0) > 0 &&
                  launches < evidence.facts().IntOr("launches", 0));
      }},
-    {Warning::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
+    {Warning::kTraced, "traced", "times include writing a trace or checking gradients",
      [](const Evidence& evidence) { return If(evidence.config().BoolOr("traced", false)); }},
     {Warning::kDirty, "dirty", "built from files that differ from the commit",
      [](const Evidence& evidence) { return If(evidence.measurement.record.provenance.dirty); }},

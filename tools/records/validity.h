@@ -8,16 +8,16 @@
 
 #include "tools/records/measurement.h"
 
-// Reasons not to believe a row.
+// Warnings: reasons not to trust a row.
 namespace gradsync::tools {
 
-// In the order in which a row shows them: first what makes it worthless.
+// Warnings in the order in which a row shows them. Warnings that make a row useless come first.
 enum class Warning {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
   kSharedCpu,          // "shared-cpu:2"
   kWrong,              // "wrong:3"
-  kUnequal,            // "unequal:lm_head.weight"; not of floors
+  kUnequal,            // "unequal:lm_head.weight"; not for floors
   kDrifts,             // "drifts"
   kTooFast,            // "too-fast:779GB/s"
   kRanksMissing,       // "ranks-missing:1/4"
@@ -48,41 +48,41 @@ enum class Warning {
 
 struct RowWarning {
   Warning kind = Warning::kWorldOfOne;
-  std::string detail{};  // how much of it: "2"; may be empty
+  std::string detail{};  // detail of the warning, such as "2"; may be empty
 
   auto operator<=>(const RowWarning&) const = default;
 };
 using Warnings = std::vector<RowWarning>;
 
 bool Has(const Warnings& warnings, Warning warning);
-// What it is called: "n<100".
+// Returns the name of a warning: "n<100".
 std::string_view WordOf(Warning warning);
-// What it means, as a sentence without a capital.
+// Returns the meaning of a warning, as a sentence that begins with a small letter.
 std::string ExplanationOf(Warning warning);
-// What a cell says: "shared-gpu:2 n<100".
+// Returns the text of a cell: "shared-gpu:2 n<100".
 std::string TextOf(const Warnings& warnings);
 
-// A measurement, and what the row shows of it.
+// A measurement, and the values of its row.
 struct Evidence {
   const Measurement& measurement;
-  const Series& times;                    // the row's main times
+  const Series& times;                    // main times of the row
   double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
-  const Measurement* baseline = nullptr;  // that the row is compared with; null if unknown
+  const Measurement* baseline = nullptr;  // the row's baseline; null if unknown
 
   const bench::ConfigFields& config() const { return measurement.record.config; }
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Which part of the host's processor time other programs took during its steps; NaN if unknown.
+// Returns the fraction of the host's CPU time that other programs used during the steps; NaN if unknown.
 double OthersShare(const Measurement& measurement, const Series& times);
 
-// All that there is against it.
+// Returns all warnings about a row.
 Warnings FindWarnings(const Evidence& evidence);
 
-// Bytes per second that each rank's link has to carry for a collective on `bytes` in `seconds` (nccl-tests,
-// doc/PERFORMANCE.md): all_reduce 2 (n - 1) / n times bytes / seconds, reduce_scatter and all_gather, of
-// whose whole vector bytes are counted, (n - 1) / n times that, broadcast once. With one rank, where nothing
-// is sent, bytes / seconds, as if it were. NaN without bytes or time.
+// Returns the bytes per second that each rank's link carries in a collective on a whole vector of `bytes` in
+// `seconds` (nccl-tests, doc/PERFORMANCE.md). With n ranks this is bytes / seconds times 2 (n - 1) / n for
+// all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1 for broadcast. One rank sends nothing;
+// then the result is bytes / seconds. NaN without bytes or time.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
 

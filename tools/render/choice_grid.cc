@@ -14,10 +14,11 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kMostHead = 14;  // characters of a setting above a column
+constexpr size_t kMostHead = 14;  // maximum number of characters of a setting above a column
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Its difference, or the baseline's step; an asterisk behind what may be fastest.
+// Returns the difference of a row, or the step of the baseline, followed by an asterisk if the row may be the
+// fastest.
 std::string TextIn(const Choice& choice, const std::string& label, int decimals) {
   const Comparison* const own = choice.Find(label);
   if (own == nullptr) return "";
@@ -31,15 +32,15 @@ std::string CostText(const Choice& choice, const Comparison* own) {
   return cost.is_known() ? TimeRange(cost) : "";
 }
 
-// The megabytes that a rank sends in a step; empty if unknown.
+// Returns the megabytes that a rank sends in a step; empty if unknown.
 std::string SentIn(const Row& row) {
   const double bytes = row.facts().DoubleOr("sent_bytes_per_step", kNaN);
   return std::isnan(bytes) ? "" : Significant(1e-6 * bytes, 3);
 }
 
-// What heads a column: "tiny b2 s64 gloo", without the setting if it is the only one; "gloo, 1Mi" beside
-// another baseline of the setting over gloo, which has buckets of another size. The baseline where it is that
-// of rows over all backends.
+// Returns the header of a column: "tiny b2 s64 gloo", without the setting if there is only one setting;
+// "gloo, 1Mi" if the setting has several baselines over gloo with different bucket sizes; or the baseline, if
+// it is the baseline of rows over all backends.
 std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
   const auto has_setting = [&](const Choice& other) { return other.at.setting == choice.at.setting; };
   const std::string setting =
@@ -56,7 +57,8 @@ std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
               elements > 0 ? FormatCount(elements) : SizeText(base.facts().IntOr("bucket_bytes", 0)));
 }
 
-// The rows of all choices: first the baseline, then by their mean difference.
+// Returns the labels of the rows of all choices: first the baseline, then other rows ordered by their mean
+// difference.
 std::vector<std::string> LabelsOf(const std::vector<Choice>& choices) {
   std::vector<std::pair<double, std::string>> labels;
   for (const Choice& choice : choices) {

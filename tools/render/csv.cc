@@ -14,7 +14,7 @@ std::string Quoted(std::string_view text) {
   return "\"" + absl::StrReplaceAll({text.data(), text.size()}, {{"\"", "\"\""}}) + "\"";
 }
 
-// The shortest text that reads back as the same number; empty for none.
+// Returns the shortest text that is read as this number; empty for NaN.
 std::string NumberText(double number) {
   if (std::isnan(number)) return "";
   char text[64];

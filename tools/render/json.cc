@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Null for what is no number. 2 is a whole number, 2.0 another that is one now.
+// Returns a cell; null for NaN. 2 is a number of an integer column, and 2.0 is a number of another column.
 Json Cell(const Table& table, size_t row, size_t column) {
   if (table.is_text(column)) return table.text(row, column);
   const double number = table.number(row, column);
@@ -42,7 +42,7 @@ void WriteTable(const Table& table, std::ostream& out) {
   out << "}";
 }
 
-// As people see it.
+// Returns the table as users see it.
 Json ShownOf(const Table& table) {
   Json sections = Json::array();
   for (const Section& section : SectionsOf(table)) {
@@ -64,7 +64,7 @@ Json RunOf(const RunText& run) {
           {"software", run.software}};
 }
 
-// "name":[one in each line]
+// Prints "name":[...] with one item in each line.
 template <class Items, class Function>
 void WriteList(const char* name, const Items& items, const Function& json_of, std::ostream& out) {
   out << ",\n\"" << name << "\":[";

@@ -9,12 +9,12 @@
 namespace gradsync::tools {
 namespace {
 
-// A "|" ends a cell, and a line break the table.
+// Escapes "|", which would end a cell, and line breaks, which would end the table.
 std::string Escaped(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"\r", " "}});
 }
 
-// Cells are padded by characters, not bytes: that is what people see.
+// Cells are padded by characters, and not by bytes, because users see characters.
 void WriteRow(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
               const std::vector<bool>& is_text, std::ostream& out) {
   out << '|';

@@ -253,8 +253,8 @@ TEST(RenderTest, ExplainsOnceTheWarningsThatOccur) {
     report.tables.push_back(std::move(table));
   }
   const std::string outliers =
-      "`outliers`: so many steps lie beyond 10 scaled median absolute deviations; plain means (*) "
-      "hold them.";
+      "`outliers`: N steps differ from the median by more than 10 scaled median absolute deviations; plain "
+      "means (*) include them.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
   EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Warnings\n\n- " + outliers + "\n- " + few + "\n"));
   const std::string latex = Text(Latex, report);

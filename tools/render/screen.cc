@@ -20,11 +20,12 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kMostChoices = 6;    // more are counted
-constexpr size_t kLeastLearning = 3;  // lines: headers, a row and what is not shown
-constexpr size_t kLeastGrid = 6;      // lines for which findings give way
+constexpr size_t kMostChoices = 6;    // further choices are only counted
+constexpr size_t kLeastLearning = 3;  // number of lines: headers, a row, and the number of omitted rows
+constexpr size_t kLeastGrid = 6;      // number of lines that the grid receives before findings
 
-// The command that would decide an undecided setting, where that is soonest; nothing if there is none.
+// Adds the command that decides the undecided setting that needs the least time; nothing if there is no such
+// setting.
 void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
   double least_s = kNaN;
   std::string what, command;
@@ -65,7 +66,7 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
   AddText("  ", command, 4, lines, " \\");
 }
 
-// "best: core in 7, undecided in 1 of 8".
+// Returns "best: core in 7, undecided in 1 of 8".
 std::string CountBest(const std::vector<Choice>& choices) {
   std::map<std::string, size_t> counts;
   for (const Choice& choice : choices) {
@@ -81,8 +82,8 @@ std::string CountBest(const std::vector<Choice>& choices) {
   return parts.empty() ? "no verdict" : Join("best: ", absl::StrJoin(parts, ", "), " of ", choices.size());
 }
 
-// What others took of the processors, and what to do, if an answer is missing for it, or undecided while half
-// of the rows have the warning; else empty.
+// Returns a text about the CPU time that other programs used, and what to do about it, if an answer is
+// missing for this reason, or undecided while half of the rows have the warning; else empty.
 std::string DisturbedBy(const std::vector<Choice>& choices) {
   size_t num_rows = 0, num_disturbed = 0;
   double most = 0;
@@ -125,7 +126,7 @@ std::string ChecksOf(const Settings& settings) {
   return absl::StrJoin(parts, "; ");
 }
 
-// "oversubscribed 44 of 44 rows".
+// Returns "oversubscribed 44 of 44 rows".
 std::string CountWarnings(const Settings& settings) {
   constexpr Warning kHarmless[] = {Warning::kDrifts, Warning::kOutliers, Warning::kTooFewForP95,
                                    Warning::kTooFewForP99};
@@ -145,7 +146,8 @@ std::string CountWarnings(const Settings& settings) {
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
 
-// In at most so many lines; settings that would have fewer than kLeastLearning are left out.
+// Adds settings of learning, in at most `most` lines. Omits settings that would have fewer than
+// kLeastLearning lines.
 void AddLearning(const Summary& summary, size_t most, Lines* lines) {
   size_t num_left = summary.learning.size();
   for (const LearningSetting& setting : summary.learning) {
@@ -185,12 +187,12 @@ void AddCollectives(const Settings& settings, size_t most, Lines* lines) {
 }  // namespace
 
 std::string ScreenOf(const Summary& summary) {
-  // Others follow from these.
+  // All other parts are computed from these settings.
   const Settings training = TrainingOf(summary.settings);
   Settings collectives;
   std::ranges::copy_if(summary.settings, std::back_inserter(collectives),
                        [](const NamedSetting& at) { return at.setting->any().strategy().empty(); });
-  // The settings of the first run, and of others as long as there is room and they have the same baseline.
+  // The settings of the first run, and of other runs while there is room and the baseline is equal.
   std::vector<Choice> shown;
   std::vector<std::vector<Choice>> others;  // by run
   const auto run_of = [](const Choice& choice) { return choice.base->row->measured->record.run_id; };
@@ -246,7 +248,7 @@ std::string ScreenOf(const Summary& summary) {
   add("warnings", CountWarnings(summary.settings), 1, &last);
 
   Lines lines = std::move(head);
-  // Whatever the room, the last lines stay: results may be wrong.
+  // The last lines are always printed, because results may be wrong.
   const bool has_rows = !shown.empty() || (training.empty() && !collectives.empty());
   const size_t num_grids = size_t{has_rows} + size_t{!summary.learning.empty()};
   size_t room = kScreenLines - lines.size() - last.size();

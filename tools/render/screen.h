@@ -10,9 +10,9 @@ namespace gradsync::tools {
 
 inline constexpr size_t kScreenLines = 29;
 
-// The answer on one screen, as plain text of at most so many lines and columns: which row to use in each
-// setting and how sure that is, what is undecided and the command that would decide it, the rows' differences
-// by setting, and in a line each bandwidths, other runs, checks and warnings. The tables hold the rest.
+// Returns the answer on one screen, as plain text with a maximum number of lines and columns: the row to use
+// in each setting, undecided settings with a command that would decide them, the differences of rows by
+// setting, and one line each about bandwidths, other runs, checks and warnings. Tables have all other values.
 std::string ScreenOf(const Summary& summary);
 
 }  // namespace gradsync::tools

@@ -32,15 +32,15 @@ std::string Format(double value, const Column& column, int decimals) {
     case Kind::kPart:
       return Fixed(value, decimals);
     default:
-      // A number that the column's decimals would cut short has its own.
+      // A number for which the column has too few decimals has its own number of decimals.
       return std::abs(value) < std::max(kSmallestFixed, std::pow(10, column.digits - 1 - decimals))
                  ? Significant(value, column.digits)
                  : Fixed(value, decimals);
   }
 }
 
-// Decimals that show the column's digits of its smallest number, those aside that are far smaller than the
-// others; of parts, of its largest.
+// Returns the number of decimals that show Column::digits digits of the column's smallest number, ignoring
+// numbers that are much smaller than the largest; for parts of a sum, of the column's largest number.
 int DecimalsOf(const Table& table, size_t column) {
   constexpr double kFarSmaller = 1e-3;  // than the largest
   double largest = 0;
@@ -59,7 +59,8 @@ int DecimalsOf(const Table& table, size_t column) {
                     12);
 }
 
-// The warnings that all of several rows have in a column of warnings. They are said once.
+// Returns the warnings that all rows have in a column of warnings, if there are several rows. These warnings
+// are printed once.
 Warnings CommonWarnings(const Table& table, size_t column) {
   const Warnings* const first =
       table.num_rows() < 2 ? nullptr : std::get_if<Warnings>(&table.cell(0, column));
@@ -73,7 +74,7 @@ Warnings CommonWarnings(const Table& table, size_t column) {
   return common;
 }
 
-// The row's other warnings, without those of a number that is marked.
+// Returns the row's other warnings, without warnings that mark a number.
 Warnings OwnWarnings(const Table& table, size_t row, size_t column, const Warnings& common) {
   Warnings own = std::get<Warnings>(table.cell(row, column));
   std::erase_if(own, [&](const RowWarning& warning) {
@@ -187,7 +188,7 @@ std::vector<std::string> RunLines(const std::vector<RunText>& runs) {
   std::vector<std::string> lines;
   std::string machine, software;
   for (const RunText& run : runs) {
-    // Backquotes inside would end the code that a command line is shown as.
+    // Backquotes inside a command line would end its code span.
     const std::string command = absl::StrReplaceAll(run.command, {{"`", "'"}});
     lines.push_back(
         Join("- ", run.experiment, ": run ", run.run, ", ", run.time, ", ", run.ranks, ", `", command, "`"));

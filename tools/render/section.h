@@ -8,35 +8,35 @@
 
 namespace gradsync::tools {
 
-// A cell as people see it.
+// A cell as users see it.
 struct Shown {
-  std::string text{};      // empty without value
-  bool is_strong = false;  // a text that is marked
-  Warnings warnings{};     // what the text says, of a cell of warnings: those that not all rows have
+  std::string text{};      // text of the cell; empty without a value
+  bool is_strong = false;  // true for marked text
+  Warnings warnings{};     // the warnings of the text, without warnings that all rows have
 };
 
-// A part of a table as people see it, for the formats that they read: some of its columns, of all of its
-// rows.
+// A part of a table as users see it, for text formats: some columns of all rows.
 struct Section {
-  std::string title{};  // empty: none
+  std::string title{};  // title; may be empty
   std::vector<std::string> headers{};
-  std::vector<bool> is_text{};  // of each column
+  std::vector<bool> is_text{};  // whether a column has text, by column
   std::vector<std::vector<Shown>> rows{};
 };
 
-// Whether people see the table.
+// Returns whether users see the table.
 bool IsShown(const Table& table, bool with_details);
 
-// The sections of a table; without details the first section alone. Columns of numbers
-// without a single value, and sections of nothing but such, are left out.
+// Returns the sections of a table; without details, only the first section. Omits columns of numbers without
+// any value, and sections without other columns.
 std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
 
-// What is said once, above the table: "batch_size 2, warnings one-launch". Empty if there is nothing.
+// Returns the values that are printed once, above the table: "batch_size 2, warnings one-launch". Empty if
+// there are no such values.
 std::string ConstantsOf(const Table& table);
 
-// A cell in Markdown: text that is marked is bold.
+// Returns a cell in Markdown. Marked text is bold.
 std::string MarkdownOf(const Shown& cell);
-// Markdown lines about what was run. More than a few runs are only counted.
+// Returns Markdown lines about runs. If there are many runs, returns only their number.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

@@ -10,8 +10,8 @@
 namespace gradsync::tools {
 namespace {
 
-// A location of values, and by how much each of them moves it: its influence times the number of values,
-// which add up to about 0. Values that are not there have none.
+// A location of values, and the influence of each value on it, multiplied by the number of values. The sum of
+// influences is about 0. Missing values have no influence.
 struct Location {
   double value = kNaN;
   std::vector<double> influence;
@@ -19,8 +19,8 @@ struct Location {
   size_t num_kept = 0;
 };
 
-// The mean of the values that are kept when both ends are trimmed, in the order of `keys`. The influence of a
-// trimmed value is that of the last one kept, as far as the value follows the key.
+// Returns the mean of the values that remain after trimming both ends in the order of `keys`. The influence
+// of a trimmed value is the influence of the last kept value, as far as the value depends on the key.
 Location LocationOf(const std::vector<double>& values, const std::vector<double>& keys, double trimmed) {
   std::vector<size_t> order;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -59,7 +59,7 @@ Location LocationOf(const std::vector<double>& values, const std::vector<double>
   return location;
 }
 
-// Around the mean of each launch.
+// Returns the variance around the mean of each launch.
 double VarianceOf(const std::vector<double>& influence, const std::vector<size_t>& launches,
                   size_t num_values) {
   double squares = 0;
@@ -74,7 +74,7 @@ double VarianceOf(const std::vector<double>& influence, const std::vector<size_t
   return squares / (n - static_cast<double>(launches.size())) / n;
 }
 
-// The variance of the location as the launches' own means show it.
+// Returns the variance of the location, computed from the means of launches.
 double VarianceOfLaunches(const std::vector<double>& influence, const std::vector<size_t>& launches,
                           size_t num_values) {
   const auto num_launches = static_cast<double>(launches.size());
@@ -118,28 +118,28 @@ Located Locate(const RoundDifferences& differences, const std::vector<size_t>& l
   return located;
 }
 
-// What launches have of their own.
+// The variation between launches in addition to the variation of rounds.
 struct LaunchEffect {
-  double inflation = 1;  // how many times the variance that rounds explain theirs is
-  double degrees = std::numeric_limits<double>::infinity();  // that it is known with
+  double inflation = 1;  // variance between launches divided by the variance that rounds explain
+  double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// Chi-square of so many degrees of freedom, for each of them, is larger in one case of ten (Wilson and
-// Hilferty, The distribution of chi-square, 1931).
+// Returns the value, divided by `degrees`, that chi-square with `degrees` degrees of freedom exceeds in one
+// of ten cases (Wilson and Hilferty, The distribution of chi-square, 1931).
 double ChiSquareLimit(double degrees) {
   const double part = 2 / (9 * degrees);
   return std::pow(1 - part + 1.2816 * std::sqrt(part), 3);
 }
 
-// What launches have of their own, from the variants of each base and the base itself, in units of their own
-// standard deviations. It is nothing, unless launches differ by more than rounds explain; with `tested`, by
-// more than chance does in one case of ten.
+// Estimates the variation between launches, from the variants of each base and the base itself, in units of
+// their own standard deviations. The result is no effect unless launches differ by more than rounds explain,
+// and, with `tested`, by more than chance does in one of ten cases.
 LaunchEffect EstimateLaunchEffect(const std::map<const void*, std::vector<const Located*>>& by_base,
                                   const std::vector<size_t>& launches, bool tested) {
   double between = 0, within = 0, num_differences = 0;
   for (const auto& [base, members] : by_base) {
     const auto num_rounds = std::ssize(members[0]->influence);
-    // The last row is the base's: 0.
+    // The last row is the base, whose differences are 0.
     Eigen::ArrayXXd own = Eigen::ArrayXXd::Zero(std::ssize(members) + 1, num_rounds);
     for (Eigen::Index k = 0; k < std::ssize(members); ++k) {
       const Located& located = *members[static_cast<size_t>(k)];
@@ -169,10 +169,10 @@ LaunchEffect EstimateLaunchEffect(const std::map<const void*, std::vector<const 
 
 struct LooseLocation {
   double log = kNaN;
-  double within = kNaN;      // its variance as values show it, around the mean of each launch
-  double between = 0;        // as the launches' means show it
-  double degrees = 0;        // that `within` is known with
-  double more_launches = 0;  // than one
+  double within = kNaN;      // variance of the location, from values around the mean of each launch
+  double between = 0;        // variance of the location, from the means of launches
+  double degrees = 0;        // degrees of freedom of `within`
+  double more_launches = 0;  // number of launches after the first
 
   auto operator<=>(const LooseLocation&) const = default;
 };
@@ -181,7 +181,7 @@ LooseLocation LooseLocationOf(const LooseSample& sample) {
   const std::vector<double>& values = sample.values;
   const bool is_positive = std::ranges::all_of(values, [](double value) { return value > 0; });
   if (values.size() < 2 || !is_positive || std::ranges::count(sample.launches, 0) > 0) return {};
-  // Where launches have one value each, values are all there is.
+  // If launches have one value each, only values can be used.
   const bool has_launches = sample.launches.size() > 1 && values.size() >= 2 * sample.launches.size();
   const std::vector<size_t> launches = has_launches ? sample.launches : std::vector{values.size()};
   const Location location = LocationOf(values, values, kTrimmed);
@@ -191,13 +191,14 @@ LooseLocation LooseLocationOf(const LooseSample& sample) {
   if (!has_launches) return {std::log(location.value), within, 0, degrees};
   const double between = VarianceOfLaunches(location.influence, launches, values.size()) / square;
   const double more = static_cast<double>(launches.size()) - 1;
-  // What does not vary within launches has its launches as values.
+  // If values do not vary within launches, the launches are the values.
   return within > 0 ? LooseLocation{std::log(location.value), within, between, degrees, more}
                     : LooseLocation{std::log(location.value), between, 0, more};
 }
 
-// The same of samples, each of which counts once. Of many samples of few launches some look as if launches
-// did not differ: only together do they tell. Chance gets no benefit here, because a comparison may be alone.
+// Estimates the variation between launches from samples, each of which counts once. Some of many samples of
+// few launches look as if launches did not differ, so all samples are used together. There is no test here,
+// because a comparison may have only a few samples.
 LaunchEffect EstimateLaunchEffect(const std::set<LooseLocation>& samples) {
   double ratios = 0, degrees = 0;
   for (const LooseLocation& sample : samples) {
@@ -208,12 +209,12 @@ LaunchEffect EstimateLaunchEffect(const std::set<LooseLocation>& samples) {
   return ratios > degrees ? LaunchEffect{ratios / degrees, degrees} : LaunchEffect{};
 }
 
-// See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
+// Implements EstimateRounds, and with `one_sided` LeastDifferences, which uses only the lower ends.
 std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
                                 const std::vector<size_t>& all_launches, size_t looks, double trimmed,
                                 bool one_sided) {
   const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
-  // Where launches have one round each, rounds are all there is.
+  // If launches have one round each, only rounds can be used.
   const std::vector<size_t> launches =
       num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
   std::vector<Located> all;
@@ -254,8 +255,8 @@ Estimate Scaled(const Estimate& estimate, double factor) {
 }
 
 double StudentT(double z, double degrees) {
-  // Wallace, Bounds on normal approximations to Student's and the chi-square distributions, 1959: within 1 %
-  // from 4 degrees of freedom on, and too many rather than too few below.
+  // Wallace, Bounds on normal approximations to Student's and the chi-square distributions, 1959: the error
+  // is within 1 % from 4 degrees of freedom on; below, the result is too large rather than too small.
   const double u = z * (8 * degrees + 3) / (8 * degrees + 1);
   return std::sqrt(degrees * std::expm1(u * u / degrees));
 }

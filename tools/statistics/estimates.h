@@ -8,7 +8,8 @@
 
 #include "model/base/statistics.h"
 
-// Differences with 95 % intervals that hold all at once.
+// Estimates differences with simultaneous 95 % intervals: with a probability of 95 %, all intervals of a
+// family contain the true values.
 namespace gradsync::tools {
 
 struct Interval {
@@ -17,7 +18,7 @@ struct Interval {
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   double half_width() const { return (high - low) / 2; }
-  // The smallest interval that holds both; an unknown one adds nothing.
+  // Returns the smallest interval that contains both intervals. An unknown interval is ignored.
   Interval With(const Interval& other) const {
     return {std::fmin(low, other.low), std::fmax(high, other.high)};
   }
@@ -28,76 +29,81 @@ struct Interval {
 struct Estimate {
   double value = kNaN;
   Interval interval{};
-  bool by_launches = false;  // launches were its samples, because they differ by more than rounds explain
+  bool by_launches = false;  // launches were the samples, because launches differ by more than rounds explain
 
   bool operator==(const Estimate&) const = default;
 };
-// With all ends.
+// Multiplies the value and both ends of the interval.
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// From here on an interval holds the truth as often as it says, for samples as skewed as steps are.
+// The smallest number of samples with which intervals have their nominal coverage, for samples as skewed as
+// steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// A difference that was taken in every round of a run: one strategy's step less another's.
+// A difference in every round of a run: the step of one strategy minus the step of another strategy.
 struct RoundDifferences {
-  std::vector<double> values;  // by round; NaN: one of the two did not take part
+  std::vector<double> values;  // differences by round; NaN if one of the two steps is missing
   std::vector<double>
-      divisors{};               // by round; empty: the difference itself is estimated, else its part of these
-  std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
-  // What it is a difference to, which only tells bases apart: takes part in what launches have of their own.
+      // Divisors by round; if empty, the difference is estimated, else the ratio of difference and divisor.
+      divisors{};
+  // Rounds are trimmed in this order; if empty, rounds are trimmed by their values.
+  std::vector<double> order{};
+  // Identifies the base of the difference. The base also contributes to the variation between launches.
   const void* base = nullptr;
 };
 
-// The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer
-// than two rounds. `launches`: how many rounds each launch has, one after the other.
+// Returns the trimmed mean of each difference, over the rounds that `order` does not trim, and its interval.
+// NaN with fewer than two rounds. `launches` has the number of rounds of each launch, in order.
 //
-// The standard error is that of a trimmed mean, with Student's t (Yuen, The two-sample trimmed t for unequal
-// population variances, 1974). All intervals of the family hold at once in 95 cases of 100: they reach as
-// many standard errors to both sides as that many independent ones need, and dependent ones need no more
+// Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
+// unequal population variances, 1974). In 95 of 100 cases all intervals of the family are correct together.
+// The width of the intervals is the width for independent differences; dependent differences need no more
 // (Sidak, Rectangular confidence regions for the means of multivariate normal distributions, 1967).
 //
-// Rounds are nested in launches, and a launch may have something of its own (where memory lay, how ports
-// fell). Where the variants' means in launches vary more than rounds explain, over all differences together,
-// and by more than is chance in one case of ten, launches are the samples: errors are as much larger, and
-// Student's t has their degrees of freedom. estimates_test.cc says how often intervals then hold. With one
-// launch nothing is known of the next.
+// Rounds are nested in launches, and launches may differ (for example in memory addresses or ports). A test
+// over all differences compares the variation of the variants' means between launches with the variation that
+// rounds explain. If the difference is significant at 10 %, launches are the samples: standard errors are
+// larger, and Student's t has the degrees of freedom of launches. estimates_test.cc prints how often
+// intervals are then correct. With one launch, the variation between launches is unknown.
 //
-// `looks`: how many times, planned beforehand, a run looks whether its intervals are narrow enough to end.
-// Each look has an equal share of the 5 cases of 100 (Bonferroni), so intervals hold at whichever it ends.
+// `looks` is the planned number of times that a run checks whether its intervals are narrow enough to end.
+// Each check has an equal share of the 5 % (Bonferroni), so intervals are correct at any check that ends the
+// run.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, size_t looks = 1,
                                      double trimmed = kTrimmed);
 
-// By how much each difference of the family is at least above 0, as these are X - Y for one X and each rival
-// Y: one-sided bounds, which hold all at once in 95 cases of 100, whatever the differences have in common
-// (Bonferroni). So if X takes least, one of them is above 0 in at most 5 cases of 100 (Hsu, Constrained
+// Returns a one-sided lower bound for each difference of the family. The differences are X - Y for one row X
+// and each other row Y. In 95 of 100 cases all bounds are correct together, also for dependent differences
+// (Bonferroni). So if X is the fastest row, a bound is above 0 in at most 5 of 100 cases (Hsu, Constrained
 // simultaneous confidence intervals for multiple comparisons with the best, 1984). NaN with fewer than two
-// rounds. A wrong choice is worse than none: launches are the samples where they differ by more than rounds
-// explain, be it by chance.
+// rounds. A wrong choice is worse than no choice, so launches are the samples if they differ by more than
+// rounds explain, even if the difference may be chance.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, size_t looks = 1);
 
-// Values that nothing ties to another sample's, launch after launch.
+// Values that are not paired with the values of another sample, ordered by launch.
 struct LooseSample {
   std::vector<double> values;
-  std::vector<size_t> launches{};  // how many each has; empty: all are of one
+  std::vector<size_t> launches{};  // number of values of each launch; if empty, all values are of one launch
 };
 struct LooseComparison {
   LooseSample own;
   LooseSample base;
 };
 
-// The relative difference of trimmed means of samples that were taken one after the other, or by different
-// programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family
-// (Sidak, 1967). NaN with fewer than two values on a side, or values that are not positive.
+// Estimates the relative difference of the trimmed means of two samples that were taken one after the other,
+// or by different programs. Uses Yuen's t for the logarithm of their ratio, with a critical value for the
+// whole family (Sidak, 1967). NaN if a side has fewer than two values, or values that are not positive.
 //
-// LaunchEffect are the samples where their means vary more than values explain, over all samples together;
-// each counts once, however many are compared with it.
+// Launches are the samples if their means vary more than values explain, over all samples together. Each
+// sample counts once, also if several samples are compared with it.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
-// What the largest of `count` independent |z| stays below in all cases but this part.
+// Returns the critical value that the largest of `count` independent |z| exceeds with probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// What `z` standard errors of a normal distribution are of Student's t with so many degrees of freedom.
+// Returns the value of Student's t, with `degrees` degrees of freedom, that corresponds to `z` of a normal
+// distribution.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

@@ -6,7 +6,7 @@
 namespace gradsync::tools {
 namespace {
 
-// From the records in docs/records.
+// Residuals from the records in docs/records.
 constexpr int kTiny[] = {
     -41,  -5,   -9,  7,    199,  0,    -1,   13,   8,   144,  -6,   -62, 25,  0,   -116, 36,  -18,  110,
     -6,   -77,  81,  27,   -29,  -9,   262,  46,   364, -312, 0,    414, -60, 51,  -73,  136, 9,    -143,

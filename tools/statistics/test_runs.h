@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
-// Simulated runs, for tests that count how often intervals hold: steps that are drawn from measured ones.
+// Simulates runs with steps that are drawn from measured steps. Tests count how often intervals are correct.
 namespace gradsync::tools {
 
 using Values = std::vector<double>;
 
-// The same on every machine.
+// A random generator with equal numbers on every machine.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : state_(seed) {}
@@ -31,23 +31,24 @@ class Draws {
   uint64_t state_;
 };
 
-// What is left of measured steps, in thousandths of a step, once the medians of rounds and of variants are
-// taken out: round after round, and in it the step of each of 13 variants.
+// Residuals of measured steps, in thousandths of a step, after subtraction of the medians of rounds and of
+// variants. The residuals are ordered by round, and in each round by variant (13 variants).
 inline constexpr size_t kMeasuredVariants = 13;
-std::span<const int> TinyResiduals();   // a launch of `tiny`, 28 rounds
-std::span<const int> SmallResiduals();  // a launch of `small`, whose step is ten times as long: 10 rounds
+std::span<const int> TinyResiduals();  // residuals of a launch of `tiny`, 28 rounds
+// Residuals of a launch of `small`, whose step is ten times longer, 10 rounds.
+std::span<const int> SmallResiduals();
 
-// In thousandths of a step, by variant and round.
+// Simulated steps are in thousandths of a step, by variant and round.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};
-  double mean = 0;  // of what a step would take without its residual and an effect
+  double mean = 0;  // mean over steps without residuals and effects
 };
 
-// Rounds that are drawn from measured ones, each with its residuals dealt out anew, and a machine that
-// drifts, in trend and in waves, which is the same for all variants of a round. `effects`: by variant
-// how much longer its steps are; more than kMeasuredVariants take the residuals of several rounds.
-// `launch_std`: of what each variant has of its own in a launch.
+// Simulates a run. Each round is drawn from measured rounds, and its residuals are assigned to variants at
+// random. A drift of the machine, with a trend and waves, is equal for all variants of a round. `effects` has
+// the additional time of the steps of each variant; more than kMeasuredVariants variants use the residuals of
+// several rounds. `launch_std` is the standard deviation of each variant's own effect of a launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

@@ -9,7 +9,7 @@
 #include "tools/tables/answers.h"
 #include "tools/tables/views.h"
 
-// The table about collectives alone: rows are backends, settings are sizes.
+// The table about collectives. Its rows are backends, and its settings are sizes.
 namespace gradsync::tools {
 namespace {
 
@@ -22,14 +22,15 @@ double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
 std::string SizeOf(const View& view) { return SizeText(static_cast<int64_t>(BytesOf(view))); }
 
-// " broadcast" of another collective than an all-reduce.
+// Returns a text such as " broadcast"; empty for an all-reduce.
 std::string OperationOf(const View& view) {
   const std::string collective = Text("collective")(view);
   return collective == "all_reduce" ? "" : " " + collective;
 }
 
-// Bytes per second are so many bytes over the time, whose 95 % interval the iterations give. With few of
-// them it may reach zero, where the bandwidth has no bound: then it is unknown.
+// The bandwidth is a number of bytes divided by the time, whose 95 % interval is computed from the
+// iterations. With few iterations the interval of the time may reach zero. Then the bandwidth has no upper
+// bound and is unknown.
 Interval BandwidthInterval(const View& view) {
   std::vector<size_t> launches;
   for (const Launch& launch : view.measured().launches) launches.push_back(launch.num_steps);
@@ -86,8 +87,8 @@ std::vector<Field<View>> Fields() {
   return fields;
 }
 
-// "Bus bandwidth at 100MiB: gloo 1.43 GB/s and shm 14.1 GB/s.": at the size that most have, the largest of
-// several. Empty if there is none.
+// Returns "Bus bandwidth at 100MiB: gloo 1.43 GB/s and shm 14.1 GB/s.", for the size that most backends have;
+// of several such sizes, the largest. Empty if there are no bandwidths.
 std::string BandwidthsOf(const Settings& settings) {
   std::map<double, std::vector<std::string>> all;  // by size
   for (const NamedSetting& at : settings) {
@@ -115,7 +116,7 @@ std::vector<std::string> FindingsOf(const Settings& settings) {
       num_wrong += row.measured->wrong_elements.value_or(0) > 0;
       const View view{at, row};
       const Comparison own = view.comparison();
-      // Nobody can choose the limit of memory.
+      // The limit of memory is not a backend that a user can choose.
       if (own.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
       answers.push_back(
           {SizeOf(view) + OperationOf(view), row.backend(), own.base->backend(), own.verdict, own.estimate});

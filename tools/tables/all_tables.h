@@ -8,7 +8,7 @@
 
 namespace gradsync::tools {
 
-// One row per file of tables, in the order in which a report shows them. The file defines
+// The list of files of tables, in the order in which a report shows the tables. Each file defines
 // Add...Tables(settings, tables).
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
@@ -22,7 +22,7 @@ namespace gradsync::tools {
 GRADSYNC_TABLES(GRADSYNC_DECLARE)
 #undef GRADSYNC_DECLARE
 
-// All of them.
+// Adds the tables of all files.
 void AddAllTables(const Settings& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

@@ -18,16 +18,17 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kMostNames = 6;   // more are counted
-constexpr size_t kMostPlaces = 4;  // of more, the table alone tells costs
-// An estimate moves from run to run: a difference is shown in four of five runs where it is so many
-// half-widths. That is 1 + 0.84 / z for the z of the interval: 2.6 to 3 for six to twenty at once.
+constexpr size_t kMostNames = 6;   // further names are only counted
+constexpr size_t kMostPlaces = 4;  // with more places, only the table has costs
+// Estimates vary between runs. A difference is shown in four of five runs if it is this number of half-widths
+// of the interval. The number is 1 + 0.84 / z, with the z of the interval, which is 2.6 to 3 for six to
+// twenty simultaneous intervals.
 constexpr double kHalfWidthsToShow = 1.3;
 
 using Members = std::vector<const Answer*>;
 
-// "slower by 8 to 12 %", of several "slower by at least 8 %", by the end of all intervals that is nearest to
-// zero; "equal within 2 %", by the one that is furthest from it.
+// Returns "slower by 8 to 12 %" for one row; for several rows "slower by at least 8 %", with the end of all
+// intervals that is nearest to zero; or "equal within 2 %", with the end that is furthest from zero.
 std::string By(Verdict verdict, const Members& members, const AnswerWords& words) {
   if (verdict == Verdict::kOpen) return "open";
   if (verdict == Verdict::kNone) return "no verdict";
@@ -44,7 +45,7 @@ std::string By(Verdict verdict, const Members& members, const AnswerWords& words
               members.size() > 1 ? "at least " + PercentAtLeast(least) : PercentRange(by));
 }
 
-// What an answer of a group is called in it: its place in a group of one row, else its row.
+// Returns the name of an answer in a group: its place if the group is about one row, else its row.
 std::string Listing(const Members& members, bool by_row) {
   if (members.size() > kMostNames) return Join(members.size(), by_row ? " places" : " rows");
   std::vector<std::string> names;
@@ -72,7 +73,7 @@ std::string SentenceOf(std::string head, const Members& members, bool by_row, co
   return Join(head, words.what.empty() ? "" : ", ", words.what, ": ", absl::StrJoin(parts, "; "), ".");
 }
 
-// The rows that others are compared with.
+// The baselines of a setting.
 struct Baselines {
   std::vector<std::pair<NamedSetting, const Comparison*>> all;
   std::set<std::string> backends;
@@ -91,14 +92,16 @@ Baselines BaselinesOf(const Settings& settings, bool with_void = false) {
   return bases;
 }
 
-// "batch 2 over gloo", without the backend where there is one, or where rows over all are compared.
+// Returns "batch 2 over gloo", without the backend if there is only one backend, or if rows over all backends
+// are compared.
 std::string NamePlace(const NamedSetting& at, const Comparison& own, const Baselines& bases) {
   if (bases.backends.size() < 2 || own.spans_backends) return at.name;
   return Join(at.name, at.name.empty() ? "" : " ", "over ", own.row->backend());
 }
 
-// How many times the rounds it has it needs to be shown, or shown to be within kEqualWithin, if the estimate
-// stays where it is and the interval narrows with the root of the rounds.
+// Returns the factor by which the number of rounds must grow until a difference is shown, or shown to be
+// within kEqualWithin. Assumes that the estimate does not change, and that the interval narrows with the
+// square root of the number of rounds.
 double TimesToDecide(const Estimate& estimate) {
   const double size = std::abs(estimate.value), half_width = estimate.interval.half_width();
   return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
@@ -110,7 +113,7 @@ bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers) {
   return rows.size() < places.size();
 }
 
-// "core costs 19 to 26 ms of its 98.8 ms step"; empty if its cost is unknown.
+// Returns "core costs 19 to 26 ms of its 98.8 ms step"; empty if the cost is unknown.
 std::string CostText(const Cost& cost) {
   const Interval interval = cost.row == nullptr ? Interval() : cost.told().interval;
   if (!interval.is_known()) return "";
@@ -213,9 +216,9 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
     for (size_t k = 0; k < rows.size(); ++k) {
       if (MayBeFastest(leads[k])) candidates.push_back(k);
     }
-    if (candidates.empty()) continue;  // each is slower than another one
+    if (candidates.empty()) continue;  // each row is slower than some other row
     const size_t first = candidates[0];
-    double most_behind = 0;  // of any candidate
+    double most_behind = 0;  // largest bound of any candidate
     for (const size_t k : candidates) {
       choice.candidates.push_back(rows[k]);
       for (const size_t other : candidates) {
@@ -324,7 +327,7 @@ double SecondsToDecide(const Setting& setting, const Estimate& difference) {
       static_cast<double>(setting.num_looks > 1 ? setting.num_looks + 1 : setting.num_launches);
   const auto block = static_cast<double>(bench::RoundsPerBlock(std::ssize(setting.rows)));
   const double rounds = TimesToDecide(difference) * static_cast<double>(setting.num_rounds) / launches;
-  // Half a block more: a run ends when it has no time for another one, and may be a little slower.
+  // Adds half a block, because a run ends when it has no time for another block, and may be a little slower.
   return block * (std::ceil(rounds / block) + 0.5) * setting.round_s * launches;
 }
 
@@ -332,7 +335,7 @@ std::string OptionsToDecide(const Setting& setting, const Estimate& difference, 
   if (difference.by_launches) {
     const auto launches = static_cast<double>(setting.num_launches);
     const double wanted = std::ceil(launches * TimesToDecide(difference));
-    // As long as they were: launches share the time.
+    // Launches keep their duration, because all launches share the time.
     const double seconds =
         share * wanted * static_cast<double>(setting.num_rounds) / launches * setting.round_s;
     const bool has_time = setting.takes_turns() && setting.any().config().Find("time") != nullptr;

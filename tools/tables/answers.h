@@ -6,87 +6,93 @@
 
 #include "tools/tables/rows.h"
 
-// What tables say of one row against another. Sentences are printed from it.
+// The results of comparing one row with another row, and the sentences about them.
 namespace gradsync::tools {
 
 struct Answer {
-  std::string place{};  // "batch 2 over gloo"; empty where there is one place
+  std::string place{};  // name of the place, such as "batch 2 over gloo"; empty if there is only one place
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
-  Estimate difference{};  // of the row's time or loss less the baseline's, as a part of the baseline's
-  std::string remark{};   // what would decide an open one: "`--time=5m`"; why there is no verdict
+  Estimate difference{};  // relative difference of the row's time or loss to the baseline
+  // Option that would decide an open answer, such as "`--time=5m`"; or the reason why there is no verdict.
+  std::string remark{};
 };
 
 struct AnswerWords {
   const char* slower = "slower";
   const char* faster = "faster";
-  std::string what{};  // what is compared, if not steps: "held-out loss over 5 seeds"
+  std::string what{};  // the compared quantity, if it is not the step: "held-out loss over 5 seeds"
 };
 
-// A sentence for each place and baseline, or for each row where there are fewer rows than places: "Over gloo,
-// against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
-// `--time=18m`)." Answers without a verdict are left out, unless they say why.
+// Returns one sentence for each place and baseline, or one for each row if there are fewer rows than places:
+// "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
+// `--time=18m`)." Omits answers that have neither a verdict nor a reason.
 std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
-// The answer of a comparison in a place.
+// Makes the answer of a comparison in a place.
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// The answers of settings about training. Each row is compared with its baseline. Baselines of one strategy
-// and backend that differ in the size of buckets are compared with the first of them. Wrong rows and floors
-// have no answers.
+// Makes the answers of settings about training. Each row is compared with its baseline. If baselines of one
+// strategy and backend differ in bucket size, they are compared with the first of these baselines. Wrong rows
+// and floors have no answers.
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// What is known of the fastest exact row in a place.
+// What is known about the fastest exact row in a place.
 enum class State {
-  kNone,      // nothing: rows were disturbed, or did not take turns
-  kUse,       // one row is the fastest, or at most kEqualWithin behind the fastest
-  kEqual,     // several are, and any of them will do
-  kUndecided  // no row is known to be
+  kNone,  // nothing is known, because rows were disturbed, or did not take turns
+  // One row is the fastest, or its step is at most kEqualWithin longer than the fastest row's step.
+  kUse,
+  kEqual,     // the steps of several rows are at most kEqualWithin longer than the fastest row's step
+  kUndecided  // no row is known to be within kEqualWithin of the fastest row
 };
 
-// What to use in a place, which is a setting over one backend. Rows that are lossy, wrong or without a
-// verdict take no part.
+// The recommendation for a place, which is a setting over one backend. A choice ignores rows that are lossy
+// or wrong, and rows without a verdict.
 //
-// All of it holds at once in 95 cases of 100. If each row's bounds against all others hold for the fastest
-// row (Hsu, see FindLeads), then that row is a candidate, and each row is behind it by at most its largest
-// bound against a candidate.
+// In 95 of 100 cases all its statements are correct together: if the bounds of the fastest row against all
+// other rows are correct (Hsu, see FindLeads), this row is a candidate, and the step of each row is longer
+// than its step by at most the row's largest bound against a candidate.
 struct Choice {
   NamedSetting at{};
-  const Comparison* base = nullptr;  // of the row that all are compared with
+  const Comparison* base = nullptr;  // comparison of the baseline, with which all rows are compared
   State state = State::kNone;
-  // Those that may be the fastest, the shortest step first. One alone is the fastest. Of kUse the first is
-  // the one to use.
+  // Rows that may be the fastest, ordered by step. A single candidate is the fastest row. For kUse, the first
+  // candidate is the row to use.
   std::vector<const Comparison*> candidates{};
-  double behind = 0;   // how much longer than the fastest row's step the first one's is at most; of kEqual
-                       // each one's; as all here as a part of the baseline's step
-  double lead = kNaN;  // how much longer all other rows' steps are at least, if the baseline alone is a
-                       // candidate; else how much longer the baseline's is
-  Interval differences{};  // of the first candidate to the others
+  // Upper bound of how much longer the first candidate's step is than the fastest row's step; for kEqual, the
+  // bound of every candidate. All fields here are fractions of the baseline's step.
+  double behind = 0;
+  // Lower bound of how much longer all other rows' steps are, if the baseline is the only candidate; else
+  // lower bound of how much longer the baseline's step is.
+  double lead = kNaN;
+  Interval differences{};  // difference of the first candidate to the other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Of the rows with this baseline, itself included.
+  // Returns the comparisons of all rows with this baseline, including the baseline itself.
   std::vector<const Comparison*> comparisons() const;
-  // Null if no row with this baseline is called so.
+  // Returns null if no row with this baseline has this label.
   const Comparison* Find(const std::string& label) const;
 };
-// One for each baseline.
+// Makes one choice for each baseline.
 std::vector<Choice> MakeChoices(const Settings& settings);
-// "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...", or why
-// there is no choice; and which rows took no part, and why.
+// Returns "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...",
+// or the reason why there is no choice; and names ignored rows, with reasons.
 std::string SentenceOf(const Choice& choice);
-// "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
-// many.
+// Returns "core costs 19 to 26 ms of its 98.8 ms step over gloo.": the costs of the baselines; empty if there
+// are many baselines.
 std::string CostSentence(const Settings& settings);
-// "No verdict. `traced`: ...": the first reason of a setting; empty if all have verdicts.
+// Returns "No verdict. `traced`: ...": the first reason of a setting; empty if all settings have verdicts.
 std::string NoVerdict(const Settings& settings);
 
-// "Not compared, because there is no core over shm: zero1@shm (123 ms). ...": the rows whose backend has no
-// baseline, and how to compare them all the same; empty without such rows.
+// Returns "Not compared, because there is no core over shm: zero1@shm (123 ms). ...". The text names the rows
+// whose backend has no baseline, and the flag that compares them anyway; empty without such rows.
 std::string NotCompared(const Settings& settings);
 
-// How long to measure, as --time takes it, all launches together, until a difference that is open is shown,
-// or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds and half of one, if the
-// estimate stays where it is and its interval narrows with the root of the rounds.
+// Returns the total time of all launches (--time), in seconds, after which an open difference is shown, or
+// shown to be within kEqualWithin, in four of five runs. Assumes that the estimate does not change, and that
+// the interval narrows with the square root of the number of rounds. The time is for whole blocks of rounds
+// and one half block.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// "`--time=5m`", or how many launches where launches are the samples. `share`: of a round, that is measured.
+// Returns "`--time=5m`", and the number of launches if launches are the samples. `share` is the fraction of a
+// round that is measured.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

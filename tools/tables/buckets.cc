@@ -4,7 +4,8 @@
 #include "tools/tables/all_tables.h"
 #include "tools/tables/views.h"
 
-// The sweep over sizes of buckets: strategies phase by phase, with the columns of the published comparison.
+// Tables of the comparison of bucket sizes: the phases of strategies, with the columns of the published
+// comparison.
 namespace gradsync::tools {
 namespace {
 
@@ -18,7 +19,7 @@ constexpr struct {
                     {"backward_and_sync", "backward_and_sync_ns"},
                     {"step", "step_ns"}};
 
-// A statistic of the view's phase in ms, and its difference to the baseline's.
+// Returns a statistic of the view's phase in ms, and its difference to the baseline.
 auto InPhase(double p) {
   return [p](const View& view) {
     const Series* const times = view.measured().Find(kSweepPhases[view.part].samples);
@@ -32,11 +33,11 @@ auto DeltaInPhase(double p) {
   };
 }
 
-// A published row beside the baseline's buckets of its own label, and those of as many bytes.
+// A published row, compared with the baseline's buckets of equal label, and of equal bytes.
 struct Fair {
-  View own;          // View::part: the phase
-  const Row& base;   // of the same label
-  const Row& equal;  // of as many bytes
+  View own;          // View::part is the phase
+  const Row& base;   // baseline with an equal label
+  const Row& equal;  // baseline with equal bytes
 
   double Against(const Row& other) const {
     const SampleName samples = kSweepPhases[own.part].samples;
@@ -44,8 +45,8 @@ struct Fair {
   }
 };
 
-// Rows of one label may compare buckets of different sizes; here they stand against the baseline's buckets of
-// as many bytes.
+// Rows with equal labels may have buckets of different sizes. This table compares rows with the baseline's
+// buckets of equal bytes.
 void AddPublishedTable(const Settings& settings, std::vector<Table>* tables) {
   TableOf<Fair> table("published", "Published differences at equal bytes per bucket",
                       {{{.name = "variant"}, [](const Fair& fair) { return fair.own.row.variant(); }},

@@ -14,11 +14,11 @@
 namespace gradsync::tools {
 namespace {
 
-// Warnings that are about percentiles, which are not compared, or that the table says in its own way.
+// Warnings about percentiles, which are not compared, and warnings that the table prints in another form.
 constexpr Warning kSilentWarnings[] = {Warning::kTooFewForInterval, Warning::kTooFewForP95,
                                        Warning::kTooFewForP99, Warning::kOneLaunch};
 
-// A gate should show a row that is slower by this part.
+// A comparison should detect a row that is slower by this fraction.
 constexpr double kShouldShow = 0.1;
 
 enum class GateResult { kNotShown, kSlower, kFaster, kTooFew, kTooWide, kOnlyHere, kOnlyThere };
@@ -28,17 +28,18 @@ constexpr const char* kResultTexts[] = {"no difference shown",   "slower",    "f
 struct GateRow {
   std::string experiment;
   Configuration configuration;
-  std::string name{};  // what tells it from others of its experiment: "strategy=core batch_size=2"
+  // Name that distinguishes the row from other rows of its experiment: "strategy=core batch_size=2".
+  std::string name{};
   std::set<RowWarning> warnings{};
   bool is_wrong_here = false;
-  LooseComparison steps{};  // here, there
-  Estimate difference{};    // as a part of there
+  LooseComparison steps{};  // the steps of `here` and of `there`
+  Estimate difference{};    // relative to `there`
   GateResult result = GateResult::kNotShown;
 
   bool has_one_launch() const { return steps.own.launches.size() == 1 || steps.base.launches.size() == 1; }
 };
 
-// What may explain a difference, other than the program: values by name.
+// Facts that may explain a difference, other than the program: values by name.
 using Circumstances = std::map<std::string, std::set<std::string>>;
 
 void NoteCircumstances(const bench::Record& record, Circumstances* all) {
@@ -50,7 +51,7 @@ void NoteCircumstances(const bench::Record& record, Circumstances* all) {
       Join(record.link.StringOr("kind", "unknown"), " ", record.link.StringOr("interface", "")));
 }
 
-// "host differs: here a, there b and c"
+// Returns lines such as "host differs: here a, there b and c".
 std::vector<std::string> DifferencesBetween(const Circumstances& here, const Circumstances& there) {
   std::vector<std::string> warnings;
   for (const auto& [name, values] : here) {
@@ -78,7 +79,7 @@ void AddMeasurement(const Measurement& measurement, bool is_here, GateRow* row) 
   }
 }
 
-// In the order in which they were first met.
+// Reads the rows, in the order in which they were first read.
 std::vector<GateRow> ReadRows(const std::vector<std::string>& here, const std::string& there,
                               Summary* summary) {
   std::vector<GateRow> rows;
@@ -104,7 +105,7 @@ std::vector<GateRow> ReadRows(const std::vector<std::string>& here, const std::s
   return rows;
 }
 
-// Returns what the rows of each experiment have in common, a line each.
+// Returns one line for each experiment, with the values that all its rows have in common.
 std::vector<std::string> NameRows(std::vector<GateRow>* rows) {
   std::map<std::string, std::vector<GateRow*>> by_experiment;
   for (GateRow& row : *rows) by_experiment[row.experiment].push_back(&row);
@@ -169,7 +170,7 @@ std::vector<Field<GateRow>> Fields() {
   };
 }
 
-// Counts, and adds what the table needs to be understood.
+// Counts rows, and adds remarks that explain the table.
 void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& constants,
               const std::string& there, Table* table, ComparedDirs* compared) {
   std::map<GateResult, int64_t> count;

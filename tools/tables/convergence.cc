@@ -20,10 +20,10 @@ namespace {
 
 constexpr double kMega = 1e6;
 
-// Samples, see bench/records/names.h. Losses are in 1e-9 nats, so that a series is in nats.
+// Samples, see bench/records/names.h. Losses are in 1e-9 nats, so a series, which divides by 1e9, is in nats.
 constexpr SampleName kHeldOutLoss = "held_out_loss_nano", kStep = "step_ns";
 
-// The steps of one trial after which it was judged, and bits per byte.
+// Returns the steps of a trial after which the loss was measured, with the loss in bits per byte.
 std::map<double, double> JudgedSteps(const Measurement& measured) {
   std::map<double, double> judged;
   const Series* const losses = measured.Find(kHeldOutLoss);
@@ -33,8 +33,8 @@ std::map<double, double> JudgedSteps(const Measurement& measured) {
   return judged;
 }
 
-// Means over periods, of a strategy that synchronises every so many steps; what is left of a last one is not
-// counted.
+// Adds the means over periods of a strategy that synchronises once per period. An incomplete last period is
+// ignored.
 void AddPeriods(const Measurement& measured, std::vector<double>* all) {
   const Series* const series = measured.Find(kStep);
   const auto period = static_cast<size_t>(std::max<int64_t>(1, measured.record.facts.IntOr("period", 1)));
@@ -42,7 +42,8 @@ void AddPeriods(const Measurement& measured, std::vector<double>* all) {
     all->push_back(Mean(std::span(series->max).subspan(end - period, period)));
 }
 
-// A mean over seeds with a 95 % interval by Student's t; `family`: how many intervals hold at once.
+// Returns the mean over seeds with a 95 % interval by Student's t. `family` is the number of simultaneous
+// intervals.
 Estimate MeanOver(const std::vector<double>& values, size_t family) {
   Estimate mean{.value = Mean(values)};
   const auto count = static_cast<double>(values.size());
@@ -58,8 +59,8 @@ const LearningRow::Trial* TrialOf(const LearningRow& row, int64_t seed) {
   return found == row.trials.end() || std::isnan(found->bits.back()) ? nullptr : &*found;
 }
 
-// After how many steps the loss was first at most `target`, linearly between two that were judged; NaN:
-// never.
+// Returns the number of steps after which the loss was first at most `target`, interpolated linearly between
+// two measurements; NaN if it never was.
 double StepsUntil(double target, const std::vector<double>& steps, const std::vector<double>& bits) {
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!(bits[i] <= target)) continue;
@@ -87,7 +88,7 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
     row->verdict = JudgeInterval(row->against_baseline.interval, kLossEqualWithin);
 }
 
-// Every variant is one row; its measurements are of one seed each.
+// Makes a setting. Every variant is one row, and each of its measurements is of one seed.
 LearningSetting MakeSetting(const Group& group) {
   LearningSetting setting;
   std::set<double> steps;
@@ -159,7 +160,7 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
       {{.name = "settings", .section = kHeadline, .said_once = true},
        [](const View& view) -> std::string {
          if (view.row.measured->record.variant.tuned) return "tuned";
-         // What averages gradients exactly is naive under another schedule.
+         // A strategy that averages gradients exactly has the losses of `naive`.
          const bool is_exact = view.row.measured->record.facts.StringOr("agreement", "exact") == "exact";
          return is_exact ? "" : "untuned";
        }},
@@ -195,7 +196,7 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
   return fields;
 }
 
-// Every row is judged by every seed, or none is.
+// Returns the sentence above the table. All compared rows have all seeds.
 std::string FindingOf(const std::vector<LearningSetting>& settings) {
   std::vector<Answer> answers;
   for (const LearningSetting& setting : settings) {
@@ -225,7 +226,7 @@ std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& grou
   for (const Group& group : groups) {
     if (!IsConvergence(group.front().record)) continue;
     settings.push_back(MakeSetting(group));
-    if (settings.back().rows.empty()) {  // stopped before anything was judged
+    if (settings.back().rows.empty()) {  // the run was stopped before a loss was measured
       settings.pop_back();
       continue;
     }
@@ -242,7 +243,7 @@ std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& grou
 
 namespace {
 
-// What was judged of a trial after a step.
+// The loss of a trial after a step.
 struct LossView {
   const LearningSetting& setting;
   const LearningRow& row;
@@ -250,7 +251,8 @@ struct LossView {
   size_t step;
 
   double bits() const { return trial.bits[step]; }
-  // How much the loss is above the baseline's with the same seed, in per cent; NaN without that.
+  // Returns how much the loss is above the baseline's loss with this seed, in per cent; NaN without a
+  // baseline.
   double Delta() const {
     if (setting.baseline() == nullptr) return kNaN;
     for (const LearningRow::Trial& base : setting.baseline()->trials) {

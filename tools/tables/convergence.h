@@ -10,17 +10,19 @@
 #include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
-// What //bench:convergence measured: how far a model learns with each variant.
+// Tables of //bench:convergence: the loss of a model that each variant trains.
 namespace gradsync::tools {
 
-// The row that losses are compared with.
+// The baseline of losses.
 inline constexpr std::string_view kLossBaseline = "naive";
-// With fewer seeds no difference has a verdict: an interval of two knows their deviation with one degree of
-// freedom.
+// The smallest number of seeds with which a difference has a verdict. With two seeds, the standard deviation
+// would have one degree of freedom.
 inline constexpr size_t kFewestSeeds = 3;
-// Losses are called equal where the interval of their difference lies within this part of the baseline's.
+// Losses are called equal if the whole interval of their difference is within this fraction of the baseline's
+// loss.
 inline constexpr double kLossEqualWithin = 0.005;
-// A loss is reached where it is within this part of it, so that rounding does not decide.
+// A loss counts as reached if the difference is within this fraction of the loss, so that rounding does not
+// matter.
 inline constexpr double kReachedWithin = 1e-3;
 
 inline bool IsConvergence(const bench::Record& record) { return record.experiment == "convergence"; }
@@ -30,41 +32,46 @@ struct LearningRow {
   struct Trial {
     int64_t seed = 0;
     std::vector<double>
-        bits;  // per byte of the held-out text, like LearningSetting::steps; NaN: stopped before
+        // Bits per byte of the held-out text, by the steps of LearningSetting::steps; NaN after an early
+        // stop.
+        bits;
   };
 
-  const Measurement* measured = nullptr;  // of the first seed
+  const Measurement* measured = nullptr;  // measurement of the first seed
   std::vector<Trial> trials;
-  double step_s = 0;          // median of all trials' steps, or of the means of their periods
-  double bytes_per_step = 0;  // that each rank sends and the link carries, mean
-  // Over seeds; NaN where fewer than two are complete. Intervals of differences hold for all rows at once.
+  double step_s = 0;          // median of the steps of all trials, or of the means of periods
+  double bytes_per_step = 0;  // mean number of bytes that each rank sends over the link
+  // Estimates over seeds; NaN if fewer than two seeds are complete. Intervals of differences are simultaneous
+  // for all rows.
   Estimate final_bits{};
-  Estimate against_baseline{};  // paired by seed, as a part of the baseline's mean
+  // Difference to the baseline, paired by seed, as a fraction of the baseline's mean.
+  Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // Until every seed reaches the baseline's last loss with this seed, on average; NaN if one does not.
+  // Mean number of steps until a seed reaches the baseline's last loss with this seed; NaN if a seed does not
+  // reach it.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }
 };
 
-// A setting that --tune has tried.
+// A setting that --tune tried.
 struct TriedSetting {
-  const Measurement* measured = nullptr;  // of the first seed
-  std::vector<double> bits;               // per byte, after the last step, by seed
+  const Measurement* measured = nullptr;  // measurement of the first seed
+  std::vector<double> bits;               // bits per byte after the last step, by seed
 };
 
 struct LearningSetting {
-  std::vector<double> steps;  // after which rows were judged
+  std::vector<double> steps;  // steps after which the loss was measured
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
 
-  // The row that losses are compared with; null without it, or if nothing was judged.
+  // Returns the baseline row; null if there is no baseline, or if no loss was measured.
   const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
-// The settings of the groups that are of this experiment; the groups must outlive them. Throws InvalidInput
-// if they were trained on different texts.
+// Makes the settings of groups of this experiment. The groups must outlive the settings. Throws InvalidInput
+// if the groups were trained on different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends the tables "convergence" and "losses" (by step and seed), if there are settings, and "tuning", if

@@ -12,7 +12,8 @@
 
 #include "tools/tables/table.h"
 
-// Columns that know what they show, so that a column's name and its value stand in one line.
+// Columns with functions that compute their values, so that one line of code has the name and the value of a
+// column.
 namespace gradsync::tools {
 
 template <class T>
@@ -20,16 +21,17 @@ void Append(std::vector<T> more, std::vector<T>* all) {
   all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// A column, and its value of a Subject: whatever a line of the table is about.
+// A column, and the function that computes its value from a Subject, which is what a line of the table
+// describes.
 template <class Subject>
 struct Field {
   using Value = std::variant<double, std::string, Warnings, Estimate>;
   template <class Function>
   using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
 
-  // `value_of`: a function of the Subject, or a member of it. Whole numbers, and what is no number, need no
-  // Column::kind. An Estimate makes three columns: "delta (%)", "delta_low (%)" and "delta_high (%)", which
-  // people see as one.
+  // `value_of` is a function of the Subject, or a member of it. Column::kind is not necessary for whole
+  // numbers and for text. An Estimate makes three columns, "delta (%)", "delta_low (%)" and "delta_high (%)",
+  // which users see as one column.
   template <class Function>
   Field(Column shown, Function value_of)
       : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {
@@ -49,7 +51,7 @@ struct Field {
   std::function<Value(const Subject&)> value;
 };
 
-// A table of Subjects.
+// Makes a table of Subjects.
 template <class Subject>
 class TableOf : public Table {
  public:
@@ -79,7 +81,7 @@ class TableOf : public Table {
     for (const Field<Subject>& field : fields) {
       columns.push_back(field.column);
       if (!field.column.has_interval) continue;
-      // Before the unit.
+      // The position before the unit.
       const size_t end = std::min(field.column.name.find(" ("), field.column.name.size());
       for (const char* const suffix : {"_low", "_high"}) {
         Column limit{.name = field.column.name, .kind = field.column.kind, .audience = Audience::kMachines};

@@ -11,32 +11,32 @@
 #include "tools/tables/all_tables.h"
 #include "tools/tables/views.h"
 
-// Over which links a strategy pays: runs that differ in the rate of the link alone (`link_rate`). Beside them
-// runs of the same variants without a link.
+// The table of links on which a strategy is faster. It is made from runs that differ only in the rate of the
+// link (`link_rate`), and from runs of these variants without a link.
 namespace gradsync::tools {
 namespace {
 
 // A variant that is compared with a baseline.
 struct OverLinks {
   View any;
-  std::map<double, View> by_rate{};          // bits per second
-  std::map<std::string, View> by_backend{};  // without a link
+  std::map<double, View> by_rate{};          // views by rate in bits per second
+  std::map<std::string, View> by_backend{};  // views without a link, by backend
 };
 
 struct Links {
   std::vector<OverLinks> rows{};
   std::set<double, std::greater<>> rates{};
-  std::set<std::string> backends{};  // without a link
+  std::set<std::string> backends{};  // backends of runs without a link
 };
 
-// The comparison at `place`; without a row if there is none.
+// Returns the comparison at `place`; it has no row if there is none.
 template <class Place>
 Comparison At(const std::map<Place, View>& views, const Place& place) {
   const auto found = views.find(place);
   return found == views.end() ? Comparison() : found->second.comparison();
 }
 
-// What rows have in common that differ in link and backend alone.
+// Returns a key that is equal for rows that differ only in link and backend.
 std::string KeyWithoutLink(const Row& row) {
   Configuration configuration = ConfigurationOf(row.measured->record);
   for (const char* const differs : {"link_rate", "variant"}) configuration.erase(differs);
@@ -49,11 +49,10 @@ std::string RatesText(const std::vector<double>& rates) {
   return Listed(texts);
 }
 
-// At which of the measured rates the intervals show that the row is faster, and at which slower: "up to 1
-// Gbit/s".
+// Returns the measured rates at which the intervals show that the row is faster, or slower: "up to 1 Gbit/s".
 std::string FasterWhere(const OverLinks& row) {
   std::vector<double> rates, faster, slower;
-  bool is_run = true;  // faster at rates that follow each other
+  bool is_run = true;  // true if the rates at which the row is faster are consecutive
   for (const auto& [rate, view] : row.by_rate) {
     const Verdict verdict = view.comparison().verdict;
     if (verdict == Verdict::kFaster) {
@@ -99,7 +98,7 @@ std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
   return fields;
 }
 
-// Refers to the settings. Without rows if there are fewer than two rates.
+// Returns the table, which refers to the settings. It has no rows if there are fewer than two rates.
 Links LinksOf(const Settings& settings) {
   Links links;
   std::map<std::string, size_t> numbers;

@@ -1,7 +1,7 @@
 #include "tools/tables/all_tables.h"
 #include "tools/tables/views.h"
 
-// What a rank sends and keeps, beside what it should by theory.
+// The table of what a rank sends and keeps, compared with theory.
 namespace gradsync::tools {
 namespace {
 

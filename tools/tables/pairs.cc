@@ -7,12 +7,12 @@
 namespace gradsync::tools {
 namespace {
 
-using ByRound = std::vector<double>;  // NaN: did not take part
+using ByRound = std::vector<double>;  // NaN if the variant has no step in the round
 
 // The rounds of a setting, launch after launch.
 struct Rounds {
   std::vector<std::string> run_ids;
-  std::vector<size_t> launches;  // how many each has
+  std::vector<size_t> launches;  // number of rounds of each launch
 
   size_t count() const { return std::accumulate(launches.begin(), launches.end(), size_t{0}); }
 };
@@ -33,7 +33,8 @@ Rounds RoundsOf(const Setting& setting) {
   return rounds;
 }
 
-// An interrupted launch has fewer steps of some variants; step i of each is of round i.
+// Returns the samples by round. Step i belongs to round i. An interrupted launch has fewer steps of some
+// variants.
 ByRound InRounds(const Measurement& measurement, SampleName samples, const Rounds& rounds) {
   ByRound values(rounds.count(), kNaN);
   const Series* const series = measurement.Find(samples);
@@ -49,7 +50,7 @@ ByRound InRounds(const Measurement& measurement, SampleName samples, const Round
   return values;
 }
 
-// With what is not timed between steps.
+// Returns the time of a round, including untimed work between steps.
 double SecondsPerRound(const Setting& setting) {
   const Measurement& any = *setting.any().measured;
   const size_t num_rounds = any.launches.front().num_steps;
@@ -61,9 +62,9 @@ double SecondsPerRound(const Setting& setting) {
   return seconds;
 }
 
-// How much less a floor's time is, by its trimmed mean, where it is sampled as that of a row with a period
-// is: as the maximum over ranks of the mean over so many steps. These are the steps of the rounds that follow
-// one, and the first ones of a launch follow its last.
+// Returns how much smaller a floor's trimmed mean is if the floor is sampled like a row with a period: as the
+// maximum over ranks of the mean over several steps. These are the steps of consecutive rounds. After the
+// last round of a launch, its first rounds follow.
 double LessInPeriods(const Measurement& floor, SampleName samples, int64_t period) {
   const Series* const series = floor.Find(samples);
   if (series == nullptr || series->by_rank.empty() || period < 2) return 0;
@@ -90,7 +91,7 @@ ByRound Minus(const ByRound& a, const ByRound& b) {
   return difference;
 }
 
-// How much longer the row's own times are than those that its floor has of these samples.
+// Returns how much longer the row's times are than the floor's times, for these samples.
 ByRound OverFloor(const Cost& cost, const ByRound& own, SampleName samples, const Rounds& rounds) {
   const Measurement& floor = *cost.floor->measured;
   ByRound difference = Minus(own, InRounds(floor, samples, rounds));
@@ -126,7 +127,7 @@ void EstimateCosts(const Rounds& rounds, Setting* setting) {
   }
 }
 
-// All rows with their baselines.
+// Compares all rows with their baselines.
 void CompareWithBaselines(Setting* setting) {
   RowPairs pairs;
   std::vector<Comparison*> owners;
@@ -146,7 +147,7 @@ void EstimateInTurn(Setting* setting) {
   setting->round_s = SecondsPerRound(*setting);
   setting->num_rounds = rounds.count();
   setting->num_launches = rounds.launches.size();
-  // After each launch from the second on.
+  // The run checks its precision after each launch, from the second launch on.
   const bench::Record& record = setting->any().measured->record;
   if (record.config.DoubleOr("precision", 0) > 0)
     setting->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);

@@ -6,24 +6,26 @@
 
 #include "tools/tables/rows.h"
 
-// Differences of steps of the same round.
+// Estimates differences between steps of one round.
 namespace gradsync::tools {
 
-// Sets what is known of a setting whose variants took turns: its rounds, the estimates of its comparisons,
-// its costs and their parts.
+// Sets the rounds, the estimates of comparisons, and the costs and their parts, for a setting whose variants
+// took turns.
 void EstimateInTurn(Setting* setting);
 
-// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
-// once. They have none where nothing may be said (Setting::void_reason), or where rows did not take turns.
+// Returns the difference of the steps of two rows, as a fraction of the second row's step, for each pair. The
+// intervals of all pairs are simultaneous. There are no intervals if Setting::void_reason is set, or if rows
+// did not take turns.
 using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
-// The same of what two rows cost over their own floors, in seconds; NaN for floors and without them.
+// Returns the difference of the costs of two rows, each relative to the row's own floor, in seconds; NaN for
+// floors and for rows without a floor.
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
-// Of rows with one baseline, by how much each row's step is at least longer than each other's, as a part of
-// the baseline's step (Hsu's comparisons with the best, see LeastDifferences): the fastest row has no
-// positive one in 95 cases of 100. So rows without a positive one may be the fastest. NaN where nothing may
-// be said.
+// For rows with one baseline, returns a lower bound of how much longer each row's step is than the step of
+// each other row, as a fraction of the baseline's step (Hsu's comparisons with the best, see
+// LeastDifferences). In 95 of 100 cases the fastest row has no positive bound, so rows without a positive
+// bound may be the fastest. NaN if Setting::void_reason is set.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);

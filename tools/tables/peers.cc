@@ -9,23 +9,24 @@
 #include "tools/tables/pairs.h"
 #include "tools/tables/views.h"
 
-// Another framework's rows beside gradsync's, which took turns with them.
+// The table that compares gradsync's rows with rows of another framework that took turns with them.
 namespace gradsync::tools {
 namespace {
 
-// gradsync's row, and the peer's that does the same.
+// gradsync's row, and the comparable row of the peer.
 struct Pair {
   View own;
   View peer;
-  Estimate slower{};  // the difference of steps, as a part of the peer's
-  Estimate dearer{};  // the difference of costs, each over its own floor, in seconds
+  Estimate slower{};  // difference of steps, relative to the peer's step
+  Estimate dearer{};  // difference of costs, each relative to its own floor, in seconds
 
   double floors_ratio() const {
     const Row *const floor = own.cost().floor, *const peers = peer.cost().floor;
     return floor == nullptr || peers == nullptr ? kNaN : floor->step_s / peers->step_s;
   }
 
-  // What is against either. That both drift is alike, and no trimmed mean holds outliers.
+  // Returns the warnings of both rows, without `drifts` if both have it, and without `outliers`, because
+  // trimmed means exclude outliers.
   Warnings warnings() const {
     Warnings warnings = own.row.warnings;
     for (const RowWarning& warning : peer.row.warnings) {
@@ -39,7 +40,7 @@ struct Pair {
   }
 };
 
-// What a function or a member says of one of the two.
+// Applies a function or a member to one of the two views.
 auto Of(const View Pair::*view, auto value) {
   return [=](const Pair& pair) { return std::invoke(value, pair.*view); };
 }
@@ -96,7 +97,8 @@ std::vector<Field<Pair>> Fields() {
   return fields;
 }
 
-// Whether the peer says that it does the same, over the same backend if gradsync's rows have it.
+// Returns whether the peer names this row as comparable, over an equal backend if gradsync has rows over the
+// peer's backend.
 bool AreTwins(const Setting& setting, const Row& own, const Row& peer) {
   const std::string twin = peer.facts().StringOr("twin", "");
   const auto matches = [&](const Row& row) { return !row.is_peer() && row.strategy() == twin; };
@@ -105,7 +107,7 @@ bool AreTwins(const Setting& setting, const Row& own, const Row& peer) {
   return matches(own) && (own.backend() == peer.backend() || !has_backend);
 }
 
-// What is against a verdict on the pair; empty: nothing.
+// Returns the reason why the pair has no verdict; empty if there is none.
 std::string ReasonAgainst(const Pair& pair) {
   return pair.own.row.no_verdict.empty() ? pair.peer.row.no_verdict : pair.own.row.no_verdict;
 }
@@ -114,7 +116,7 @@ std::string NameOf(const Pair& pair) {
   return Join(pair.own.name(), pair.peer.measured().record.variant.compiled ? " (compiled twin)" : "");
 }
 
-// Of steps that do not synchronise, which a single rank has too.
+// Returns a sentence about steps without synchronisation, which also exist with a single rank.
 std::string EnginesOf(const std::vector<Pair>& pairs) {
   std::vector<std::string> ratios;
   for (const Pair& pair : pairs) {
@@ -124,8 +126,8 @@ std::string EnginesOf(const std::vector<Pair>& pairs) {
   return ratios.empty() ? "" : Join("Steps, as parts of PyTorch's: ", absl::StrJoin(ratios, ", "), ". ");
 }
 
-// First what synchronisation costs, over the floor of each framework; then whole steps, which compare engines
-// too.
+// Returns sentences about the cost of synchronisation, relative to the floor of each framework, and about
+// whole steps, which also compare the engines.
 std::string FindingOf(const std::vector<Pair>& pairs) {
   std::vector<Answer> costs, steps;
   for (const Pair& pair : pairs) {

@@ -14,8 +14,8 @@
 namespace gradsync::tools {
 namespace {
 
-// The row that is most like `row` among those that `is_candidate`: over its backend, at its size. A floor
-// that clips as `row` does comes before all others. Null without a candidate.
+// Returns the candidate that is most similar to `row`: with its backend and its bucket size. A floor with the
+// clipping of `row` is preferred. Null without a candidate.
 template <class IsCandidate>
 const Row* MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
   const auto clips_to = [](const Row& any) { return any.option("clip_norm"); };
@@ -35,7 +35,7 @@ const Row* MostLike(const std::vector<Row>& rows, const Row& row, const IsCandid
   return best;
 }
 
-// Which rows are compared with which, and whose cost is counted from which; nothing is estimated yet.
+// Finds the baseline and the floor of each row, without estimating anything.
 void FindBaselines(std::string_view wanted, Setting* setting) {
   std::vector<Row>& rows = setting->rows;
   const auto is_it = [&](const Row& row) { return row.is_called(wanted); };
@@ -46,7 +46,7 @@ void FindBaselines(std::string_view wanted, Setting* setting) {
   const auto is_like_first = [&](const Row& row) {
     return row.strategy().empty() ? &row == &*first : row.strategy() == first->strategy();
   };
-  std::map<const Row*, std::set<std::string>> backends;  // with their options, by baseline
+  std::map<const Row*, std::set<std::string>> backends;  // backends with their options, by baseline
   for (const Row& row : rows) {
     const Row* const floor = MostLike(rows, row, [&](const Row& other) {
       return other.is_floor() && other.strategy() == row.measured->floor();
@@ -54,8 +54,8 @@ void FindBaselines(std::string_view wanted, Setting* setting) {
     if (floor != nullptr) setting->costs.push_back({.row = &row, .floor = floor});
     if (!competes(row) && !is_it(row)) continue;
     const Row* const base = MostLike(rows, row, [&](const Row& other) {
-      // A strategy is the baseline over its own backend alone: between backends the difference would be
-      // theirs.
+      // A strategy is the baseline only over its own backend, because a difference between backends would
+      // measure the backends.
       const bool is_here = is_variant || row.strategy().empty() || other.backend() == row.backend();
       return is_here && (has_it ? is_it(other) : is_like_first(other));
     });
@@ -71,7 +71,7 @@ void FindBaselines(std::string_view wanted, Setting* setting) {
   }
 }
 
-// Why no winner can be named.
+// Warnings with which no row can be called the fastest.
 constexpr Warning kVoid[] = {Warning::kWorldOfOne, Warning::kSharedGpu, Warning::kSharedCpu,
                              Warning::kTraced,     Warning::kInBlocks,  Warning::kTooFewForInterval,
                              Warning::kPublished};
@@ -99,7 +99,7 @@ void Conclude(Setting* setting) {
   for (Cost& cost : setting->costs) {
     if (!setting->void_reason.empty()) cost.total.interval = {};
   }
-  std::map<const Row*, std::vector<Comparison*>> rivals;  // by baseline
+  std::map<const Row*, std::vector<Comparison*>> rivals;  // rows by baseline
   for (Comparison& comparison : setting->comparisons) {
     const Row &row = *comparison.row, &base = *comparison.base;
     Estimate& estimate = comparison.estimate;
@@ -117,10 +117,11 @@ void Conclude(Setting* setting) {
   }
 }
 
-// The bus bandwidth of a vector's collective; in training, what a rank sends over the time in which it sends.
+// Returns the bus bandwidth of a collective; in training, the bytes that a rank sends divided by the time in
+// which it sends them.
 double BusBandwidthOf(const Measurement& measurement) {
   const bench::Record& record = measurement.record;
-  // What is sent once in several steps is not in the time of each.
+  // If data are sent once in several steps, the time of a step does not contain the whole transfer.
   if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
     const double in_flight = static_cast<double>(measurement.record.config.IntOr("in_flight", 1));
@@ -130,7 +131,8 @@ double BusBandwidthOf(const Measurement& measurement) {
   const Series* const busy = measurement.Find("comm_busy_ns");
   const double sent = record.facts.DoubleOr("sent_bytes_per_step", kNaN);
   if (sent > 0 && busy != nullptr && busy->mean() > 0) return sent / busy->mean();
-  // Where communication itself was not timed, a strategy that waits for all of it spends at least that long.
+  // If communication was not timed, the waiting time of a strategy that waits for all communication is an
+  // upper bound.
   const bool waits = record.facts.Find("overlaps") != nullptr && !record.facts.BoolOr("overlaps", true);
   const Series* const exposed = waits ? measurement.Find(kExposed) : nullptr;
   return exposed == nullptr ? kNaN
@@ -172,7 +174,7 @@ SampleName StepSamples(const Measurement& measurement) {
 
 const Series& MainTimes(const Measurement& measurement) {
   if (const Series* const series = measurement.Find(StepSamples(measurement))) return *series;
-  return measurement.series.begin()->second;  // of published phases
+  return measurement.series.begin()->second;  // published phases
 }
 
 double TypicalTime(const Series* series) {
@@ -262,7 +264,8 @@ Settings NameSettings(const std::vector<const Setting*>& settings) {
                                                             {"op", ""},
                                                             {"threads_per_rank", "threads "},
                                                             {"ranks", ""}};
-  std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by experiment and field
+  // Values by experiment and field.
+  std::map<std::string, std::map<std::string, std::set<std::string>>> values;
   std::vector<Configuration> configurations;
   for (const Setting* const setting : settings) {
     const Measurement& any = *setting->any().measured;

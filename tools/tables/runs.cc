@@ -14,7 +14,7 @@ namespace {
 using bench::Provenance;
 using bench::Record;
 
-// "gloo 0.5.0, onednn 2.6.3"
+// Returns "gloo 0.5.0, onednn 2.6.3".
 std::string LibrariesOf(const Provenance& provenance) {
   std::string text;
   for (const auto& [name, value] : provenance.libraries) {
@@ -24,7 +24,7 @@ std::string LibrariesOf(const Provenance& provenance) {
   return text;
 }
 
-// "host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm), Linux 6.1.0".
+// Returns "host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm), Linux 6.1.0".
 std::string MachineOf(const Provenance& provenance) {
   const double memory_gib = static_cast<double>(provenance.memory_bytes) / (1 << 30);
   std::string text = Join("host ", provenance.host, ", ", provenance.cpu_count, " x ", provenance.cpu_model,
@@ -33,14 +33,14 @@ std::string MachineOf(const Provenance& provenance) {
   return Join(text, ", ", provenance.os, ", ", provenance.kernel);
 }
 
-// "gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0, clock steady".
+// Returns "gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0, clock steady".
 std::string SoftwareOf(const Provenance& provenance) {
   return Join("gradsync ", provenance.gradsync_commit.substr(0, 12), provenance.dirty ? " with changes" : "",
               " (", provenance.build, ", ", provenance.compiler, "), ", LibrariesOf(provenance), ", clock ",
               provenance.clock);
 }
 
-// "2 ranks, each with compute threads: 1, communication threads: 2".
+// Returns "2 ranks, each with compute threads: 1, communication threads: 2".
 std::string RanksOf(const Record& record) {
   std::string text = RankCount(record.world_size);
   const int64_t compute = record.config.IntOr("threads_per_rank", 0);

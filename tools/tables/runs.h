@@ -9,13 +9,13 @@
 
 namespace gradsync::tools {
 
-// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; other programs' stay as
-// they are.
+// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; commands of other programs
+// are unchanged.
 std::string ReproducingCommand(const std::string& command_line);
-// The same without these flags, given as "--name=value" or as "--name value".
+// Returns the command without these flags, which may be written "--name=value" or "--name value".
 std::string CommandWithout(const std::string& command_line, const std::vector<std::string>& flags);
 
-// Where tables come from: of a record of each run.
+// Returns a description of each run, from one record of the run.
 std::vector<RunText> RunTexts(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools

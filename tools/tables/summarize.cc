@@ -21,7 +21,7 @@ void CheckRun(const std::string& wanted, const std::set<std::string>& names) {
           DidYouMean(wanted, {names.begin(), names.end()}));
 }
 
-// Throws InvalidInput if no row is called so. A remark says how many settings have none.
+// Throws InvalidInput if no row has this name. Adds a remark with the number of settings that lack the row.
 void CheckBaselineRow(const std::string& wanted, Summary* summary) {
   bool is_there = false;
   int64_t num_without = 0;

@@ -16,21 +16,23 @@
 
 namespace gradsync::tools {
 
-// How people are shown a column's values. Machines get numbers in full.
+// How a column's values are printed for users. Formats for machines have all digits.
 enum class Kind {
   kText,
   kInteger,
-  kPlain,     // as short as six digits allow: 1, 0.25
-  kDecimal,   // as many decimals as the column's smaller values need for Column::digits
-  kPart,      // of a sum: as many decimals for all as the column's largest needs for Column::digits
+  kPlain,    // shortest form with at most six digits: 1, 0.25
+  kDecimal,  // number of decimals with which the column's small values have Column::digits digits
+  // For parts of a sum: number of decimals with which the column's largest value has Column::digits digits.
+  kPart,
   kFraction,  // three decimals
   kPercent,   // one decimal and a sign
 };
 
-// In which format a column, or a table, appears.
+// The formats in which a column or a table appears.
 enum class Audience { kAll, kPeople, kMachines };
 
-// A section that is not shown: what is said above the table, or to machines alone.
+// The section of columns that are not in the table, but are printed above it or appear only in formats for
+// machines.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -38,40 +40,46 @@ struct Column {
   Kind kind = Kind::kDecimal;
   Audience audience = Audience::kAll;
 
-  std::string header{};  // what people read instead of the name and of what its interval is; empty: those
+  // Header for users, which replaces the name and the description of the interval; may be empty.
+  std::string header{};
 
-  // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
-  // below the other, with the same rows.
-  double times = 1;                      // so many times the value is shown, in the unit of `header`
-  int digits = 4;                        // of kDecimal and kPart
-  int section = 0;                       // where the column is shown; 0: in every section; kNowhere: in none
-  bool said_once = false;                // with one value in all rows it is said above the table instead
-  bool has_interval = false;             // the next two columns, for machines, are the ends of its interval
+  // The following fields are for users. A table with many columns is printed in sections, one below the
+  // other, and each section has all rows.
+  // The printed value is the value multiplied by this factor, in the unit of `header`.
+  double times = 1;
+  int digits = 4;  // digits for kDecimal and kPart
+  // Section of the column; 0 for every section; kNowhere for no section.
+  int section = 0;
+  // If all rows have one value, it is printed above the table instead of in the column.
+  bool said_once = false;
+  // The next two columns, for machines, are the ends of the column's interval.
+  bool has_interval = false;
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// A value: a number (NaN: none), or text, which may be that of warnings.
+// A value: a number (NaN if there is none), a text, or warnings.
 using TableCell = std::variant<double, std::string, Warnings>;
 
-// Rows under columns.
+// A table has columns and rows.
 class Table {
  public:
-  // `name`: for machines. `title`: a line for people, empty for none.
+  // `name` is the name for machines. `title` is a line for users, and may be empty.
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
-  // One cell for each column, of its kind.
+  // Adds a row with one cell for each column. The type of a cell must fit the column's kind.
   void AddRow(std::vector<TableCell> cells);
-  // Marks a cell of the last row: people see an asterisk behind a number, and text in bold. Throws
-  // InvalidInput if there is no such column.
+  // Marks a cell of the last row. A marked number is followed by an asterisk, and a marked text is bold.
+  // Throws InvalidInput if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
-  // People see it with --details only; of other tables they see the first section without it.
+  // Sets that users see the table only with --details. Without --details, users see the first section of all
+  // other tables.
   void SetDetail(bool is_detail = true) { is_detail_ = is_detail; }
-  // What people read above a section.
+  // Sets the title of a section.
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
-  // A sentence that says what the data show, no more than they carry. People read it above the table.
+  // Adds a sentence about what the data show. The sentence is printed above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
-  // A line that people read under the table.
+  // Adds a line that is printed below the table.
   void AddNote(std::string note) { notes_.push_back(std::move(note)); }
 
   const std::string& name() const { return name_; }
@@ -81,28 +89,28 @@ class Table {
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::string>& findings() const { return findings_; }
   const std::vector<std::string>& notes() const { return notes_; }
-  // Empty if it has none.
+  // Returns the title of a section; empty if the section has no title.
   std::string section_title(int section) const;
   size_t num_rows() const { return rows_.size(); }
 
-  // The number of a column.
+  // Returns the index of a column.
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
-  // The text of a cell; in a column of warnings, what they say.
+  // Returns the text of a cell; for warnings, their text.
   std::string text(size_t row, size_t column) const;
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
-  // Whether a column's numbers are marked in rows with this warning.
+  // Returns whether a column's numbers are marked in rows with this warning.
   bool is_mark(Warning warning) const;
-  // Whether all rows have the same value there, or none; false without rows.
+  // Returns whether all rows have one value in this column, or all have no value; false without rows.
   bool is_constant(size_t column) const;
 
  private:
   struct Line {
     std::vector<TableCell> cells;
-    std::set<size_t> marked;  // columns
+    std::set<size_t> marked;  // indices of marked columns
   };
 
   std::string name_;
@@ -116,17 +124,17 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-// The warnings that occur in the tables, for people to be told what they mean; those that mark a number are
-// in question only where people see the number, with --details.
+// Returns the warnings that occur in the tables, so that their meanings can be printed. Warnings that mark a
+// number are included only if users see the number, which needs --details.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
-// What was run, where and how; of figures that others published only what they tell.
+// The program, the machine and the command of a run. For published figures, only published facts.
 struct RunText {
   std::string experiment{}, run{}, time{}, ranks{}, command{}, machine{}, software{};
 };
 
 struct Report {
-  std::vector<std::string> header;  // Markdown, for people
+  std::vector<std::string> header;  // Markdown for users
   std::vector<Table> tables;
   std::vector<RunText> runs{};
 };

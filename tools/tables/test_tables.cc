@@ -15,7 +15,7 @@ using bench::Record;
 
 size_t ColumnOf(const Table& table, std::string_view name) {
   for (size_t i = 0; i < table.columns().size(); ++i) {
-    // People's version of a column may have the same name.
+    // A column for users and a column for machines may have equal names.
     if (table.columns()[i].name == name && table.columns()[i].audience != Audience::kPeople) return i;
   }
   throw std::out_of_range(std::string(name));

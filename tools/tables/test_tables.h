@@ -13,7 +13,7 @@
 #include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
-// What tests of tables put in, and how they read what comes out.
+// Helpers for tests of tables: they make measurements, and read tables.
 namespace gradsync::tools {
 
 inline constexpr int64_t kMs = 1000000;
@@ -25,19 +25,22 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 
 using Change = std::function<void(bench::Record&)>;
 
-// Two ranks of DdpRecord, after `change`. The slowest ranks' steps: 20, 20, 30, 40 ms, times `factor`.
+// Returns a measurement of two ranks of DdpRecord, after `change`. The steps of the slowest rank take 20, 20,
+// 30 and 40 ms, multiplied by `factor`.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
-// The same at a batch size and sequence length.
+// Returns this measurement with a batch size and a sequence length.
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
 
-// Two ranks whose steps are `steps_ms` long, all phases in proportion but for forward, which takes 2 ms.
+// Returns a measurement of two ranks whose steps take `steps_ms`. Forward takes 2 ms, and all other phases
+// are proportional to the step.
 Measurement Steady(std::string_view strategy, const std::vector<double>& steps_ms, const Change& change = {});
-// `mean_ms` and a deterministic wobble of up to 2 %, in `count` rounds; `phase` tells variants apart.
+// Returns `count` step times: `mean_ms` with deterministic deviations of up to 2 %. `phase` must differ
+// between variants.
 std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 
-// What a step of both ranks is made of, in ms. Rank 0 computes 4 ms less than rank 1, and waits for it.
+// The phases of a step of both ranks, in ms. Rank 0 computes for 4 ms less than rank 1, and waits for rank 1.
 struct Phases {
   double begin_step = 0;
   double forward = 5;
@@ -47,13 +50,13 @@ struct Phases {
   double optimizer = 2;
 };
 
-// Rank 0 leaves the barrier so many ms before rank 1 in every step.
+// Returns a measurement in which rank 0 leaves the barrier `early_ms` before rank 1 in every step.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
-// So many steps, of which each is a little different, for every strategy alike.
+// Returns `count` steps with small differences, which are equal for all strategies.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
-// Everything that is made of groups; the groups live here.
+// Owns groups, and the settings and tables that are made of the groups.
 struct Tabled {
   std::vector<Group> groups;
   std::vector<Setting> measured;
@@ -63,14 +66,14 @@ struct Tabled {
   Tabled(std::vector<Group> all, std::string_view baseline_row = kDefaultBaseline);
   Tabled(const Tabled&) = delete;
 
-  // Throws std::out_of_range if there is none of that name.
+  // Returns the table of this name. Throws std::out_of_range if there is no such table.
   const Table& table(std::string_view name) const;
   bool has(std::string_view name) const;
-  const Row& row(std::string_view variant) const;  // of any setting
-  // Of that row; without rows if there is none.
+  const Row& row(std::string_view variant) const;  // searches all settings
+  // Returns the comparison of the variant's row; it has no rows if the row is not compared.
   Comparison comparison(std::string_view variant) const;
   Cost cost(std::string_view variant) const;
-  // All sentences of a table, one after the other.
+  // Returns all sentences of a table, one after the other.
   std::string findings(std::string_view name) const;
 };
 

@@ -8,12 +8,12 @@
 #include "tools/tables/answers.h"
 #include "tools/tables/views.h"
 
-// The tables about training steps. A new column is a line in one of the lists of fields here, a new table one
-// more such list; all are of the same rows.
+// The tables about training steps. To add a column, add a line to one of the lists of fields in this file. To
+// add a table, add a list. All tables have these rows.
 namespace gradsync::tools {
 namespace {
 
-// Sections of the table "ddp". The first is what people see without --details.
+// Sections of the table "ddp". Without --details, users see only the first section.
 enum Section { kHeadline = 1, kSteps, kCosts, kPhases, kWork };
 
 using Fields = std::vector<Field<View>>;
@@ -37,7 +37,7 @@ double Ratio(const View& view, SampleName own, SampleName whole) {
   return view.row.MeanOf(own) / view.row.MeanOf(whole);
 }
 
-// What the intervals of a setting rest on.
+// Returns the samples of the intervals of a setting.
 std::string SamplesOf(const View& view) {
   const Setting& setting = *view.at.setting;
   if (setting.num_launches == 0) return "";
@@ -158,7 +158,7 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
   TableOf<View> table("ddp", title, std::move(fields), audience);
   for (const NamedSetting& at : settings) {
     for (const Row& row : at.setting->rows) {
-      if (row.measured->Find("step_ns") == nullptr) continue;  // only phases were published
+      if (row.measured->Find("step_ns") == nullptr) continue;  // published rows may have phases only
       table.Add({at, row});
       if (at.setting->ComparisonOf(row).may_be_fastest) table.MarkLast("variant");
     }
@@ -187,8 +187,8 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
 
 }  // namespace
 
-// Machines get all rows in one table, people a table and its sentences for each run, and for what others
-// published.
+// Adds tables. Formats for machines have all rows in one table. Users see a table and its sentences for each
+// run, and for published figures.
 void AddTrainingTables(const Settings& all, std::vector<Table>* tables) {
   constexpr char kTitle[] = "Strategies of gradient synchronisation";
   const std::vector<Run> runs = RunsOf(all);
@@ -199,7 +199,7 @@ void AddTrainingTables(const Settings& all, std::vector<Table>* tables) {
   }
   const Audience audience = runs.size() == 1 ? Audience::kAll : Audience::kMachines;
   tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
-  Table& last = (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)];  // of those for people
+  Table& last = (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)];  // the last table for users
   last.AddNote(
       "step: 20 % trimmed mean of the row alone. delta: how much longer a step is than the baseline's over "
       "the same backend. sync_cost: how much longer than the floor's. Both are 20 % trimmed means over "

@@ -22,9 +22,9 @@ Settings TrainingOf(const Settings& settings) {
 
 std::vector<Run> RunsOf(const Settings& settings) {
   std::map<std::string, std::vector<const Setting*>> by_id;
-  std::vector<std::string> ids;  // in the order in which they were met
+  std::vector<std::string> ids;  // in the order in which they were read
   for (const auto& [setting, name] : TrainingOf(settings)) {
-    // Only phases were published of some.
+    // Some published rows have only phases.
     if (std::ranges::none_of(setting->rows,
                              [](const Row& row) { return row.measured->Find("step_ns") != nullptr; }))
       continue;
@@ -51,7 +51,7 @@ std::vector<Field<View>> RunFields(int section) {
       {{.name = "world_size"}, [](const View& view) { return view.measured().world_size(); }},
       ConfigField("threads_per_rank"),
       ConfigField("comm_threads"),
-      // Published figures may not say how many steps there were.
+      // Published figures may lack the number of steps.
       {{.name = "steps", .kind = Kind::kInteger},
        [](const View& view) {
          return view.measured().num_steps == 0 ? kNaN : static_cast<double>(view.measured().num_steps);
@@ -74,7 +74,7 @@ std::string View::equality() const {
   if (measurement.is_floor()) return "floor: no sync";
   const std::string reference = measurement.record.checks.StringOr("reference", "none");
   if (reference == "none" || !measurement.equal()) return "not checked";
-  // PyTorch rounds otherwise, and more where it sends bf16.
+  // PyTorch rounds differently, and rounds more if it sends bf16.
   const double tolerance = measurement.record.checks.DoubleOr("tolerance", 0);
   if (*measurement.equal() && measurement.is_peer() && tolerance > 1e-3)
     return absl::StrFormat("within %.2g", tolerance);

@@ -9,10 +9,10 @@
 #include "tools/tables/rows.h"
 #include "tools/tables/words.h"
 
-// What columns show of a row.
+// Functions that compute the values of columns from a row.
 namespace gradsync::tools {
 
-// A row in its setting, of which a table may show a part: a phase of its step, a bucket.
+// A row in its setting. A table may show a part of a row: a phase of the step, or a bucket.
 struct View {
   const NamedSetting& at;
   const Row& row;
@@ -21,12 +21,12 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // The variant, with its setting where there are several.
+  // Returns the text of the variant, with the setting if there are several settings.
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
-  // Null if there is none.
+  // Returns the row's baseline; null if there is none.
   const Row* base() const { return comparison().base; }
 
-  // What columns show of it.
+  // The following functions return values of columns.
   std::string variant() const { return row.variant(); }
   std::string backend() const { return row.backend(); }
   std::string strategy() const { return row.strategy(); }
@@ -34,17 +34,18 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
+  // Returns whether the results equal the reference's results: "yes", "as its equation", "not checked", "no
+  // (1.2e-03)", ...
   std::string equality() const;
-  // The number of collectives for the strategy's gradients. Peers do not report theirs.
+  // Returns the number of collectives for gradients; peers do not report this number.
   double num_collectives() const;
-  // Memory of the device at the peak of the timed steps that this variant needs, for each parameter of the
-  // model; NaN if the buffers of others were there as well, or nobody knows.
+  // Returns the peak device memory of this variant in timed steps, in bytes per parameter of the model; NaN
+  // if the memory includes buffers of other variants, or is unknown.
   double peak_bytes_per_parameter() const;
 };
 
-// Values of the row: of its configuration and facts (empty, NaN without such a name), and of one kind of
-// time, in seconds (NaN without such samples).
+// The following functions return columns' functions for values of the configuration and of facts (empty or
+// NaN if the name is missing), and of series of times in seconds (NaN without samples).
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -62,27 +63,27 @@ auto OfTimes(SampleName samples, Statistic statistic) {
   };
 }
 inline auto MeanTime(SampleName samples) { return OfTimes(samples, &Series::mean); }
-// Population's.
+// The standard deviation of the population.
 inline auto StdTime(SampleName samples) { return OfTimes(samples, &Series::std); }
 inline auto TimePercentile(SampleName samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
-// A column of a whole number of the configuration, which people are told once if it is the same in all rows.
+// Returns a column of a whole number of the configuration, which is printed once if it is equal in all rows.
 inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
   return {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = section, .said_once = true},
           Number(name)};
 }
 
-// What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
-// run (the first launch's). People are told once what is the same in all rows.
+// Returns columns about the run: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
+// run (the run id of the first launch). Values that are equal in all rows are printed once.
 std::vector<Field<View>> RunFields(int section = 0);
 
-// The settings about training.
+// Returns the settings about training.
 Settings TrainingOf(const Settings& settings);
-// Those of a run; what others published counts as one.
+// The settings of one run. All published figures count as one run.
 struct Run {
-  std::string name{};   // what tells it from others; empty if there is but one
-  Settings settings{};  // named within the run
+  std::string name{};   // name that distinguishes the run from other runs; empty if there is only one run
+  Settings settings{};  // settings, with names that are unique within the run
 };
 std::vector<Run> RunsOf(const Settings& settings);
 

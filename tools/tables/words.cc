@@ -10,7 +10,7 @@
 namespace gradsync::tools {
 namespace {
 
-// How many decimals tell the ends of an interval apart, and a positive end from zero.
+// Returns the number of decimals that distinguishes the ends of an interval, and a positive end from zero.
 int DecimalsOf(const Interval& interval) {
   const double width = interval.high - interval.low;
   const double size = std::max(std::abs(interval.low), std::abs(interval.high));
@@ -21,7 +21,7 @@ int DecimalsOf(const Interval& interval) {
   return decimals;
 }
 
-// Whole, or one digit of what is below 3.
+// Formats a whole number of per cent, or, below 3, at least one significant decimal.
 template <class Round>
 std::string PercentRounded(double part, const Round& round) {
   const double percent = 100 * part;
@@ -44,14 +44,14 @@ std::string Brief(const std::string& place) {
 
 std::string PercentRange(const Interval& interval) {
   const Interval percent{100 * interval.low, 100 * interval.high};
-  // "0.01 to 18.67 %" says no more.
+  // "0.01 to 18.67 %" has no more information than "up to 19 %".
   if (percent.low > 0 && percent.low < 0.02 * percent.high)
     return Join("up to ", Fixed(percent.high, DecimalsOf({0, percent.high})), " %");
   const int decimals = DecimalsOf(percent);
   return Join(Fixed(percent.low, decimals), " to ", Fixed(percent.high, decimals), " %");
 }
 
-// What is as good as a round number is that number.
+// A number that is nearly round is treated as round.
 std::string PercentAtLeast(double part) {
   return PercentRounded(part, [](double scaled) { return std::floor(scaled + 1e-6); });
 }

@@ -5,19 +5,19 @@
 
 #include "tools/statistics/estimates.h"
 
-// Settings and intervals as people read them, in tables and sentences.
+// Texts of settings and intervals, for tables and sentences.
 namespace gradsync::tools {
 
-// "tiny b2 s64" for "tiny, batch 2, sequence 64", where there is little room.
+// Returns "tiny b2 s64" for "tiny, batch 2, sequence 64".
 std::string Brief(const std::string& place);
 
-// "14 to 19 %" for {0.14, 0.19}; "up to 19 %" where the lower end is next to nothing.
+// Returns "14 to 19 %" for {0.14, 0.19}; "up to 19 %" if the lower end is nearly 0.
 std::string PercentRange(const Interval& interval);
-// "4 %", "0.3 %": rounded down, and up, so that "at least" and "at most" hold. Not below 0.
+// Return "4 %" or "0.3 %": rounded down for "at least", and rounded up for "at most", and not below 0.
 std::string PercentAtLeast(double part);
 std::string PercentAtMost(double part);
 
-// "31 to 36 ms", "0.31 to 0.36 s".
+// Returns "31 to 36 ms" or "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
 
 }  // namespace gradsync::tools

@@ -3,12 +3,13 @@
 
 #include <cuda_runtime.h>
 
-// The part of cuBLASLt that gradsync uses, as loops over what the descriptions say.
+// The part of cuBLASLt that gradsync uses, emulated by loops that follow the descriptors.
 //
-// What a test against it shows: that descriptions, strides, transposes, types and pointers mean the product
-// that is wanted, by the meaning that NVIDIA's documentation gives them, and that pointers keep the alignment
-// that was promised. What it does not show: that the library has an algorithm for it, or which, and how it
-// rounds. It has none for rows of bf16 an odd number of elements apart, which NVIDIA promises nowhere.
+// A test with this emulation shows that descriptors, strides, transposes, types and pointers describe the
+// correct product according to NVIDIA's documentation, and that pointers have the promised alignment. The
+// test does not show which algorithm the library has for a product, or how this algorithm rounds. For bf16
+// rows whose stride is an odd number of elements, the emulation has no algorithm, because NVIDIA's
+// documentation does not promise one.
 
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,

@@ -10,7 +10,7 @@ struct __nv_bfloat16 {
 
 inline float __bfloat162float(__nv_bfloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
-// To nearest, ties to even; NaN becomes 0x7fff.
+// Rounds to nearest, ties to even. NaN becomes 0x7fff.
 inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   if (x != x) return {0x7fff};

@@ -8,20 +8,21 @@
 #include <source_location>
 #include <string>
 
-// Blocks of threads, emulated: what a kernel sees of CUDA.
+// Emulates blocks of threads: the part of CUDA that kernels use.
 //
-// Each thread of a block is a fiber. Between two points where threads wait for each other they run one after
-// another, in an order that is shuffled: warps run ahead of others as far as the barriers let them, and lanes
-// take turns within a warp. Blocks run one after another, in a shuffled order as well. So whatever relies on
-// an order that CUDA does not promise computes something else here, most of the time. The shuffles are the
-// same in every run; the environment variable CUDA_EMULATION_SEED, a number, chooses others.
+// Each thread of a block is a fiber. Between two barriers, threads run one after another in a shuffled order:
+// warps run ahead of other warps until the next barrier, and lanes take turns within a warp. Blocks also run
+// one after another in a shuffled order. So code that relies on an order that CUDA does not promise computes
+// a wrong result most of the time. The shuffles are equal in every run; the environment variable
+// CUDA_EMULATION_SEED, a number, selects other shuffles.
 //
-// Misuse ends the program with one line on stderr that names the kernel, and where it was: threads that wait
-// for each other for ever, barriers in branches that not all threads take, operations of a warp that not all
-// of its lanes take part in.
+// Misuse ends the program with one line on stderr that names the kernel and the position. Misuse is: threads
+// that wait for each other forever, barriers in branches that not all threads take, and operations of a warp
+// that not all lanes execute.
 //
-// Not shown: memory that `__shared__` variables leave to the next block is neither cleared nor poisoned
-// (dynamic shared memory is); and two accesses without a barrier between them whose order does not matter.
+// The emulation does not detect two errors: reading `__shared__` variables of an earlier block (only dynamic
+// shared memory is filled with NaN), and two accesses without a barrier between them if their order does not
+// change the result.
 
 struct uint3 {
   unsigned x, y, z;
@@ -37,36 +38,36 @@ namespace cuda_emulation {
 using Site = std::source_location;
 
 struct Grid {
-  std::string kernel;  // its name, for messages
+  std::string kernel;  // name of the kernel, for messages
   unsigned blocks = 0, threads = 0;
-  size_t shared_bytes = 0;  // dynamic
+  size_t shared_bytes = 0;  // size of dynamic shared memory
 };
 
-// Runs `thread` as every thread of the grid. One grid at a time in a process.
+// Runs `thread` for every thread of the grid. Only one grid may run in a process at a time.
 void RunGrid(const Grid& grid, const std::function<void()>& thread);
 
 // Ends the program: "emulated CUDA: kernel Name, block 3, thread 17: what".
 [[noreturn]] void Fail(const std::string& what);
-// What is running, for messages; "" if nothing is.
+// Returns a description of the running thread for messages; "" if no thread is running.
 std::string RunningThread();
 
-// The running block's dynamic shared memory, aligned to 1024 bytes and filled with NaNs.
+// Returns the running block's dynamic shared memory, aligned to 1024 bytes and filled with NaNs.
 unsigned char* SharedMemory();
 
-// Return when all threads of the block, or of the warp, that have not ended are there. The block's votes are
-// or'ed.
+// Return when all threads of the block, or of the warp, that have not ended have called the function.
+// SyncBlock returns the bitwise or of the votes of all threads of the block.
 int SyncBlock(int vote, const Site& site);
 void SyncWarp(unsigned mask, const Site& site);
 
-// Where the lanes of the running thread's warp put values for each other. Every other call has another room,
-// so that one SyncWarp between writing and reading suffices.
+// Returns the memory in which the lanes of the running thread's warp exchange values. Consecutive calls
+// return different memory, so one SyncWarp between writing and reading is sufficient.
 constexpr size_t kMaxExchangeBytes = 32;
 struct Room {
   unsigned char lanes[32][kMaxExchangeBytes];
 };
 Room& NextRoom();
 
-// The value that another lane of the warp brings.
+// Returns the value that another lane of the warp passes.
 template <class T>
 T FromLane(unsigned mask, const T& value, unsigned lane, const Site& site) {
   static_assert(sizeof(T) <= kMaxExchangeBytes);

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <type_traits>
 
-// The emulation's third_party/cuda_launch/cuda_launch.h, which says what this promises.
+// The emulation of third_party/cuda_launch/cuda_launch.h, which documents these functions.
 
 template <class... Params, class... Args>
 cudaError_t LaunchKernel(const char* name, void (*kernel)(Params...), int64_t blocks, int threads,

@@ -11,23 +11,24 @@
 #include <functional>
 
 // The part of the CUDA runtime that gradsync uses, emulated on the host, for tests on machines without a GPU.
-// Calls mean what NVIDIA's documentation says, where that leaves several behaviours the one that shows most:
+// Calls follow NVIDIA's documentation. If the documentation allows several behaviours, the emulation has the
+// one that detects most errors:
 //
-// Streams are lazy. Work that is put into one runs when something waits for it, and then only what it
-// depends on: what is before it in its stream, and before the events that its stream waits for. Whatever is
-// not ordered by an event has not happened yet. An event that is asked whether it is done says no some times
-// before it has its work run.
+// Streams are lazy. Work in a stream runs when something waits for it, with only the work on which it
+// depends: earlier work of its stream, and the work before the events for which its stream waits. Work that
+// no event orders has not run yet. A query of an event first returns "not ready" several times, and then runs
+// the event's work.
 //
-// There are two GPUs of compute capability 8.0. Their memory is full of NaNs when it is new. The host cannot
-// touch it, and nobody what lies around a block (in steps of 256 bytes) or was freed: the program ends with a
-// line that says who did. No address is used twice.
+// There are two GPUs of compute capability 8.0. New memory is filled with NaN. The host cannot access device
+// memory, and nothing can access memory around an allocated block (in units of 256 bytes) or freed memory:
+// such an access ends the program with a line that names its origin. No address is used twice.
 //
-// Pinned host memory is NaNs too when it is new. A copy that involves pageable memory is complete on return.
+// New pinned host memory is also filled with NaN. A copy that involves pageable memory is complete on return.
 
 #define __global__
 #define __device__
 #define __host__
-// One block runs at a time, so its variables may be those of the program.
+// One block runs at a time, so its shared variables may be static variables of the program.
 #define __shared__ static
 #define __launch_bounds__(...)
 

@@ -3,9 +3,9 @@
 
 #include <cuda_runtime.h>
 
-// The part of cuDNN that gradsync uses: convolutions, as loops over what the descriptions say. It shows of
-// descriptions and pointers what the emulation of cuBLASLt does, and likewise nothing of the library's
-// algorithms. The algorithm that is proposed first is not deterministic: its result is not a number.
+// The part of cuDNN that gradsync uses: convolutions, emulated by loops that follow the descriptors. Like the
+// emulation of cuBLASLt, it checks descriptors and pointers, and not the library's algorithms. The algorithm
+// that it proposes first is not deterministic; its result is NaN.
 
 enum cudnnStatus_t {
   CUDNN_STATUS_SUCCESS = 0,

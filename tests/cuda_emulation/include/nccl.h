@@ -3,13 +3,15 @@
 
 #include <cuda_runtime.h>
 
-// The part of NCCL that gradsync uses, for ranks that are threads of one process, each with an emulated GPU
-// of its own. Where NCCL may answer in several ways it takes the one that asks most of the caller:
+// The part of NCCL that gradsync uses, for ranks that are threads of one process, each with its own emulated
+// GPU. If NCCL may behave in several ways, the emulation has the behaviour that is most difficult for the
+// caller:
 //
-// Communicators do not block. Every call leaves them in progress for a while, the first collective until all
-// ranks have issued it; a call on one that is in progress is refused. A collective runs when every rank's
-// stream has come to it, for all ranks at once; a launch into a stream that is full blocks, whatever it waits
-// for. Ranks that disagree about it wait for ever. What it leaves behind when it was aborted are NaNs.
+// Communicators do not block. After every call, a communicator is in progress for some time, and after the
+// first collective until all ranks have issued it. A call on a communicator in progress is rejected. A
+// collective runs for all ranks at one time, when the streams of all ranks have reached it. A launch into a
+// full stream blocks. Ranks that issue different collectives wait forever. The results of an aborted
+// collective are NaN.
 
 enum ncclResult_t {
   ncclSuccess = 0,

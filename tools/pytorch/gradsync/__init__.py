@@ -1,7 +1,7 @@
-"""What a step of a PyTorch model costs, and what DistributedDataParallel will make of it: `python -m gradsync --help`.
+"""Records steps of a PyTorch model, and predicts its steps with DistributedDataParallel: `python -m gradsync --help`.
 
-gradsync.record has a Recorder for one's own loop, and alone needs PyTorch."""
+gradsync.record has a Recorder for other training loops. Only gradsync.record needs PyTorch."""
 
 
 class Refused(ValueError):
-    """What cannot be used, in one line that names the flag or file, what was found, and what was expected."""
+    """An input cannot be used: one line with the flag or file, the value found, and the value expected."""

@@ -1,4 +1,4 @@
-"""Answers what DistributedDataParallel will take: `gradsync what_if FILE`."""
+"""Predicts the steps of DistributedDataParallel: `gradsync what_if FILE`."""
 import argparse
 import difflib
 import json
@@ -15,13 +15,13 @@ from gradsync.recording import NOTABLE, NS, Recording, begin_of, estimate, ranks
 from gradsync.replay import Prediction, Round, Step, predict
 
 MIB = 1 << 20
-# Standard deviation of the logarithm of a collective's time over launches, because memory lies elsewhere in each.
+# Standard deviation of the logarithm of a collective's time over launches, whose memory addresses differ.
 LAUNCH_ERROR = 0.03
 CAPS = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets to compare, in MiB
 
 
 def largest_zero1_share(numels, world_size):
-    """The largest share of elements that ZeroRedundancyOptimizer gives a rank: largest first, each to the rank with the fewest."""
+    """Returns ZeroRedundancyOptimizer's largest share of a rank: largest elements first, each to the rank with the fewest."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel
@@ -29,7 +29,7 @@ def largest_zero1_share(numels, world_size):
 
 
 class Question:
-    """A recording, and the place where the answer is to hold: flags as parse() has them."""
+    """A recording, and the link and ranks for which the answer is computed: flags as parse() returns them."""
 
     def __init__(self, flags):
         self.recording, self.flags = Recording(flags.recording), flags
@@ -38,13 +38,13 @@ class Question:
             "name": "DDP", "bucket_bytes": 25 * MIB, "first_bucket_bytes": MIB, "bf16": False, "zero1": False,
             "passes": self.launch["passes"]}
         self.world_size = flags.world_size or self.launch["world_size"]
-        # The link of another recording, or measured otherwise.
+        # The link of another recording, or a link that was measured by other programs.
         linked = read_link(flags.link, self.world_size) if flags.link and not flags.wire else None
         self.link_of, self.link = (linked, None) if isinstance(linked, Recording) else (None, linked)
         self.at = Recording(flags.at) if flags.at else None
         require(not self.at or self.at.bytes == self.recording.bytes and self.at.launches[0]["passes"] == self.launch["passes"],
                 "--at=", flags.at, ": a recording of other parameters or passes")
-        # How many times as long everything but communication takes there.
+        # The factor of the time of everything except communication at that place.
         self.pace = self.at.none_s / self.recording.none_s if self.at else 1
 
     @lru_cache(maxsize=None)
@@ -52,7 +52,7 @@ class Question:
         return Communication(self.link_of.launches if self.link_of else self.recording.launches[i:i + 1])
 
     def link_costs(self, recorded):
-        """What collectives take between the ranks of the place. `recorded`: where steps were recorded, if they communicated."""
+        """Returns costs of collectives between the ranks. `recorded`: costs where steps were recorded, if they communicated."""
         flags, costs = self.flags, self.link or recorded
         require(flags.wire or costs, "nothing was communicated: name a link and how many ranks, such as "
                 "--link=25Gbit,5us --world_size=8")
@@ -80,7 +80,7 @@ class Question:
                 for bucket in buckets:
                     latest = max(latest, max(map(ready.__getitem__, bucket)))
                     times.append(NS * latest)
-                # Each begins with its first rank, so that ranks of different steps can be put together.
+                # Each step begins with its first rank, so that ranks of different steps can be combined.
                 own.append((begin - min(begins), step, NS * min(ready), times))
         return ranks
 
@@ -91,7 +91,7 @@ class Question:
         costs = self.link_costs(communication.bf16 if bf16 and not is_named else communication.link).changed(pace_of_link)
         sent = [sum(self.recording.bytes[p] for p in bucket) for bucket in buckets]
         backward_s, after_s, share = 0, 0, 1  # seconds more, and the optimizer's part
-        # To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+        # Adding to a gradient moves as many bytes as a cast to bf16 and back, or as a probe's copy.
         if passes != launch["passes"] == 1:
             backward_s = (communication.cast_in + communication.cast_out) * total
             if not communication.bf16:
@@ -100,7 +100,7 @@ class Question:
                 backward_s = max(0, probe - none)
         if bf16:
             backward_s += communication.cast_in * total
-            if is_named:  # casts back of earlier buckets are beside what still travels
+            if is_named:  # casts back of earlier buckets overlap with communication
                 after_s += self.pace * communication.cast_out * sent[-1]
             sent = [size * communication.bf16_part for size in sent]
         if zero1:
@@ -116,23 +116,23 @@ class Question:
             require(alone and own, self.recording.path, ", line ", i + 1, ": no steps of mode ", '"probe"' if alone else '"none"')
             ranks.append([])
             for number, (begin, step, first, ready) in enumerate(own, 1):
-                longer = self.pace * (1 + backward_s / (NS * step["backward_ns"]))  # spread over backward
-                # Ranks do not meet after passes that do not synchronise, so each may be the last of this round.
+                longer = self.pace * (1 + backward_s / (NS * step["backward_ns"]))  # distributed over backward
+                # Ranks do not wait for each other after unsynchronised passes, so each may be the last rank of this round.
                 more = sum(alone[(number + k) % len(alone)] for k in range(1, passes // launch["passes"]))
                 forward = self.pace * (NS * step["before_ns"] + more)
                 after = NS * (share * step["optimizer_ns"] + step["rest_ns"] + step["copy_back_ns"])
                 ranks[-1].append(Round(begin, forward + longer * first, [forward + longer * t for t in ready],
                                        forward + longer * NS * step["backward_ns"], self.pace * after + after_s))
-        # Where there are more threads than processors, computation was measured slowed down: it must not be slowed down again.
+        # With more threads than CPUs, the measured computation was already slowed down, and must not be slowed down again.
         threads, on_host = launch["threads"], launch["hosts"].count(launch["hosts"][0])
         return predict(Step(ranks, sent, self.world_size, costs, max(threads, launch["cores"] / on_host), threads,
                             max(LAUNCH_ERROR, ASSUMED_ERROR) if self.flags.wire else LAUNCH_ERROR))
 
     def predict(self, row, pace_of_link=1):
-        """What a step with these settings should take, of row["passes"] passes. No step of DDP enters."""
+        """Returns the predicted step with these settings and row["passes"] passes, without using steps of DDP."""
         settings = (self.recording.buckets(row), row["bf16"], row["zero1"], row["passes"], pace_of_link)
         steps, *others = zip(*(self.predict_launch(i, *settings) for i in range(len(self.recording.launches))))
-        values, lows, highs = zip(*steps)  # another launch may be as any of these
+        values, lows, highs = zip(*steps)  # another launch may be like any of these launches
         return Prediction((fmean(values), min(lows), max(highs)), *map(fmean, others))
 
 
@@ -145,7 +145,7 @@ def overlap(a, b):
 
 
 def ask(question):
-    """The answer, as --format=json prints it: times in seconds, with (value, low, high) of 95 % where they are predicted."""
+    """Returns the answer of --format=json: times in seconds, and predicted times as (value, low, high) of 95 %."""
     recording, launch, own, prediction = question.recording, question.launch, question.own, question.predict(question.own)
     none_s = question.pace * recording.none_s
     answer = {"recording": recording.path, "parameters": len(launch["parameters"]), "gradient_bytes": sum(recording.bytes),
@@ -180,7 +180,7 @@ def ask(question):
 
 
 def notes_of(question):
-    """What was asked for, and what the answer assumes."""
+    """Returns lines about the question, and about the assumptions of the answer."""
     flags, launch, wire, link, notes = question.flags, question.launch, question.flags.wire, question.link, []
     if flags.world_size or wire:
         notes.append(f"Asked for {ranks_text(question.world_size)}" + (
@@ -246,7 +246,7 @@ def percent(part):
 
 
 def slow_ranks(ranks):
-    """Lines about ranks for which the others wait."""
+    """Returns lines about ranks for which other ranks wait."""
     parts = ("forward_s", "backward_s", "optimizer_s")
     least = min(sum(rank[part] for part in parts) for rank in ranks)
     return ["Rank %d is slow: forward %s, backward %s, optimizer %s; the fastest rank takes %s for all." % (
@@ -254,7 +254,7 @@ def slow_ranks(ranks):
 
 
 def screen(answer):
-    """The answer on one screen."""
+    """Returns the answer on one screen."""
     ddp, first = answer["ddp"], answer["ddp"]["first_bucket_bytes"]
     cap = "%.4g MiB" % (ddp["bucket_bytes"] / MIB) + (", the first %.4g" % (first / MIB)) * (first != ddp["bucket_bytes"])
     slowest = "" if answer["slowest_s"] is None else "; that of the slowest of %d ranks %s, if all vary as here" % (
@@ -365,8 +365,8 @@ def main(argv):
         return 2
     try:
         print(json.dumps(answer) if flags.format == "json" else screen(answer), flush=True)
-    except OSError as error:  # a full disk, or a reader who has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python would try again at its end
+    except OSError as error:  # a full disk, or a reader that has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python would write again at its end
         print(f"what_if: cannot write to stdout: {error.strerror}", file=sys.stderr)
         return 1
     return 0

@@ -23,11 +23,11 @@ LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
     *map(sysconfig.get_path, ("stdlib", "purelib"))))
 
 listeners = []
-_depth = 0  # in backward
+_depth = 0  # of nested backward passes
 
 
 def place():
-    """The line that runs of the script, or of what else is in no library."""
+    """Returns the running line of the script, or of other code that is not in a library."""
     frame = sys._getframe(1)
     while frame:
         path = frame.f_code.co_filename
@@ -65,8 +65,8 @@ def watch_calls(kind):
 
 @functools.lru_cache(None)
 def listen():
-    """From now on listeners are told."""
-    # torch.compile around DDP would trace what listens, and compile it anew for each kind of step.
+    """Starts to call listeners."""
+    # torch.compile around DDP would trace listeners, and compile the model again for each kind of step.
     untraced = torch.compiler.disable(_tell)
     pre_forward, prepare, backward = DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward
     scaled = torch.amp.GradScaler.step
@@ -100,7 +100,7 @@ def listen():
         return result
 
     def told_update(optimizer, args, kwargs):
-        for one in list(listeners):  # all of which have it
+        for one in list(listeners):  # all listeners that have the method
             args, kwargs = one.on_update(optimizer, args, kwargs) or (args, kwargs)
         return args, kwargs
 

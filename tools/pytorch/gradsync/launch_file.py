@@ -1,4 +1,4 @@
-"""The file that launches are added to."""
+"""The file to which launches are added."""
 import json
 import os
 import pathlib
@@ -7,7 +7,7 @@ from gradsync.recording import kind_of
 
 
 def unusable(out, head, keys):
-    """Why a launch cannot be added to a file, of which what_if takes all launches together; or nothing."""
+    """Returns why a launch cannot be added to a file, whose launches what_if uses together; None if it can."""
     exists = os.path.exists(out)
     if not os.access(os.path.dirname(out), os.W_OK) or exists and not (os.path.isfile(out) and os.access(out, os.W_OK)):
         return f"--out={out} cannot be written, or is no file"
@@ -21,7 +21,7 @@ def unusable(out, head, keys):
 
 
 def append(out, line):
-    """All of it or nothing; raises OSError."""
+    """Writes the whole text or nothing. Raises OSError."""
     out, whole = pathlib.Path(out), pathlib.Path(f"{out}.{os.getpid()}")
     try:
         whole.write_text((out.read_text() if out.exists() else "") + line)

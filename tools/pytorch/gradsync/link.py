@@ -1,4 +1,4 @@
-"""What collectives take between ranks: as recorded, as somebody has measured, or over links that are only named."""
+"""Costs of collectives between ranks: recorded, measured by other programs, or computed from a link's rate and latency."""
 import bisect
 import copy
 import math
@@ -8,22 +8,22 @@ from collections import defaultdict, namedtuple
 from gradsync.recording import NS, require, trimmed_mean
 
 KINDS = ("all_reduce", "all_gather")
-SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is taken to be linear
-# How far a link is from its data sheet, which nobody has measured: a standard deviation of the logarithm.
+SIZES = [2.0**k for k in range(8, 37)]  # bytes; formulas are interpolated linearly between these sizes
+# The assumed standard deviation of the logarithm of a link's time, relative to its data sheet.
 ASSUMED_ERROR = 0.1
 
 # So many at the same time of one size, of the whole vector. `processor`: what communication uses of one rank's processors
 # meanwhile, in CPU-seconds a second.
 Cost = namedtuple("Cost", "bytes seconds processor kind in_flight", defaults=(0, "all_reduce", 1))
-# A link that somebody has measured between so many ranks. `says`: lines for the screen.
+# A measured link between this number of ranks. `says`: lines for the screen.
 MeasuredLink = namedtuple("MeasuredLink", "costs world_size says", defaults=((),))
 Wire = namedtuple("Wire", "bytes_per_second latency_s")  # in each direction
-# `between` hosts each has a wire, which its ranks share; `within` a host each rank.
+# `between`: the wire of each host, which its ranks share; `within`: the wire of each rank within a host.
 Network = namedtuple("Network", "world_size ranks_per_host between within algorithm")
 
 
 class Curve:
-    """A quantity that was measured at some sizes: linear between them; several of one size count as their mean."""
+    """A quantity measured at some sizes: linear between them; several measurements of one size count as their mean."""
 
     def __init__(self, points):
         values = defaultdict(list)
@@ -33,7 +33,7 @@ class Curve:
         self.values = [sum(values[size]) / len(values[size]) for size in self.sizes]
 
     def along(self, size):
-        """The line through the two points next to it."""
+        """Returns the line through the two nearest points."""
         i = min(max(bisect.bisect(self.sizes, size), 1), len(self.sizes) - 1)
         (a, b), (low, high) = self.sizes[i - 1:i + 1], self.values[i - 1:i + 1]
         return low + (high - low) * (size - a) / (b - a)
@@ -51,7 +51,7 @@ class Curve:
 
 
 class LinkCosts:
-    """What collectives between all ranks take. `channels`: how many run at the same time; later ones wait their turn."""
+    """Costs of collectives between all ranks. `channels` collectives run concurrently; later collectives wait."""
 
     def __init__(self, costs, channels=1):
         points = defaultdict(lambda: defaultdict(list))
@@ -65,7 +65,7 @@ class LinkCosts:
                    for k, own in by_in_flight.items()} for kind, by_in_flight in points.items()}
 
     def changed(self, pace=1, processor=None):
-        """With every time multiplied, and with this use of processors whatever the size, unless None."""
+        """Returns costs with all times multiplied, and with this use of CPUs for all sizes, unless None."""
         other = copy.copy(self)
         other.curves = {kind: {k: (Curve(zip(seconds.sizes, (pace * s for s in seconds.values))),
                                    used if processor is None else Curve([(1, processor)]))
@@ -73,7 +73,7 @@ class LinkCosts:
         return other
 
     def sizes(self):
-        """That were measured."""
+        """Returns the kinds that were measured."""
         return self.of("all_reduce")[1].sizes
 
     def of(self, kind, in_flight=1):
@@ -83,20 +83,20 @@ class LinkCosts:
         return together, *curves[together]
 
     def seconds(self, size, kind="all_reduce"):
-        """Of one alone. A kind without costs takes half an all-reduce of the size."""
+        """Returns the time of a single collective. A kind without costs takes half an all-reduce of this size."""
         return self.of(kind)[1].time_at(size) / (1 if kind in self.curves else 2)
 
     def processor(self, size, in_flight, kind="all_reduce"):
         return self.of(kind, in_flight)[2].ratio_at(size)
 
     def gain(self, size, in_flight):
-        """How much faster so many together are than one after the other; below 1 where they hinder each other."""
+        """Returns how much faster concurrent collectives are than consecutive ones; below 1 if they slow each other."""
         together, seconds, _ = self.of("all_reduce", in_flight)
         return together * self.seconds(size) / seconds.time_at(size)
 
 
 def parse_wire(text):
-    """ "100Gbit,5us"; without a latency 5 us. None for another text."""
+    """Parses "100Gbit,5us"; the default latency is 5 us. Returns None for another text."""
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
         return None
@@ -124,8 +124,8 @@ def collective_seconds(network, kind, size):
 
 
 def sent_part(kind, world_size):
-    """How many bytes a rank sends for each byte of the vector; also bus bandwidth for each of the algorithm's, as nccl-tests
-    print them."""
+    """Returns the bytes that a rank sends per byte of the vector, which is also bus per algorithm bandwidth, as nccl-tests
+    define them."""
     return (2 if kind == "all_reduce" else 1) * (world_size - 1) / world_size
 
 
@@ -168,12 +168,12 @@ class Communication:
         # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp); NCCL has one stream.
         self.channels = 2 if first["backend"] == "gloo" else 1
         self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
-        self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
+        self.samples = defaultdict(lambda: defaultdict(list))  # times by kind, number in flight, and bytes of each
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
-            # The rank that came last waited least.
+            # The last rank to arrive waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
         for (kind, in_flight, size), own in sorted(self.samples.items()):
-            # A GPU's processors are not the host's.
+            # The processors of a GPU are not CPUs of the host.
             used = trimmed_mean(own["processor"]) if first["device"] == "cpu" else 0
             costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
                                     in_flight=in_flight))
@@ -184,7 +184,7 @@ class Communication:
         if any(cost.in_flight == 1 for cost in costs["all_reduce"]):
             plain = LinkCosts(costs["all_reduce"], self.channels)
             self.link = MeasuredLink(plain, first["world_size"])
-            # Several of fewer bytes at once gain what others do.
+            # Several smaller collectives at one time gain as much as others.
             together = [cost._replace(in_flight=2, seconds=cost.seconds * 2 / plain.gain(cost.bytes / self.bf16_part, 2))
                         for cost in costs["bf16"] if self.channels == 2]
             if costs["bf16"]:
@@ -193,7 +193,7 @@ class Communication:
     def add(self, sent):
         kind, together = sent["kind"], sent["in_flight"] == 0 and sent["kind"] != "zero1"
         if not kind or together and self.channels == 1:
-            return  # they wait for each other
+            return  # collectives wait for each other
         size, in_flight = 1 if kind == "zero1" else sent["bytes"][0], self.channels if together else 1
         own = self.samples[kind, in_flight, size]
         own["processor"].append(sent["cpu_ns"] / sent["wall_ns"])
@@ -201,7 +201,7 @@ class Communication:
             own["seconds"].append(NS * sent["wall_ns"] * in_flight * size / sum(sent["bytes"]))
             return
         pieces = [k for k, other in enumerate(sent["bytes"]) if other == size]
-        # A step's mean, because a small collective that waits for a processor is rare and long.
+        # The mean of a step, because small collectives that wait for a CPU are rare and long.
         ns, in_ns, out_ns = (sum(sent[name][k] for k in pieces) / len(pieces) if sent[name] else 0
                              for name in ("ns", "in_ns", "out_ns"))
         own["seconds"].append(NS * (ns + out_ns))

@@ -21,17 +21,17 @@ HEADER = re.compile(r"\b(?:size|bytes)\s+(?:count|N)\s.*\balgbw\s+busbw\b.*")
 UNITS = re.compile(r"\((s|ms|us)\)\s+\((\w+/s)\)")
 ROW = re.compile(r"(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|float|double|(?:bf|bfloat|fp?)\d\w*)\s+(.*)")
 REST = re.compile(r"\s*(?:(?:[\d.,]+(?:e[+-]?\d+)?|N/A)\s+){3,}[\d.,e+/NA-]*\s*")  # of a row that another line interrupted
-COLUMNS = "size count type redop root time algbw busbw #wrong time algbw busbw #wrong".split()  # where no header is left
+COLUMNS = "size count type redop root time algbw busbw #wrong time algbw busbw #wrong".split()  # used if there is no header
 OSU = re.compile(r"OSU .*?(\w+) Latency Test")
 OSU_ROW = re.compile(r"(?:^|[^\d.])(\d+)((?:\s+\d+\.\d+)+)(?:\s+\d+)?\s*$")
 OSU_COMMAND = re.compile(r"\s-(?:np?|-ntasks)[ =](\d+)\s.*osu_allreduce")
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1}
 BYTES = {"GB/s": 1e9, "MB/s": 1e6, "KB/s": 1e3, "B/s": 1}
-LEAST_DIGITS = 0.1  # a time or bandwidth that is known less well proves nothing
+LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
 
 
 def bounds(text):
-    """What a printed number may have been; None for another text."""
+    """Returns the bounds of a printed number; None for another text."""
     match = re.fullmatch(r"(\d+)(?:[.,](\d*))?(?:e([+-]?\d{1,2}))?", text)
     if not match:
         return None
@@ -45,16 +45,16 @@ def is_known(interval):
 
 
 class Run:
-    """What one program printed."""
+    """The output of one program."""
 
     def __init__(self):
         self.program, self.ranks, self.is_elided, self.failed = None, {}, False, False
-        # `in_place`: whether its half of a row is the second.
+        # `in_place`: whether the second half of a row is used.
         self.columns, self.in_place, self.units, self.unread = COLUMNS, True, None, 0
         self.rows = []  # (size, type, redop, time, algbw, busbw)
 
     def add(self, words):
-        """A row. False: it has no numbers where they should be."""
+        """Adds a row. Returns False if it lacks numbers."""
         halves = [i for i, name in enumerate(self.columns) if name == "time"]
         for i in sorted(halves, key=lambda i: (i != halves[0]) != self.in_place):
             where = [i] + [self.columns.index(name, i) for name in ("algbw", "busbw")]
@@ -73,7 +73,7 @@ class Run:
         return self.program or ("all_reduce" if reduces else None)
 
     def checked(self):
-        """(number of ranks, costs, lines to say), once all of it agrees."""
+        """Returns (number of ranks, costs, lines to print), after all rows agree."""
         kind = self.kind()
         require(kind != "all_reduce" or self.rows[0][2] != "none", "says all_reduce and redop none: expected one such as sum")
         rows = [row for row in self.rows if row[1] == ("float" if "float" in (row[1] for row in self.rows) else self.rows[0][1])]
@@ -93,7 +93,7 @@ class Run:
         return ranks, [Cost(size, sum(time) / 2, kind=kind) for size, time, _, _ in kept if is_known(time)], says
 
     def num_ranks(self, kind, row):
-        """Also lines to say, and what the bandwidths of this row tell."""
+        """Adds lines to print, and the facts that the bandwidths of this row show."""
         low, high = row[3][0] / row[2][1], row[3][1] / row[2][0]
         fitting = [n for n in range(1, 16385) if low <= sent_part(kind, n) <= high]
         told = f"busbw / algbw is {low:.3g} to {high:.3g}" + (f", as of {ranks_text(fitting[0])}" if len(fitting) == 1 else "")
@@ -123,8 +123,8 @@ def agreeing(rows, time_unit, rate_unit):
 
 
 def runs_of(lines):
-    """What programs of nccl-tests and rccl-tests printed, one after the other."""
-    runs, pending = [Run()], None  # of a row: what is before its times
+    """Reads the output of programs of nccl-tests and rccl-tests, one after the other."""
+    runs, pending = [Run()], None  # of a row: the part before its times
     for line in lines:
         row, rank, header, program = ROW.search(line), RANK.search(line), HEADER.search(line), PROGRAM.search(line)
         if runs[-1].rows and "concluded" not in line and not row and (rank or header or program or BEGIN.search(line)):
@@ -156,7 +156,7 @@ def runs_of(lines):
 
 
 def runs_of_json(text):
-    """What nccl-tests wrote with -J, a document for each program. Numbers stay texts, which tell their digits."""
+    """Reads the JSON of nccl-tests -J, one document per program. Numbers remain texts, which show their digits."""
     decoder, runs = json.JSONDecoder(parse_float=str, parse_int=str), []
     while text:
         document, end = decoder.raw_decode(text)
@@ -164,7 +164,7 @@ def runs_of_json(text):
         run, config = Run(), document["config"]
         named = PROGRAM.search(document["args"][0])
         run.program, run.units = named[1] if named else document["args"][0], ("us", "GB/s")
-        each = int(config["nthreads"]) * int(config["ngpus"])  # of a process, which are listed
+        each = int(config["nthreads"]) * int(config["ngpus"])  # GPUs of a process; processes are listed
         for i, device in enumerate(config["devices"]):
             run.ranks.update({each * i + k: (device.get("group"), device.get("hostname")) for k in range(min(each, 16384))})
         run.failed = document.get("out_of_bounds", {}).get("okay") in (False, "false")
@@ -178,7 +178,7 @@ def runs_of_json(text):
 
 
 def link_of_osu(lines, world_size):
-    """osu_allreduce does not tell its number of ranks; a command line beside it may."""
+    """Reads osu_allreduce, whose output lacks the number of ranks; a command line in the file may have it."""
     costs, is_all_reduce, told = [], False, set()
     for line in lines:
         title, row, command = OSU.search(line), OSU_ROW.search(line), OSU_COMMAND.search(line)
@@ -203,7 +203,7 @@ def link_of_osu(lines, world_size):
 
 
 def link_of_records(path):
-    """Records of //bench:all_reduce: one of each rank for each collective and size."""
+    """Reads records of //bench:all_reduce: one per rank for each collective and size."""
     paths = [path]
     if os.path.isdir(path):
         paths = sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith((".jsonl", ".jsonl.gz")))
@@ -223,7 +223,7 @@ def link_of_records(path):
     for (*_, kind, size, in_flight), ranks in collectives.items():
         times = [samples["time_ns"] for samples, _ in ranks]
         used = sum(trimmed_mean(samples["communication_cpu_ns"]) for samples, _ in ranks) / sum(map(trimmed_mean, times))
-        if kind in KINDS:  # the rank that came last waited least
+        if kind in KINDS:  # the last rank to arrive waited least
             costs.append(Cost(size, NS * trimmed_mean(list(map(min, zip(*times)))), used, kind, in_flight))
     return MeasuredLink(LinkCosts(costs, ranks[0][1]["channels"]), world_size)
 
@@ -236,7 +236,7 @@ def read_text(path):
 
 
 def read_link(path, world_size):
-    """A Recording or a MeasuredLink; of `world_size` ranks, if it is none and the file does not tell."""
+    """Returns a Recording or a MeasuredLink; `world_size` is used if the file lacks the number of ranks."""
     try:
         text = "" if os.path.isdir(path) else read_text(path).strip()
         if os.path.isdir(path) or '"gradsync.record/' in text[:200]:

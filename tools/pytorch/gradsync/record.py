@@ -33,7 +33,7 @@ from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
 
-TRIED = (2, 3), (2, 15)  # the first and the last PyTorch that this was tried with
+TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 NOT_RECORDED = """Not for join(), sparse gradients, parameters on several devices, hooks of communication but bf16_compress_hook,
 ZeroRedundancyOptimizer, FSDP and what else communicates without DistributedDataParallel, passes that all synchronise, or processes
@@ -47,7 +47,7 @@ def say(text):
 
 
 def refuse(text):
-    """Ends this rank whatever the script does with exceptions. Rank 0 says why, unless it has no reason to end."""
+    """Ends this rank, also if the script catches exceptions. Rank 0 prints the reason, if there is one."""
     if os.environ.get("RANK", "0") != "0":
         time.sleep(10)  # torchrun ends this rank when rank 0 has ended
     print(f"gradsync: {text}", file=sys.stderr)
@@ -56,7 +56,7 @@ def refuse(text):
 
 
 class Script:
-    """A script that runs. `number`: of the model that is recorded, from 1; None: the first that is trained."""
+    """A running script. `number`: the recorded model, from 1; None: the first model that is trained."""
 
     refuse = staticmethod(refuse)
 
@@ -87,7 +87,7 @@ class Script:
             self.called.setdefault(id(model), model)
 
     def on_update(self, optimizer, args, kwargs):
-        """The first optimizer that steps tells what is trained."""
+        """The first optimizer that takes a step shows which model is trained."""
         trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if not trained:
             return
@@ -103,13 +103,13 @@ class Script:
             if other is not recorder:
                 other.close()
         self.recorders = [recorder]
-        if not self.is_found:  # to listen takes time
+        if not self.is_found:  # listening takes time
             self.unwatch()
             listeners.remove(self)
             self.is_found = True
 
     def on_backward_end(self):
-        """Nor need it be one of torch.optim."""
+        """An object with step() need not be an optimizer of torch.optim."""
         self.backwards += 1
         if self.backwards == PATIENCE and not self.optimizers:
             self._find({id(p) for module in self.called.values() for p in module.parameters() if p.grad is not None})
@@ -142,7 +142,7 @@ class Script:
         say(f"{recorder.taken} steps of warm-up took {took:.0f} s, {recorder.rounds - 1} times as many follow")
 
     def finished(self):
-        """Rank 0 answers, and all end or train on. A script that catches SystemExit trains no further."""
+        """Rank 0 prints the answer, and all ranks end or continue. A script that catches SystemExit does not train further."""
         if self.recorders[0].world == 1:
             say(f"recorded; ask: gradsync what_if {self.options['out']} --link=25Gbit,5us --world_size=8")
         elif dist.get_rank() == 0:
@@ -207,7 +207,7 @@ def main(argv, finished=lambda out: None):
     parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
     flags = parser.parse_args(argv)
     script = flags.script[flags.script[:1] == ["--"]:]
-    out = os.path.realpath(flags.out)  # the script may go elsewhere
+    out = os.path.realpath(flags.out)  # the script may change the directory
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     if not TRIED[0] <= version <= TRIED[1]:
         say("PyTorch {} was never tried; {}.{} to {}.{} were".format(torch.__version__, *TRIED[0], *TRIED[1]))
@@ -216,7 +216,7 @@ def main(argv, finished=lambda out: None):
     try:
         found = importlib.util.find_spec(name) if flags.m and name else os.path.isfile(name)
     except ModuleNotFoundError as error:
-        found = not name.startswith(error.name)  # else what it imports
+        found = not name.startswith(error.name)  # else a module that the script imports is missing
     if not found:
         refuse(f"no {'module' if flags.m else 'script'} {name}")
     if flags.rounds < 2:

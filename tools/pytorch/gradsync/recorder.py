@@ -36,14 +36,14 @@ from gradsync.recording import KIND
 
 MIB = 1 << 20
 BETWEEN, OPEN, SYNCED, UPDATED, SKIPPED = "between", "open", "synced", "updated", "skipped"
-AGREE = ("parameters", *KIND)  # launches of one file
+AGREE = ("parameters", *KIND)  # fields that agree in all launches of one file
 PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
-MOST_PIECES = 128  # of a probe: with the smallest pieces more say nothing new
-WAIT = datetime.timedelta(seconds=30)  # for other ranks to begin with recording
+MOST_PIECES = 128  # pieces of a probe; with the smallest pieces, more add nothing
+WAIT = datetime.timedelta(seconds=30)  # time for other ranks to begin recording
 
 
 def probes_of(total_bytes):
-    """(kind, bytes of a piece, in flight) of each probe."""
+    """Returns (kind, bytes of a piece, number in flight) of each probe."""
     sizes = [p for p in PIECES if 2 * p <= total_bytes] + [total_bytes]
     return [*(("all_reduce", size, 1) for size in sizes), *(("all_reduce", size, 0) for size in sizes[1:-1]),
             ("bf16", min(MIB, total_bytes), 1), ("bf16", min(16 * MIB, total_bytes), 1), ("zero1", total_bytes, 0)]
@@ -53,7 +53,7 @@ class Recorder:
     """Records the steps of a module until it is `done`; then writes. `roots`: modules of it whose call begins a step, if it is
     not called itself. `only`: ids of the parameters that train, by default all that require a gradient."""
 
-    count = 0  # that have started in this process
+    count = 0  # recorders that have started in this process
 
     def __init__(self, model, out="gradsync.jsonl", rounds=16, ddp=True, views=None, command=None, script=None, roots=None,
                  only=None):
@@ -85,7 +85,7 @@ class Recorder:
                                     for n, p in named]}
         if "GRADSYNC_LINK_RATE" in os.environ:
             self.head["link_rate"] = int(os.environ["GRADSYNC_LINK_RATE"])
-        self.steps, self.taken, self.done = [], -1, False  # without the first, which shows what there is
+        self.steps, self.taken, self.done = [], -1, False  # without the first step, which shows the model
         self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
         self.optimizers, self.stepping, self.stepped = [], None, 0  # ours; the one within step(); how many did in this step
         self.silent, self.kept = False, None  # whether what updates is no optimizer of torch.optim; a copy that tells
@@ -179,7 +179,7 @@ class Recorder:
             self.wrapper.reducer._reset_state()
 
     def _check_wrapper(self):
-        """Refuses what a DDP is that cannot be recorded, before its first step."""
+        """Rejects a DDP that cannot be recorded, before its first step."""
         ddp = self.wrapper
         for found, text in () if not ddp else (
                 (ddp.mixed_precision, "(mixed_precision=...): use torch.autocast"),
@@ -215,7 +215,7 @@ class Recorder:
     def on_backward_end(self):
         end = self._mark()
         if self.arrived == self.before or self.state in (UPDATED, SKIPPED):
-            self.updated = None if self.state == BETWEEN else self.updated  # what lies between steps is another model's
+            self.updated = None if self.state == BETWEEN else self.updated  # updates between steps belong to another model
             return
         if self.sparse:
             self._refuse(f"{self.sparse} gets a sparse gradient, which gradsync does not record: use Embedding(sparse=False)")
@@ -239,7 +239,7 @@ class Recorder:
                          "its module")
 
     def _is_updated(self):
-        """Whether parameters have changed since the last backward."""
+        """Returns whether parameters have changed since the last backward."""
         trained = [p for p in self.params if p.grad is not None]
         smallest = min(trained, key=torch.numel).detach() if trained else None
         kept, self.kept = self.kept, None if smallest is None else smallest.clone()
@@ -268,7 +268,7 @@ class Recorder:
         self.rest = self._mark()
 
     def _fill(self, there):
-        """The flat buffer with this rank's parts of the averages, except those that are there."""
+        """Returns the flat buffer with this rank's parts of the averages, except parts that it already has."""
         for p, slot, is_there in zip(self.params, self.slots, there):
             if p.grad is None:
                 slot.zero_()
@@ -295,7 +295,7 @@ class Recorder:
                 p.grad.copy_(slot)
 
     def _communicate(self, kind, piece_bytes, in_flight):
-        """Of the flat buffer, in the words of the file."""
+        """Returns the flat buffer's values for the file."""
         pieces, marks, works = self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES], [], []
         cpu, begin = time.process_time_ns(), self._mark()
         if kind == "zero1":
@@ -324,7 +324,7 @@ class Recorder:
         return result
 
     def _owns(self, optimizer):
-        """Whether it updates the model."""
+        """Returns whether the optimizer updates the model."""
         if any(optimizer is own for own in self.optimizers):
             return True
         if self.ids.isdisjoint(id(p) for group in optimizer.param_groups for p in group["params"]):
@@ -337,7 +337,7 @@ class Recorder:
 
     def on_update(self, optimizer, args, kwargs):
         if self.stepping not in (None, optimizer) or not self._owns(optimizer):
-            return None  # within another's, or of another model
+            return None  # within the step of another optimizer, or of another model
         self.stepping = optimizer
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
         if not self._update() and self.arrived and self.state in (BETWEEN, OPEN) and not callable(closure):
@@ -353,7 +353,7 @@ class Recorder:
         return ((args[0], evaluate, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": evaluate})
 
     def _update(self):
-        """Begins what updates the model, if it can be that, and tells whether."""
+        """Begins the update of the model, if this can be the update, and returns whether it is."""
         if self.state == SYNCED or self.state == OPEN and self.passed and not self.wrapper:
             self.state, self.updating, self.updated = UPDATED, self._mark(), None
             return True
@@ -394,7 +394,7 @@ class Recorder:
             step["step_ns"] -= self._ns(*self.untimed) if self.untimed else 0
             self.steps.append(step)
             self.unlike = 0
-        else:  # its turn comes again
+        else:  # the step is repeated
             self.unlike += 1
             if self.unlike > len(self.plan):
                 self._refuse(f"steps had {self.head['passes']} passes, which are recorded, and have {self.passed} now")
@@ -409,7 +409,7 @@ class Recorder:
             self._finish()
 
     def _start(self):
-        """After the first step: what recording needs."""
+        """Prepares recording, after the first step."""
         world, order = self.world, sorted(range(len(self.params)), key=lambda i: (
             -self.params[i].element_size(), str(self.params[i].dtype)))
         if world > 1:
@@ -419,7 +419,7 @@ class Recorder:
                 dist.distributed_c10d._store_based_barrier(self.rank, store, f"gradsync{Recorder.count}", world, WAIT)
             except RuntimeError:
                 return self._refuse("not all ranks are recorded: start every one by torchrun -m gradsync record")
-        # One buffer for all: the largest elements first, so that each dtype's lie together and are aligned.
+        # One buffer for all gradients: the largest elements first, so that gradients of one dtype are adjacent and aligned.
         self.parts, self.slots = [], [None] * len(order)
         sizes, total = [p.nbytes for p in self.params], sum(p.nbytes for p in self.params)
         widest = self.params[order[0]].element_size()
@@ -445,7 +445,7 @@ class Recorder:
             self._refuse(problem)
 
     def _resolved(self, value):
-        """With times for pairs of marks."""
+        """Replaces pairs of marks by times."""
         if isinstance(value, dict):
             return {key: self._resolved(v) for key, v in value.items()}
         if isinstance(value, list):
@@ -469,17 +469,17 @@ class Recorder:
 
 
 def flat_of(tensor):
-    """For collectives, of which gloo's know no complex numbers."""
+    """Returns a view for collectives, because gloo does not support complex numbers."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def hook_of(ddp):
-    """The name of the hook that communicates for DDP, or an empty one."""
+    """Returns the name of DDP's communication hook, or an empty text."""
     return ddp._get_ddp_logging_data().get("comm_hook", "")
 
 
 def row_of(ddp, name="as the script has it", **more):
-    """What the file says of DDP's settings."""
+    """Returns DDP's settings for the file."""
     cap = ddp.bucket_bytes_cap
     first = dist._DEFAULT_FIRST_BUCKET_BYTES if getattr(ddp, "bucket_bytes_cap_default", cap == 25 * MIB) else cap
     sizes = ddp._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
@@ -488,7 +488,7 @@ def row_of(ddp, name="as the script has it", **more):
 
 
 def gathered(value, device):
-    """The values of all ranks, in order. PyTorch's own way needs NumPy."""
+    """Returns the values of all ranks, in order. PyTorch's own function needs NumPy."""
     if not dist.is_initialized():
         return [value]
     data = bytearray(json.dumps(value).encode())

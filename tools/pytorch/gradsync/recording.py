@@ -10,9 +10,9 @@ from statistics import median
 from gradsync import Refused
 
 NS = 1e-9
-NOTABLE = 0.05  # a part of a step that is worth a line
+NOTABLE = 0.05  # the smallest part of a step that is printed
 
-# What fields hold; numbers: least, most, and whole if both are. Those with a default may be missing.
+# The types of fields. Numbers have a minimum and a maximum. Fields with a default may be missing.
 TIME, SIZE, COUNT, TEXT = (0, 1e18), (1, 1e18), (1, 10**4), str
 COLLECTIVES = {"kind": TEXT, "in_flight": (0, 1), "bytes": [SIZE], "ns": [TIME], "in_ns": [TIME], "out_ns": [TIME],
                "wall_ns": TIME, "cpu_ns": TIME}
@@ -29,13 +29,13 @@ DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flig
             "command": [],
             **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns"), []),
             **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
-# In what launches of one recording agree.
+# The fields that are equal in all launches of one recording.
 KIND = ("command", "device", "processor", "backend", "world_size", "hosts", "cores", "threads", "torch", "optimizer", "passes",
         "views", "link_rate")
 
 
 def kind_of(launch, key):
-    """A value of KIND; of hosts, whose names change, which ranks share one."""
+    """Returns a value of KIND; for hosts, whose names may change, the ranks that share a host."""
     return [launch[key].index(host) for host in launch[key]] if key == "hosts" else launch.get(key)
 
 
@@ -47,7 +47,7 @@ def require(holds, *text):
 def read_bytes(path):
     try:
         with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-            return file.read(1 << 31)  # of a device without an end no more
+            return file.read(1 << 31)  # the limit is for devices without an end
     except (OSError, EOFError, zlib.error) as error:
         raise Refused(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
@@ -57,7 +57,7 @@ def ranks_text(count):
 
 
 def check(value, kind, where):
-    """Raises unless the value is of this kind; completes objects by defaults."""
+    """Raises unless the value is of this kind. Adds defaults to objects."""
     def expect(holds, expected):
         require(holds, where or "line", " is ", json.dumps(value)[:40], ", expected ", expected)
 
@@ -68,7 +68,7 @@ def check(value, kind, where):
         expect(type(value) in types and kind[0] <= value <= kind[1], "%g to %g" % kind)
     elif isinstance(kind, list):
         expect(type(value) is list, "a list")
-        # Nearly all of a recording are lists of times.
+        # Nearly all of a recording is lists of times.
         if type(kind[0]) is tuple and value and set(map(type, value)) <= {int, float} and \
                 kind[0][0] <= min(value) and max(value) <= kind[0][1]:
             return
@@ -105,7 +105,7 @@ def check_launch(launch):
 
 
 def trimmed_mean(values):
-    """Of all but a fifth at each end: a few disturbed steps do not move it."""
+    """Returns the mean without a fifth at each end, which a few disturbed steps do not change much."""
     cut = int(0.2 * len(values))
     kept = sorted(values)[cut:len(values) - cut]
     return sum(kept) / len(kept)
@@ -155,7 +155,7 @@ class Recording:
         require(self.launches, path, ": no launch of gradsync record")
 
     def add(self, line):
-        launch = json.loads(line, parse_constant=str)  # NaN is no number here
+        launch = json.loads(line, parse_constant=str)  # NaN is read as a text
         check_launch(launch)
         self.launches.append(launch)
         require([p["bytes"] for p in launch["parameters"]] == self.bytes and
@@ -164,12 +164,12 @@ class Recording:
 
     @cached_property
     def bytes(self):
-        """Of each parameter's gradient."""
+        """Returns the bytes of each parameter's gradient."""
         return [p["bytes"] for p in self.launches[0]["parameters"]]
 
     @cached_property
     def ready_order(self):
-        """In which gradients are ready, as rank 0 sees it, whose order DDP takes."""
+        """Returns the order in which gradients are ready on rank 0, which DDP uses."""
         ready = [ready_of(step) for step in self.launches[0]["ranks"][0] if step["mode"] == "probe"]
         require(ready, self.path, ", line 1: no steps of mode \"probe\"")
         medians = list(map(median, zip(*ready)))
@@ -208,13 +208,13 @@ class Recording:
         steps = [steps for launch in self.launches for steps in zip(*launch["ranks"]) if steps[0]["mode"] == "none"]
         alone = [[sum(step[f"{name}_ns"] for name in ("before", "backward", "optimizer")) for step in one] for one in steps]
         return [{**{f"{name}_s": NS * trimmed_mean([one[r][f"{field}_ns"] for one in steps]) for field, name in names.items()},
-                 # Whether it is this much slower than the fastest one in three of four steps.
+                 # Whether the rank is this much slower than the fastest rank in three of four steps.
                  "is_slow": 4 * sum(one[r] > (1 + NOTABLE) * min(one) for one in alone) >= 3 * len(alone)}
                 for r in range(self.launches[0]["world_size"])]
 
     @cached_property
     def none_s(self):
-        """The step without synchronisation."""
+        """Returns the step without synchronisation."""
         values, launches = self.steps("none")
         require(values, self.path, ": no steps of mode \"none\"")
         return estimate(values, launches)[0]
@@ -228,16 +228,16 @@ class Recording:
 
 
 def ready_of(step):
-    """DDP takes what got no gradient to be ready when backward has ended."""
+    """DDP treats a parameter without a gradient as ready when backward has ended."""
     return [step["backward_ns"] if ns < 0 else ns for ns in step["ready_ns"]]
 
 
 def begin_of(launch, step):
-    """Clocks of several hosts have nothing in common; ranks are then taken to begin together."""
+    """Clocks of several hosts cannot be compared, so ranks of several hosts are assumed to begin together."""
     return NS * (step["begin_ns"] - launch["ranks"][0][0]["begin_ns"]) if len(set(launch["hosts"])) == 1 else 0
 
 
 def step_seconds(launch, i):
-    """From the last rank's begin to the last rank's end."""
+    """Returns the time from the last rank's beginning to the last rank's end."""
     begins = [begin_of(launch, steps[i]) for steps in launch["ranks"]]
     return max(b + NS * steps[i]["step_ns"] for b, steps in zip(begins, launch["ranks"])) - max(begins)

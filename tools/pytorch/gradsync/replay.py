@@ -1,4 +1,4 @@
-"""What a step of DistributedDataParallel should take: replays of steps that do not synchronise, with collectives beside them."""
+"""Predicts a step of DistributedDataParallel by replaying steps without synchronisation together with collectives."""
 import math
 from collections import namedtuple
 from functools import lru_cache
@@ -18,15 +18,15 @@ Round = namedtuple("Round", "begin first ready backward after")
 # the end of the last rank's backward until all is received. `floor`: no schedule of these bytes takes less.
 Prediction = namedtuple("Prediction", "step slowest exposed floor")
 
-MOST_RANK_ACTIONS, FEWEST_DRAWS = 20_000_000, 12  # thousands of ranks would take seconds with more
+MOST_RANK_ACTIONS, FEWEST_DRAWS = 20_000_000, 12  # with more, thousands of ranks would take seconds
 REPLICATES = 1000
-INSTANT = 1e-12  # seconds: what rounding may leave of a collective
+INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
 class Random:
     """std::mt19937_64, seeded by 1, and std::normal_distribution as libstdc++ has it: the same numbers in every answer, and
     those that published ones were made with."""
-    numbers, state = [], [1]  # drawn once for all
+    numbers, state = [], [1]  # drawn once for all answers
     for i in range(1, 312):
         state.append((6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i) & 0xFFFFFFFFFFFFFFFF)
 
@@ -63,14 +63,14 @@ class Random:
 
 @lru_cache(maxsize=None)
 def resamples(taken, count):
-    """For the bootstrap of so many values: paces of the link, and which values are drawn."""
+    """Returns draws for a bootstrap of this number of values: paces of the link, and drawn values."""
     random = Random(taken)
     normals = random.normals()
     return [(next(normals), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)]
 
 
 def draw_rounds(step, random):
-    """Rounds of all ranks: those that were measured, or, in a larger world, some whose other ranks are drawn from them."""
+    """Returns rounds of all ranks: measured rounds, or, in a larger world, rounds whose other ranks are drawn."""
     measured, count, world = len(step.ranks), len(step.ranks[0]), step.world_size
     if world <= measured:
         return [[rank[k] for rank in step.ranks[:world]] for k in range(count)]
@@ -80,7 +80,7 @@ def draw_rounds(step, random):
         drawn = {(r, k) for r in range(measured)}
         for _ in range(world - measured):
             drawn.add((random.draw() % measured, random.draw() % count))
-        draws.append([step.ranks[r][i] for r, i in sorted(drawn)])  # ranks of one round do the same
+        draws.append([step.ranks[r][i] for r, i in sorted(drawn)])  # ranks of one round do equal work
     return draws
 
 
@@ -153,7 +153,7 @@ def predict(step):
         means.append(trimmed_mean([at[i] for i in picks]))
     low, *_, high = quantiles(means, n=40, method="inclusive")
     total = sum(sizes)
-    link_s = link.seconds(total)  # at the pace of one large collective
+    link_s = link.seconds(total)  # at the rate of one large collective
     processor_s = link_s * link.processor(total, 1)
     floor = max(slowest, trimmed_mean(first) + link_s, (slowest * step.computing + processor_s) / step.available)
     return Prediction((trimmed_mean([s for s, _, _ in steps]), low, high), slowest, trimmed_mean(exposed), floor)
