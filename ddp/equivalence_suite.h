@@ -18,8 +18,8 @@
 #include "ddp/test_model.h"
 
 // Tests that every strategy exactly equals a single process that trains on the data of all ranks. The data
-// are chosen so that nothing is rounded in worlds of 1, 2, 3, 4, 5, 6 and 8 ranks. Include this in one source
-// of a test, which selects backends and devices.
+// are chosen so that nothing is rounded in worlds of 1, 2, 3, 4, 5, 6 and 8 ranks. Include this header in one
+// source file of a test; that file selects backends and devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};

@@ -73,7 +73,7 @@ class ShardedStrategy : public OverlappedBuckets {
   virtual model::Tensor GatherBuffer(size_t i) = 0;
   // Called when the strategy's own values have been written.
   virtual void PublishValues() {}
-  // Implements CompleteGradients for parts that are not inside whole gradients.
+  // Implements CompleteGradients for strategies that keep only their own part of each gradient, by AllGather.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }

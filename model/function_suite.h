@@ -20,8 +20,8 @@
 #include "model/tensor_ops.h"
 
 // Test suites for every differentiable operation, run on each of its cases: FunctionTest on every device,
-// FunctionThreadsTest and FunctionGradientTest (small cases) on the CPU only. Include this in one source of a
-// test, which instantiates the suites.
+// FunctionThreadsTest and FunctionGradientTest (small cases) on the CPU only. Include this header in one
+// source file of a test; that file instantiates the suites.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {

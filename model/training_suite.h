@@ -12,8 +12,8 @@
 #include "model/optimizer.h"
 #include "model/test_models.h"
 
-// Training tests for every model, device and dtype. Include this in one source of a test, which selects the
-// devices. LearningTest takes more steps than TrainingTest.
+// Training tests for every model, device and dtype. Include this header in one source file of a test; that
+// file selects the devices. LearningTest takes more steps than TrainingTest.
 namespace gradsync::model {
 
 struct TrainingCase {

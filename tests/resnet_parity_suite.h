@@ -13,7 +13,7 @@
 #include "tests/parity.h"
 
 // Compares the residual network with PyTorch: tests/fixtures/make_resnet_fixture.py made the file of results
-// and describes its contents. Include this in one source of a test, which selects the device.
+// and describes its contents. Include this header in one source file of a test; that file selects the device.
 namespace gradsync::model {
 
 inline constexpr char kFixture[] = "tests/fixtures/resnet.safetensors";

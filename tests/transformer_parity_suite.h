@@ -15,8 +15,8 @@
 #include "tests/parity.h"
 
 // Compares the transformer and the optimizers with PyTorch: tests/fixtures/make_transformer_fixture.py made
-// the file of results and describes its contents. Include this in one source of a test, which selects the
-// device.
+// the file of results and describes its contents. Include this header in one source file of a test; that file
+// selects the device.
 namespace gradsync::model {
 
 constexpr char kFixture[] = "tests/fixtures/transformer.safetensors";

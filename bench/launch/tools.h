@@ -25,8 +25,8 @@ Command PrecisionCommand(const char* argv0, const std::string& records, double p
 // InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// Return commands that users can type in the workspace: the command for the answer, and the command for other
-// outputs.
+// Return commands that users can type in the workspace: TypedAnswer the command that prints the screen again,
+// TypedNext the commands that print tables and make the report.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

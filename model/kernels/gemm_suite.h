@@ -12,7 +12,7 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor.h"
 
-// Tests for every Gemm. Include this in one source of a test.
+// Tests for every Gemm. Include this header in one source file of a test.
 namespace gradsync::model::kernels {
 
 template <class T>
