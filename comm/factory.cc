@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "comm/gloo/gloo_process_group.h"

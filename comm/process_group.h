@@ -2,7 +2,6 @@
 #define GRADSYNC_COMM_PROCESS_GROUP_H_
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -10,12 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/launch/link.h"
-#include "bench/records/host.h"
 #include "bench/records/provenance.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
 #include "comm/processes/host.h"
-#include "model/base/error.h"
 #include "model/base/units.h"
 #include "model/cuda_device.h"
 

@@ -2,7 +2,6 @@
 #define GRADSYNC_BENCH_RECORDS_NAMES_H_
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 // All names that may stand in the free parts of a record; its members are in record.h. A name in a program is

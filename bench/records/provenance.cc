@@ -7,8 +7,6 @@
 
 #include <eigen3/Eigen/Core>
 #include <iterator>
-#include <string>
-#include <string_view>
 
 #include "bench/records/build_stamp.h"
 #include "bench/records/host.h"

@@ -4,7 +4,6 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "model/base/error.h"

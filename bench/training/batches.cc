@@ -1,11 +1,9 @@
 #include "bench/training/batches.h"
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <span>
 #include <utility>
 
 #include "model/base/error.h"

@@ -1,11 +1,9 @@
 #include "bench/training/verifier.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <stdexcept>
-#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "ddp/traits.h"

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <vector>
 
-#include "comm/queue/chunks.h"
 #include "comm/queue/reduction.h"
 
 namespace gradsync::comm {

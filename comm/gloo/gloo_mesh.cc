@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <fstream>
 #include <stop_token>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "comm/process_group.h"

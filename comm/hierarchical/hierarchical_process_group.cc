@@ -1,7 +1,6 @@
 #include "comm/hierarchical/hierarchical_process_group.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 

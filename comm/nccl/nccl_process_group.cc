@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>

@@ -1,6 +1,5 @@
 #include "comm/queue/first_cause.h"
 
-#include <chrono>
 #include <set>
 #include <string_view>
 #include <utility>

@@ -14,7 +14,6 @@
 #include "absl/strings/str_split.h"
 #include "comm/processes/random.h"
 #include "comm/rendezvous/store.h"
-#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "model/device.h"
-#include "model/dtype.h"
 #include "model/kernels/conv.h"
 
 namespace gradsync::model::kernels {
