@@ -166,11 +166,6 @@ class ProcessGroup {
   // Returns when every rank has called it and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // A group of these ranks only: its rank i is members[i]. Every member calls this with the same members, and
-  // makes all its groups in the same order; other ranks do not call it. Throws InvalidInput unless members
-  // are ranks in rising order that include this one, or if the ranks have not joined a job (JoinJob); else
-  // like MakeProcessGroup, which made this group.
-  virtual std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members);
   // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
   // thread. Groups that are not made of other groups do nothing.
   virtual void Abort() {}
@@ -212,9 +207,6 @@ class GroupDecorator : public ProcessGroup {
   model::Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape,
                                model::DType dtype) override {
     return inner_.AllocateShared(device, std::move(shape), dtype);
-  }
-  std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members) override {
-    return inner_.Split(members);
   }
   void Abort() override { inner_.Abort(); }
   Work Issue(Request request) override { return inner_.Issue(std::move(request)); }
