@@ -10,6 +10,10 @@ namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
 
+// The path of a data file of the program `argv0` under Bazel: "bench/ddp". Throws InvalidInput if it does not
+// exist or cannot be executed, or, unless `executable`, read.
+std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
+
 // These commands run //tools:summarize from the runfiles of the program `argv0`. They throw InvalidInput if
 // it is missing.
 //

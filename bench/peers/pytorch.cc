@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bench/launch/over_ranks.h"
-#include "bench/launch/runfile.h"
+#include "bench/launch/tools.h"
 #include "bench/peers/options.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "bench/launch/runfile.h"
 #include "bench/launch/tools.h"
 #include "bench/presets/options.h"
 #include "bench/records/record.h"
