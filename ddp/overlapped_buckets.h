@@ -24,6 +24,10 @@ class OverlappedBuckets : public Strategy {
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
   // Sets another plan for the same parameters, between two steps.
   void SetPlan(BucketPlan plan);
+  // The order in which gradients became ready in this step, on rank 0, for every rank. Other ranks may have
+  // another order, if they use other parameters, but all ranks must issue collectives in one order. Call this
+  // at the end of a step, on all ranks. Throws CollectiveError.
+  std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
   bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
@@ -48,8 +52,9 @@ class OverlappedBuckets : public Strategy {
 
  private:
   std::unordered_map<const model::Parameter*, size_t> bucket_of_;
-  std::vector<size_t> missing_;    // gradients that each bucket still waits for
-  std::vector<comm::Work> works_;  // of the buckets that have been sent
+  std::vector<model::Parameter*> ready_;  // in this step
+  std::vector<size_t> missing_;           // gradients that each bucket still waits for
+  std::vector<comm::Work> works_;         // of the buckets that have been sent
   size_t num_received_ = 0;
 };
 
