@@ -1,4 +1,6 @@
-#include "bench/learning/run.h"
+// The program //bench:convergence. Each variant trains a model from each seed, one after the other in an
+// order drawn for each seed, and is compared by its loss on held-out text. Every trial is a record of each
+// rank, written when the trial has ended.
 
 #include <cmath>
 #include <iterator>
@@ -12,11 +14,13 @@
 #include "absl/strings/str_format.h"
 #include "bench/launch/rank_program.h"
 #include "bench/learning/corpus.h"
+#include "bench/learning/options.h"
 #include "bench/learning/trial.h"
 #include "bench/records/record.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/memory.h"
 #include "model/base/error.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 namespace {
@@ -145,9 +149,14 @@ class ConvergenceJob : public RankJob {
   const Corpus corpus_;
 };
 
-}  // namespace
-
-int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
+int RunConvergenceProgram(int argc, char** argv) {
+  ConvergenceOptions options;
+  FlagTable flags("convergence",
+                  "Trains a small language model on text with each variant, from several seeds, and measures "
+                  "how its loss\non held-out text falls over steps, over seconds and over bytes sent.\n"
+                  "  ./bazelw run //bench:convergence -- --variants=naive,core,none --out=DIR\n"
+                  "  ./bazelw run //bench:convergence -- --corpus=FILE --steps=2000 --out=DIR");
+  options.AddTo(flags);
   std::optional<Corpus> corpus;  // read once in each process
   std::optional<const ConvergencePlan> plan;
   const auto make_plan = [&](const comm::World&) {
@@ -165,4 +174,7 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
                         {"convergence", flags, options.training.ranks, make_plan, check, prepare});
 }
 
+}  // namespace
 }  // namespace gradsync::bench
+
+int main(int argc, char** argv) { return gradsync::bench::RunConvergenceProgram(argc, argv); }
