@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
+
 // Parses command-line flags into a struct of options.
 //
 // This is a small table and not Abseil's flags, for two reasons: a bad value must end in exactly one line
@@ -51,14 +53,12 @@ Kind<int64_t> Elements();
 // A duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// The text for OneOf's values: "a", "a or b", "a, b or c".
-std::string JoinChoices(const std::vector<std::string>& choices);
 // Values with names.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
   for (const auto& [name, value] : named) choices.push_back(name);
-  std::string takes = JoinChoices(choices);
+  std::string takes = Listed(choices, "or");
   const auto parse = [named](std::string_view text) {
     const auto found = std::ranges::find(named, text, &std::pair<std::string, T>::first);
     return found == named.end() ? std::nullopt : std::optional<T>(found->second);

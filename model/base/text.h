@@ -16,7 +16,7 @@ size_t NumCharacters(std::string_view text);
 std::string Shortened(std::string_view text, size_t most);
 
 // "a", "a and b", "a, b and c".
-std::string Listed(const std::vector<std::string>& items);
+std::string Listed(const std::vector<std::string>& items, const char* last = "and");
 
 // A finite number with `decimals` decimals. Zero after rounding has no sign.
 std::string Fixed(double value, int decimals);
