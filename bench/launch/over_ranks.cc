@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kTextBytes = 64;
 
-// The text with zeros behind it.
 std::vector<uint8_t> Padded(const std::string& text) {
   Require(text.size() < kTextBytes, "text to send: found ", text.size(), " bytes, expected fewer than ",
           kTextBytes);

@@ -30,7 +30,6 @@
 namespace gradsync::bench {
 namespace {
 
-// Which a tool may take.
 constexpr std::chrono::minutes kPatience{5};
 
 // Where torchrun looks for what a rank died of. It shows the message if there is no py_callstack, not even an

@@ -65,7 +65,6 @@ GRADSYNC_JSON(Variant, framework, strategy, options, backend, backend_options, c
 
 namespace {
 
-// The value if it is there and of this type.
 template <class T>
 T Get(const Value* value, T fallback) {
   const T* const held = value == nullptr ? nullptr : std::get_if<T>(value);

@@ -29,7 +29,6 @@ void ForEachName(const Record& record, const Take& take) {
   for (const auto& [name, series] : record.samples) take(kSamples, name, nullptr);
 }
 
-// Null without such a name.
 const SchemaName* Find(Part part, std::string_view name) {
   const auto found = std::ranges::find_if(
       kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });

@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of the trace, in the order in which they are shown.
 enum Row { kPhases = 1, kBackward = 2, kQueued = 3, kInFlight = 4 };
 
 struct Phase {

@@ -25,7 +25,6 @@ Tensor OnHost(const Tensor& tensor) {
   return tensor.device()->is_cpu() ? tensor : tensor.To(model::CpuDevice());
 }
 
-// The square of their distance in the Euclidean norm.
 double SquaredDistance(const Tensor& a, const Tensor& b) {
   const Tensor from = OnHost(a), to = OnHost(b);
   return DispatchFloat(a.dtype(), "verify", [&]<class T>() {
@@ -37,7 +36,6 @@ double SquaredDistance(const Tensor& a, const Tensor& b) {
   });
 }
 
-// The root of the mean square of all elements.
 double RootMeanSquare(std::span<const Tensor> tensors) {
   double sum = 0, numel = 0;
   for (const Tensor& tensor : tensors) {
@@ -57,7 +55,6 @@ double RelativeError(const Tensor& found, const Tensor& expected, double root_me
   return difference / norm;
 }
 
-// On the CPU.
 std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
   std::vector<Tensor> copies;
   for (const Tensor& tensor : tensors) {

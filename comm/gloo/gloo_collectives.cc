@@ -36,7 +36,6 @@ struct Layout {
   }
 };
 
-// The data that the functions of one collective share.
 struct Call {
   GlooMesh& mesh;
   const Request& request;

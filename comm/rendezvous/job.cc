@@ -20,7 +20,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Separators in the text of terms.
 constexpr char kBetweenNameAndValue[] = "\x1f";
 constexpr char kBetweenTerms[] = "\x1e";
 
@@ -43,7 +42,6 @@ Terms Unpack(const std::string& text) {
   return terms;
 }
 
-// Makes a value fit into a line.
 std::string InLine(const std::string& value) {
   return value.empty() ? "nothing" : absl::StrReplaceAll(value, {{"\n", " "}});
 }

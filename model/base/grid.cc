@@ -13,7 +13,6 @@ namespace {
 constexpr size_t kMostLabel = 34;   // characters of a row's name
 constexpr size_t kFewestLines = 3;  // headers, a row and what is not shown
 
-// How many characters each column has.
 std::vector<size_t> WidthsOf(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows) {
