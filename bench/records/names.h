@@ -8,13 +8,13 @@
 // a literal that is checked when it is compiled: one that its part of this table lacks does not compile.
 namespace gradsync::bench {
 
-// What a name of a configuration tells apart. Rows of a table are variants of cells: two records are of one
-// row if variant, cell and trial agree, whatever the run was.
+// What a name of a configuration tells apart. Rows of a table are variants in settings: two records are of
+// one row if variant, setting and trial agree, whatever the run was.
 //
-//   kCell   what the variants of a run share: model, batch, dtype, device, threads
-//   kTrial  which of the trials of one variant
-//   kRun    how the launch measured: how many steps, which seed
-enum class Scope { kCell, kTrial, kRun };
+//   kSetting  what the variants of a run share: model, batch, dtype, device, threads
+//   kTrial    which of the trials of one variant
+//   kRun      how the launch measured: how many steps, which seed
+enum class Scope { kSetting, kTrial, kRun };
 
 // An object in a record.
 enum class Part { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
@@ -38,7 +38,7 @@ struct SchemaName {
   Type type;
   unsigned writers;  // whose records all have it, once they are written to their end
   std::string_view meaning;
-  Scope scope = kCell;  // of a configuration
+  Scope scope = kSetting;  // of a configuration
 };
 
 inline constexpr SchemaName kSchema[] = {

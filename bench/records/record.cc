@@ -110,7 +110,7 @@ Json ToJson(const Record& record) {
   ForEachField(record, [&](const char* name, const auto& value) { json[name] = value; });
   json["run"] = json["cell"] = Json::object();
   for (const auto& [name, value] : record.config) {
-    Json& part = json[ScopeOf(name) == Scope::kCell ? "cell" : "run"];
+    Json& part = json[ScopeOf(name) == Scope::kSetting ? "cell" : "run"];
     std::visit([&, &name = name](const auto& held) { part[name] = held; }, value);
   }
   return json;

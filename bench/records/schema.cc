@@ -53,7 +53,7 @@ Writer WriterOf(const Record& record) {
 
 Scope ScopeOf(std::string_view name) {
   const SchemaName* const entry = Find(kConfig, name);
-  return entry == nullptr ? kCell : entry->scope;
+  return entry == nullptr ? kSetting : entry->scope;
 }
 
 std::vector<std::string> WrongTypes(const Record& record) {

@@ -12,7 +12,7 @@
 // tests of programs check that what they write is in it, and that they write what it says is always there.
 namespace gradsync::bench {
 
-// The scope of a name of a configuration; kCell if the schema does not have the name.
+// The scope of a name of a configuration; kSetting if the schema does not have the name.
 Scope ScopeOf(std::string_view name);
 
 // The values of `record` that have another type than the schema's, each in a line: "\"batch_size\" is a text,

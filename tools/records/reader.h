@@ -37,8 +37,7 @@ class Problems {
   std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // by path and line
 };
 
-// The variants of a setting of one run, or of one set of launches, at least one: what bench/records/schema.h
-// calls kCell is the same.
+// The variants of a setting (bench/records/names.h) of one run, or of one set of launches, at least one.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
