@@ -65,7 +65,7 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
   return own();
 }
 
-void Rank::SetRecords(Record record, bool with_file) {
+void Rank::SetRecords(Record record) {
   periods_before_ = control_groups_.CpuPeriods();
   launch_ = ThisLaunch();
   // Under a launcher a set has a name of the user's, and its first launch may be tried again.
@@ -84,7 +84,7 @@ void Rank::SetRecords(Record record, bool with_file) {
     SetFacts(*group, of_group);
     group->Clear();
   }
-  if (with_file) writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
+  writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
 }
 
 void Rank::DescribeThrottling(FactFields& facts) const {

@@ -62,9 +62,9 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // All ranks: agree on the run's name and start its records, with these options. `record`: the experiment,
-  // and the facts of all records. `with_file`: creates the file, and throws like RecordWriter.
-  void SetRecords(Record record, bool with_file = true);
+  // All ranks: agree on the run's name and start its records and their file, with these options. `record`:
+  // the experiment, and the facts of all records. Throws like RecordWriter.
+  void SetRecords(Record record);
   // Adds how often a quota has stopped this host's threads since the start; nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
   // The common start of a backend's records.

@@ -39,7 +39,7 @@ class ConvergenceJob : public RankJob {
     rank.Join(plan.training.GroupBackends());
     Record record;
     record.experiment = "convergence";
-    rank.SetRecords(std::move(record), /*with_file=*/true);
+    rank.SetRecords(std::move(record));
   }
 
   void Run() override {
@@ -89,8 +89,6 @@ class ConvergenceJob : public RankJob {
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
-    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "held_out_loss_nano"})
-      record.samples[name];
     while (trial.num_steps() < plan_.training.steps) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(*step.result.times.step());
