@@ -38,7 +38,7 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
 // Rank 0's text, on every rank. At most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Number of ranks whose text equals this rank's, including this rank. Texts have at most 63 bytes.
+// Number of ranks whose text equals this rank's, including this rank.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Number of ranks that compute on this rank's GPU, whatever the launcher and the numbers of GPUs; 0 on the

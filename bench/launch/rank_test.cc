@@ -36,8 +36,8 @@ TEST(CountRanksWithTest, CountsEqualTexts) {
   });
 }
 
-TEST(CountRanksWithTest, TakesNoLongTexts) {
-  EXPECT_THROW(CountRanksWith(*LoneGroup(), model::CpuDevice(), std::string(64, 'x')), InvalidInput);
+TEST(BroadcastTextTest, TakesNoLongTexts) {
+  EXPECT_THROW(BroadcastText(*LoneGroup(), model::CpuDevice(), std::string(64, 'x')), InvalidInput);
 }
 
 // Texts travel through memory that the host cannot touch.
