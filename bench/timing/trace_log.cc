@@ -31,16 +31,8 @@ constexpr Phase kPhaseList[] = {
 double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 std::string RowName(int row) {
-  switch (row) {
-    case kPhases:
-      return "phases";
-    case kBackward:
-      return "backward";
-    case kQueued:
-      return "communication, queued";
-    default:
-      return Join("communication, in flight ", row - kInFlight);
-  }
+  constexpr const char* kNames[] = {"", "phases", "backward", "communication, queued"};
+  return row < kInFlight ? kNames[row] : Join("communication, in flight ", row - kInFlight);
 }
 
 Json Metadata(const char* what, int rank, int row, const char* key, Json value) {
