@@ -22,6 +22,7 @@ constexpr double kBufferBytes = 32 * kMiB;  // of these for communication
 constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
+// The optimizer's state.
 double StateCopies(const TrainingPlan& plan) { return plan.optimizer == OptimizerKind::kAdamW ? 2 : 0; }
 
 // Whether it keeps values in memory of its own alone.
