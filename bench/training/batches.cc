@@ -12,7 +12,6 @@
 namespace gradsync::bench {
 namespace {
 
-using model::DType;
 using model::Tensor;
 
 // Random numbers: `fill` makes those of one of the streams under a seed.

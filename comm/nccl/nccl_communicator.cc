@@ -14,14 +14,12 @@
 namespace gradsync::comm {
 namespace {
 
-using model::DType;
-
 // Time between two polls of a call that is not done.
 constexpr std::chrono::microseconds kPollPeriod{20};
 // How long an abort waits for other threads to return from their calls, which usually happens at once.
 constexpr std::chrono::milliseconds kLeaveWithin{100};
 
-ncclDataType_t NcclType(DType dtype) {
+ncclDataType_t NcclType(model::DType dtype) {
   constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat64, ncclBfloat16,
                                        ncclInt32,   ncclInt64,   ncclUint8};
   return kTypes[static_cast<size_t>(dtype)];
