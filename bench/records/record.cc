@@ -27,9 +27,8 @@ using Json = nlohmann::ordered_json;
 // nlohmann::json finds these by their names.
 static void to_json(Json& json, const Fields& fields) {
   json = Json::object();
-  for (const auto& [name, value] : fields) {
+  for (const auto& [name, value] : fields)
     std::visit([&, &name = name](const auto& held) { json[name] = held; }, value);
-  }
 }
 
 static bool FitsInt64(const Json& json) {
@@ -194,9 +193,8 @@ Line FromJson(const Json& json) {
     ForEachField(record, take);
     take("run", record.config);
     take("cell", record.config);
-    if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
+    if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size)
       throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
-    }
   }
   for (const std::string& fault : WrongTypes(record)) throw Malformed{fault};
   Record empty;
@@ -333,9 +331,8 @@ void RecordWriter::Continue(int64_t of, const Record& more) {
 
 void RecordWriter::Write() {
   struct stat status {};
-  if (fstat(file_, &status) == 0 && status.st_nlink == 0) {
+  if (fstat(file_, &status) == 0 && status.st_nlink == 0)
     throw std::runtime_error(Join("cannot write ", path_, ": the file was removed"));
-  }
   std::string_view left = unwritten_;
   while (!left.empty()) {
     const ssize_t n = write(file_, left.data(), left.size());

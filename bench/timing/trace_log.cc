@@ -84,9 +84,7 @@ void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::
     last_row_ = std::max(last_row_, row);
   };
   add(name.strategy, kPhases, marks[Mark::kStepBegin], marks[Mark::kStepEnd], of_step);
-  for (const Phase& phase : kPhaseList) {
-    add(phase.name, kPhases, marks[phase.from], marks[phase.to], of_step);
-  }
+  for (const Phase& phase : kPhaseList) add(phase.name, kPhases, marks[phase.from], marks[phase.to], of_step);
   for (const TracedOp& op : ops) add(op.name, kBackward, op.begin_ns, op.end_ns, of_step);
 
   const std::vector<int> lanes = AssignLanes(comm::Intervals(collectives));

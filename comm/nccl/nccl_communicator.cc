@@ -140,9 +140,8 @@ void NcclCommunicator::Run(const std::function<ncclResult_t(ncclComm_t)>& call) 
     const ncclResult_t asked =
         CallOnce(lock, [&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &result); });
     if (asked != ncclSuccess) Throw(asked);
-    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline) {
+    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline)
       throw NcclError(gradsync::Join("no answer from all ranks within ", Seconds(timeout_)));
-    }
   }
   if (result != ncclSuccess) Throw(result);
 }

@@ -167,9 +167,8 @@ class Engine {
     const std::lock_guard lock(mutex_);
     request.sequence = next_sequence_++;
     auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
-    if (flight->signature.collective == Collective::kBarrier) {
+    if (flight->signature.collective == Collective::kBarrier)
       flight->request.input = flight->request.output = barrier_;
-    }
     if (!failure_.empty()) Reject(*flight, failure_);
     if (flight->error.empty()) launching_ = flight;
     issued_something_.notify_one();
@@ -195,9 +194,8 @@ class Engine {
   }
 
   EventPair TakeEvents() {
-    if (free_events_.empty()) {
+    if (free_events_.empty())
       return {CudaEvent(*device_, CudaEvent::Timing::kOn), CudaEvent(*device_, CudaEvent::Timing::kOn)};
-    }
     EventPair events = std::move(free_events_.back());
     free_events_.pop_back();
     return events;
@@ -240,9 +238,7 @@ class Engine {
   void Fail(std::unique_lock<std::mutex>& lock, const Signature& first, const std::string& cause) {
     if (!failure_.empty()) return;
     failure_ = Join(Name(first.collective), " #", first.sequence, " had failed: ", cause);
-    for (const auto& flight : in_flight_) {
-      Reject(*flight, flight->signature == first ? cause : failure_);
-    }
+    for (const auto& flight : in_flight_) Reject(*flight, flight->signature == first ? cause : failure_);
     lock.unlock();
     communicator_->Abort();
     lock.lock();

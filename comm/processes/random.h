@@ -14,9 +14,8 @@ namespace gradsync::comm {
 // 32 random hexadecimal digits from the system, for names, nonces and secrets. Throws std::system_error.
 inline std::string RandomHex() {
   std::string bytes(16, '\0');
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
   return absl::BytesToHexString(bytes);
 }
 

@@ -92,9 +92,8 @@ struct Tiles {
       for (int k = 0; k < kTile; ++k) {
         Number from_p[kRows];
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) {
+        for (int i = 0; i < kRows; ++i)
           from_p[i] = kTransposed ? p[k * kScoreStride + Row(i)] : p[Row(i) * kScoreStride + k];
-        }
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
           const Number from_x = x[k * kStride + Col(j)];

@@ -37,9 +37,7 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   Gpu(device).MakeCurrent();
   const cudaError_t status =
       LaunchKernel(name, kernel, blocks, threads, shared_bytes, Gpu(device).compute_stream().get(), args...);
-  if (status != cudaSuccess) {
-    ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
-  }
+  if (status != cudaSuccess) ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
 }
 
 // This thread's first element of a loop over the whole grid, and the step to its next element.
@@ -210,9 +208,8 @@ struct LargestOf {
 // of a warp must call it.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
     value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
-  }
   return value;
 }
 
