@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_PROCESS_GROUP_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -248,5 +247,3 @@ class HostGroup : public ProcessGroup {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESS_GROUP_H_

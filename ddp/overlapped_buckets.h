@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_
-#define GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_
+#pragma once
 
 #include <cstddef>
 #include <unordered_map>
@@ -59,5 +58,3 @@ class OverlappedBuckets : public Strategy {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_PLACED_BUCKETS_H_
-#define GRADSYNC_DDP_PLACED_BUCKETS_H_
+#pragma once
 
 #include <optional>
 #include <unordered_map>
@@ -69,5 +68,3 @@ class PlacedBuckets : public OverlappedBuckets {
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_PLACED_BUCKETS_H_

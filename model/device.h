@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_DEVICE_H_
-#define GRADSYNC_MODEL_DEVICE_H_
+#pragma once
 
 #include <any>
 #include <cstddef>
@@ -117,5 +116,3 @@ DevicePtr CpuDevice(int num_threads = 1);
 void FlushDenormals();
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_DEVICE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_OVER_RANKS_H_
-#define GRADSYNC_BENCH_LAUNCH_OVER_RANKS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -46,5 +45,3 @@ int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_OVER_RANKS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_RANK_H_
-#define GRADSYNC_BENCH_LAUNCH_RANK_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -125,5 +124,3 @@ class Rank {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_RANK_H_

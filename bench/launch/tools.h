@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_TOOLS_H_
-#define GRADSYNC_BENCH_LAUNCH_TOOLS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -34,5 +33,3 @@ std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_TOOLS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_NAMES_H_
-#define GRADSYNC_BENCH_RECORDS_NAMES_H_
+#pragma once
 
 #include <algorithm>
 #include <string_view>
@@ -252,5 +251,3 @@ using CheckName = NameIn<Part::kChecks>;
 using FactName = NameIn<Part::kFacts>;
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_NAMES_H_

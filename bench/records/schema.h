@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_SCHEMA_H_
-#define GRADSYNC_BENCH_RECORDS_SCHEMA_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -28,5 +27,3 @@ std::vector<std::string> MissingSamples(const Record& record);
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_SCHEMA_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_OP_RECORDER_H_
-#define GRADSYNC_BENCH_TIMING_OP_RECORDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -76,5 +75,3 @@ class OpRecorder : public model::Tracer {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_OP_RECORDER_H_

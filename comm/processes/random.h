@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_RANDOM_H_
-#define GRADSYNC_COMM_PROCESSES_RANDOM_H_
+#pragma once
 
 #include <sys/random.h>
 
@@ -20,5 +19,3 @@ inline std::string RandomHex() {
 }
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_RANDOM_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_FLAGS_H_
-#define GRADSYNC_MODEL_BASE_FLAGS_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -188,5 +187,3 @@ class FlagTable {
 std::string ResolvePath(std::string_view path);
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_FLAGS_H_

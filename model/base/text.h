@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_TEXT_H_
-#define GRADSYNC_MODEL_BASE_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -38,5 +37,3 @@ std::string RankCount(int64_t num_ranks);
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_TEXT_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_
-#define GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_
+#pragma once
 
 #include "model/kernels/attention.h"
 #include "model/kernels/cuda_support.h"
@@ -133,5 +132,3 @@ __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, in
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_

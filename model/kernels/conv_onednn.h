@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
-#define GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
+#pragma once
 
 #include <compare>
 #include <dnnl.hpp>
@@ -103,5 +102,3 @@ class OneDnnConvs {
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_

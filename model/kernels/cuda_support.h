@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
-#define GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_launch.h>
@@ -227,5 +226,3 @@ __device__ T CombineBlock(T value, T neutral, Op op) {
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_

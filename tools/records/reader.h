@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RECORDS_READER_H_
-#define GRADSYNC_TOOLS_RECORDS_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RECORDS_READER_H_

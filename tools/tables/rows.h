@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_ROWS_H_
-#define GRADSYNC_TOOLS_TABLES_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -151,5 +150,3 @@ double LabelledSize(const Measurement& measurement);
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_ROWS_H_
