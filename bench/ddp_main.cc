@@ -1,5 +1,4 @@
 #include "bench/training/job.h"
-#include "bench/training/options.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;

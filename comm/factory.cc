@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "comm/gloo/gloo_process_group.h"
@@ -107,17 +106,11 @@ const Backend& Find(const std::string& name) {
   throw InvalidInput(Join("backend is '", name, "', expected one of: ", names));
 }
 
-// A group that the factory made. Split makes groups of some of its ranks.
+// Refuses host_group() for a backend that does not reduce within a host, if there are several hosts.
 class MadeGroup : public GroupDecorator {
  public:
-  MadeGroup(std::unique_ptr<ProcessGroup> inner, const GroupOptions& options, model::DevicePtr device)
-      : GroupDecorator(std::move(inner)), options_(options), device_(std::move(device)) {}
-
-  std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members) override {
-    GroupOptions part = options_;
-    part.world = PartOf(options_.world, members);
-    return MakeProcessGroup(part, device_);
-  }
+  MadeGroup(std::unique_ptr<ProcessGroup> inner, const GroupOptions& options)
+      : GroupDecorator(std::move(inner)), options_(options) {}
 
   ProcessGroup* host_group() override {
     ProcessGroup* const group = GroupDecorator::host_group();
@@ -130,7 +123,6 @@ class MadeGroup : public GroupDecorator {
 
  private:
   const GroupOptions options_;
-  const model::DevicePtr device_;
 };
 
 }  // namespace
@@ -195,7 +187,7 @@ std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, cons
   GroupOptions completed = options;
   for (const auto& [name, values] : backend.options)
     completed.backend_options.try_emplace(std::string(name), values.front());
-  return std::make_unique<MadeGroup>(backend.make(completed, device, nullptr), options, device);
+  return std::make_unique<MadeGroup>(backend.make(completed, device, nullptr), options);
 }
 
 }  // namespace gradsync::comm

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_FACTORY_H_
-#define GRADSYNC_COMM_FACTORY_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -56,5 +55,3 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_FACTORY_H_

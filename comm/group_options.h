@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_GROUP_OPTIONS_H_
-#define GRADSYNC_COMM_GROUP_OPTIONS_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -38,5 +37,3 @@ using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, co
                                                  std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_GROUP_OPTIONS_H_

@@ -76,10 +76,6 @@ Work ProcessGroup::AllGather(Tensor input, Tensor output) {
       {.collective = Collective::kAllGather, .input = std::move(input), .output = std::move(output)});
 }
 
-std::unique_ptr<ProcessGroup> ProcessGroup::Split(const std::vector<int>&) {
-  throw InvalidInput(Join("split: a group of backend ", backend(), " cannot be split"));
-}
-
 void ProcessGroup::Check(Collective collective, std::string_view role, const Tensor& tensor) const {
   Require(tensor.defined(), Name(collective), ": ", role, " is undefined");
   const std::string device = tensor.device()->name();

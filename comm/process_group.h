@@ -1,8 +1,6 @@
-#ifndef GRADSYNC_COMM_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_PROCESS_GROUP_H_
+#pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -173,11 +171,6 @@ class ProcessGroup {
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // Returns a group of these ranks only: its rank i is members[i]. Every member must call this with equal
-  // members, and must make all its groups in one order; other ranks must not call it. Throws InvalidInput
-  // unless members are ranks in rising order that include this rank, or if the ranks have not joined a job
-  // (JoinJob). Also throws like MakeProcessGroup.
-  virtual std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members);
   // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
   // thread. Only groups that are made of other groups implement this.
   virtual void Abort() {}
@@ -220,9 +213,6 @@ class GroupDecorator : public ProcessGroup {
                                model::DType dtype) override {
     return inner_.AllocateShared(device, std::move(shape), dtype);
   }
-  std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members) override {
-    return inner_.Split(members);
-  }
   void Abort() override { inner_.Abort(); }
   Work Issue(Request request) override { return inner_.Issue(std::move(request)); }
 
@@ -263,5 +253,3 @@ class HostGroup : public ProcessGroup {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESS_GROUP_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_BUCKET_H_
-#define GRADSYNC_DDP_BUCKET_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -144,5 +143,3 @@ void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesOut(const Bucket& bucket, const model::Tensor& buffer);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_BUCKET_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_BUFFER_BROADCAST_H_
-#define GRADSYNC_DDP_BUFFER_BROADCAST_H_
+#pragma once
 
 #include <vector>
 
@@ -26,5 +25,3 @@ class BufferBroadcast {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_BUFFER_BROADCAST_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_CARRIED_WEIGHTS_H_
-#define GRADSYNC_DDP_CARRIED_WEIGHTS_H_
+#pragma once
 
 #include <vector>
 
@@ -38,5 +37,3 @@ class CarriedWeights {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_CARRIED_WEIGHTS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_CHECKED_H_
-#define GRADSYNC_DDP_CHECKED_H_
+#pragma once
 
 #include <memory>
 
@@ -14,5 +13,3 @@ std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy
                                   const StrategyContext& context);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_CHECKED_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_EQUIVALENCE_SUITE_H_
-#define GRADSYNC_DDP_EQUIVALENCE_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -261,5 +260,3 @@ inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const st
 }
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_EQUIVALENCE_SUITE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_EXACT_START_H_
-#define GRADSYNC_DDP_EXACT_START_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,5 +14,3 @@ std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strate
                                        const StrategyContext& context);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_EXACT_START_H_

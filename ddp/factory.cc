@@ -1,8 +1,6 @@
 #include "ddp/factory.h"
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "ddp/checked.h"
 #include "ddp/exact_start.h"

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_FACTORY_H_
-#define GRADSYNC_DDP_FACTORY_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -104,5 +103,3 @@ void CheckValue(const Option& option, double value);
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_FACTORY_H_

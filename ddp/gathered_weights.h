@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_GATHERED_WEIGHTS_H_
-#define GRADSYNC_DDP_GATHERED_WEIGHTS_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -93,5 +92,3 @@ class GatheredWeights {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_GATHERED_WEIGHTS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_LARGEST_H_
-#define GRADSYNC_DDP_LARGEST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -38,5 +37,3 @@ void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn)
 }
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_LARGEST_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_LOW_RANK_H_
-#define GRADSYNC_DDP_LOW_RANK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -52,5 +51,3 @@ class LowRank {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_LOW_RANK_H_

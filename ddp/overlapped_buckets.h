@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_
-#define GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_
+#pragma once
 
 #include <cstddef>
 #include <unordered_map>
@@ -24,6 +23,10 @@ class OverlappedBuckets : public Strategy {
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
   // Sets a new plan for the parameters of the old plan. Call this between two steps.
   void SetPlan(BucketPlan plan);
+  // The order in which gradients became ready in this step, on rank 0, for every rank. Other ranks may have
+  // another order, if they use other parameters, but all ranks must issue collectives in one order. Call this
+  // at the end of a step, on all ranks. Throws CollectiveError.
+  std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
   bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
@@ -48,11 +51,10 @@ class OverlappedBuckets : public Strategy {
 
  private:
   std::unordered_map<const model::Parameter*, size_t> bucket_of_;
-  std::vector<size_t> missing_;    // gradients that each bucket still waits for
-  std::vector<comm::Work> works_;  // the collectives of the buckets that have been sent
+  std::vector<model::Parameter*> ready_;  // the parameters whose gradients are ready in this step, in order
+  std::vector<size_t> missing_;           // gradients that each bucket still waits for
+  std::vector<comm::Work> works_;         // the collectives of the buckets that have been sent
   size_t num_received_ = 0;
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_

@@ -13,8 +13,7 @@ PlacedBuckets::PlacedBuckets(const Traits& traits, const StrategyContext& contex
       small_first_(ValueOf(traits, kSmallFirst.name, context.options) != 0),
       small_last_(ValueOf(traits, kSmallLast.name, context.options) != 0),
       by_rows_(ValueOf(traits, "rows", context.options) != 0),
-      order_(context.params.rbegin(), context.params.rend()),
-      ready_order_(context.params) {
+      order_(context.params.rbegin(), context.params.rend()) {
   Layout();
   if (views_) return;
   for (model::Parameter* const param : order_)
@@ -28,14 +27,9 @@ void PlacedBuckets::BeginStep() {
   OverlappedBuckets::BeginStep();
 }
 
-void PlacedBuckets::OnGradReady(model::Parameter& param) {
-  if (by_ready_order_) ready_order_.Mark(param);
-  OverlappedBuckets::OnGradReady(param);
-}
-
 void PlacedBuckets::AdoptLayout() {
   if (std::exchange(has_adopted_, true)) return;
-  if (by_ready_order_) order_ = *ready_order_.Agree(group_);
+  if (by_ready_order_) order_ = AgreeOnReadyOrder();
   if (by_rows_) rows_ = TouchedRows::Agree(order_, group_);
   Layout();
 }

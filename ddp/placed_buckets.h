@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_PLACED_BUCKETS_H_
-#define GRADSYNC_DDP_PLACED_BUCKETS_H_
+#pragma once
 
 #include <optional>
 #include <unordered_map>
@@ -7,7 +6,6 @@
 
 #include "ddp/factory.h"
 #include "ddp/overlapped_buckets.h"
-#include "ddp/ready_order.h"
 #include "ddp/touched_rows.h"
 
 namespace gradsync::ddp {
@@ -39,7 +37,6 @@ inline constexpr Option kPlacedOptions[] = {
 class PlacedBuckets : public OverlappedBuckets {
  public:
   void BeginStep() override;
-  void OnGradReady(model::Parameter& param) override;
   std::optional<double> rows_save_bytes() const override;
   double loss_scale() const override { return 1.0 / group_.size(); }
 
@@ -61,9 +58,8 @@ class PlacedBuckets : public OverlappedBuckets {
   const bool views_, by_ready_order_, small_first_, small_last_, by_rows_;
   bool has_adopted_ = false;
   std::vector<model::Parameter*> order_;  // order in which buckets are filled
-  ReadyOrder ready_order_;
-  model::Tensor storage_;               // memory of all buckets
-  std::vector<model::Tensor> buffers_;  // views of storage_, by bucket
+  model::Tensor storage_;                 // memory of all buckets
+  std::vector<model::Tensor> buffers_;    // views of storage_, by bucket
   // The memory of the gradients, without views.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
   std::vector<TouchedRows> rows_;  // the buckets that send only rows
@@ -73,5 +69,3 @@ class PlacedBuckets : public OverlappedBuckets {
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_PLACED_BUCKETS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_REFERENCE_H_
-#define GRADSYNC_DDP_REFERENCE_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -65,5 +64,3 @@ std::unique_ptr<Reference> DilocoReference(std::function<Reference::Vector(size_
                                            double momentum);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_REFERENCE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_SCHEDULE_SUITE_H_
-#define GRADSYNC_DDP_SCHEDULE_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -199,5 +198,3 @@ inline Events Concat(Events a, const Events& b) {
 }
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_SCHEDULE_SUITE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_SHARDED_STRATEGY_H_
-#define GRADSYNC_DDP_SHARDED_STRATEGY_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -127,5 +126,3 @@ std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContex
 }
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_SHARDED_STRATEGY_H_

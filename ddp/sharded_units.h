@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_SHARDED_UNITS_H_
-#define GRADSYNC_DDP_SHARDED_UNITS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -61,5 +60,3 @@ class ShardedUnits : public ShardedStrategy {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_SHARDED_UNITS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_STRATEGIES_H_
-#define GRADSYNC_DDP_STRATEGIES_H_
+#pragma once
 
 #include <memory>
 
@@ -36,5 +35,3 @@ GRADSYNC_STRATEGIES(GRADSYNC_DECLARE)
 #undef GRADSYNC_DECLARE
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_STRATEGIES_H_

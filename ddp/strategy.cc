@@ -1,7 +1,5 @@
 #include "ddp/strategy.h"
 
-#include <vector>
-
 #include "model/tensor_ops.h"
 
 namespace gradsync::ddp {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_STRATEGY_H_
-#define GRADSYNC_DDP_STRATEGY_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -86,5 +85,3 @@ class Strategy {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_STRATEGY_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_TEST_MODEL_H_
-#define GRADSYNC_DDP_TEST_MODEL_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -139,5 +138,3 @@ class TestModel {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_TEST_MODEL_H_

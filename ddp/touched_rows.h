@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_TOUCHED_ROWS_H_
-#define GRADSYNC_DDP_TOUCHED_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ class TouchedRows {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_TOUCHED_ROWS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_TRAITS_H_
-#define GRADSYNC_DDP_TRAITS_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -149,5 +148,3 @@ struct Traits {
 };
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_TRAITS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_ALLOCATOR_H_
-#define GRADSYNC_MODEL_ALLOCATOR_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -70,5 +69,3 @@ class CachingAllocator {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_ALLOCATOR_H_

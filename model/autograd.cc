@@ -65,9 +65,8 @@ class BackwardPass {
   }
 
   Destination<Tensor> Open(const Var& input) {
-    if (input.parameter_ != nullptr) {
+    if (input.parameter_ != nullptr)
       return {.data = input.parameter_->grad(), .accumulate = input.parameter_->has_grad()};
-    }
     Tensor& grad = grads_.at(input.node_.get());
     if (!grad.defined()) {
       grad = Tensor::Empty(input.node_->device, input.node_->shape, input.node_->dtype);

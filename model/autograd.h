@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_AUTOGRAD_H_
-#define GRADSYNC_MODEL_AUTOGRAD_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -139,5 +138,3 @@ void Backward(const Var& loss, std::span<Parameter* const> params, const GradHoo
               const UseHook& on_use = {});
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_AUTOGRAD_H_

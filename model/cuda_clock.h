@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_CUDA_CLOCK_H_
-#define GRADSYNC_MODEL_CUDA_CLOCK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -48,5 +47,3 @@ class CudaClock {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_CUDA_CLOCK_H_

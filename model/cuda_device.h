@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_CUDA_DEVICE_H_
-#define GRADSYNC_MODEL_CUDA_DEVICE_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -203,5 +202,3 @@ class CudaDevice : public Device {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_CUDA_DEVICE_H_

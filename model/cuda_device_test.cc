@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "model/base/error.h"

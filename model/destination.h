@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_DESTINATION_H_
-#define GRADSYNC_MODEL_DESTINATION_H_
+#pragma once
 
 namespace gradsync::model {
 
@@ -20,5 +19,3 @@ struct Destination {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_DESTINATION_H_

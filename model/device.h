@@ -1,10 +1,8 @@
-#ifndef GRADSYNC_MODEL_DEVICE_H_
-#define GRADSYNC_MODEL_DEVICE_H_
+#pragma once
 
 #include <any>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,5 +117,3 @@ DevicePtr CpuDevice(int num_threads = 1);
 void FlushDenormals();
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_DEVICE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_DTYPE_H_
-#define GRADSYNC_MODEL_DTYPE_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -82,5 +81,3 @@ decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_DTYPE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_FUNCTION_CASES_H_
-#define GRADSYNC_MODEL_FUNCTION_CASES_H_
+#pragma once
 
 #include <cstdint>
 #include <ostream>
@@ -63,5 +62,3 @@ std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, D
 Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_FUNCTION_CASES_H_

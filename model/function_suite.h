@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_FUNCTION_SUITE_H_
-#define GRADSYNC_MODEL_FUNCTION_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -271,5 +270,3 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_FUNCTION_SUITE_H_

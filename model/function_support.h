@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_FUNCTION_SUPPORT_H_
-#define GRADSYNC_MODEL_FUNCTION_SUPPORT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -128,5 +127,3 @@ inline Tensor EmptyWithLast(const Tensor& x, int64_t last) {
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_FUNCTION_SUPPORT_H_

@@ -147,7 +147,6 @@ Var Linear(const Var& x_var, const Var& weight_var) {
   const Tensor x = x_var.value(), weight = weight_var.value();
   RequireLinear("linear", x, weight);
   const Tensor y = EmptyWithLast(x, weight.dim(0));
-  // y = x weight^T
   Multiply("linear", {x}, Transposed(weight), {.data = y});
   return Var::FromOp("linear", y, {x_var, weight_var}, [=](OpGradient& op) { LinearGrad(x, weight, op); });
 }
@@ -157,7 +156,6 @@ Var AddLinear(const Var& addend_var, const Var& x_var, const Var& weight_var) {
   RequireLinear("add_linear", x, weight);
   const Tensor y = EmptyWithLast(x, weight.dim(0));
   RequireSameShape("add_linear", "addend", addend, "x weight^T", y);
-  // y = addend + x weight^T
   Multiply("add_linear", {x}, Transposed(weight), {.data = y}, addend);
   return Var::FromOp("add_linear", y, {x_var, weight_var, addend_var}, [=](OpGradient& op) {
     LinearGrad(x, weight, op);
@@ -172,7 +170,6 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
   Shape shape = ids.shape();
   shape.push_back(d);
   const Tensor y = Tensor::Empty(weight.device(), std::move(shape), weight.dtype());
-  // y[i] = weight[ids[i]]
   Run("embedding", weight, [&]<class T>() {
     return kernels::Embedding<T>{
         .ids = Data(ids), .table = Data(weight), .n = n, .vocab = vocab, .d = d, .y = Data(y)};
@@ -180,7 +177,6 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
   return Var::FromOp("embedding", y, {weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     const Tensor same_ids = indices.Unchanged();
-    // dweight[ids[i]] += dy[i]
     const auto grad = [&]<class T>(const Grad& dweight) {
       return kernels::EmbeddingGrad<T>{
           .ids = Data(same_ids), .dy = Data(dy), .n = n, .vocab = vocab, .d = d, .dtable = dweight};
@@ -195,19 +191,16 @@ Var RmsNorm(const Var& x_var, const Var& weight_var, double eps) {
   RequireRmsNorm(x, weight, eps);
   const int64_t rows = Rows(x), d = weight.dim(0);
   const Tensor y = EmptyLike(x), r = Tensor::Empty(x.device(), {rows}, weight.dtype());
-  // y = x r weight, r = 1 / sqrt(mean(x^2) + eps)
   Run("rms_norm", x, [&]<class T>() {
     return kernels::RmsNorm<T>{
         .x = Data(x), .weight = Data(weight), .rows = rows, .d = d, .eps = eps, .y = Data(y), .r = Data(r)};
   });
   return Var::FromOp("rms_norm", y, {x_var, weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    // dweight = the sum over rows of dy x r
     Contribute(op, 1, dy, [&]<class T>(const Grad& dweight) {
       return kernels::RmsNormWeightGrad<T>{
           .x = Data(x), .r = Data(r), .dy = Data(dy), .rows = rows, .d = d, .dweight = dweight};
     });
-    // dx = r (g - x r^2 mean(g x)), g = dy weight
     Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
       return kernels::RmsNormInputGrad<T>{
           .x = Data(x), .weight = Data(weight), .r = Data(r), .dy = Data(dy), .rows = rows, .d = d, .dx = dx};
@@ -222,14 +215,12 @@ Var Rope(const Var& x_var, int64_t num_heads, double theta) {
           shape.head_dim, ", expected an even one");
   Require(theta > 0, "rope: theta is ", theta, ", expected more than 0");
   const Tensor y = EmptyLike(x);
-  // y = x rotated
   Run("rope", x, [&]<class T>() {
     return kernels::Rope<T>{
         .shape = shape, .theta = theta, .inverse = false, .x = Data(x), .y = {.data = Data(y)}};
   });
   return Var::FromOp("rope", y, {x_var}, [shape, theta](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    // dx = dy rotated back
     Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
       return kernels::Rope<T>{.shape = shape, .theta = theta, .inverse = true, .x = Data(dy), .y = dx};
     });
@@ -244,7 +235,6 @@ Var CausalAttention(const Var& q_var, const Var& k_var, const Var& v_var, int64_
   const Tensor y = EmptyLike(q);
   const Tensor log_sum_exp =
       Tensor::Empty(q.device(), {shape.batch, num_heads, shape.seq}, WideDType(q.dtype()));
-  // y = softmax(q k^T / sqrt(head_dim)) v
   Run("attention", q, [&]<class T>() {
     return kernels::CausalAttention<T>{.shape = shape,
                                        .q = Data(q),
@@ -278,13 +268,11 @@ Var SwiGlu(const Var& gate_var, const Var& up_var) {
   RequireSameShape("swiglu", "gate", gate, "up", up);
   const int64_t n = gate.numel();
   const Tensor y = EmptyLike(gate);
-  // y = gate s up, s = 1 / (1 + exp(-gate))
   Run("swiglu", gate, [&]<class T>() {
     return kernels::SwiGlu<T>{.gate = Data(gate), .up = Data(up), .n = n, .y = Data(y)};
   });
   return Var::FromOp("swiglu", y, {gate_var, up_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    // dgate = dy up s (1 + gate (1 - s)), dup = dy gate s
     const bool shared = gate.SameStorage(up);
     ContributeTogether<2>(op, shared, dy, [&]<class T>(const Grad& dgate, const Grad& dup) {
       return kernels::SwiGluGrad<T>{
@@ -298,13 +286,11 @@ Var Scale(const Var& x_var, double factor) {
   Require(x.defined(), "scale: x is undefined");
   const int64_t n = x.numel();
   const Tensor y = EmptyLike(x);
-  // y = x factor
   Run("scale", x, [&]<class T>() {
     return kernels::Scaled<T>{.x = Data(x), .factor = factor, .n = n, .y = {.data = Data(y)}};
   });
   return Var::FromOp("scale", y, {x_var}, [factor, n](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    // dx = dy factor
     Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
       return kernels::Scaled<T>{.x = Data(dy), .factor = factor, .n = n, .y = dx};
     });
@@ -318,7 +304,6 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   const Tensor max = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
   const Tensor log_sum = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
   const Tensor loss = Tensor::Empty(logits.device(), {}, WideDType(logits.dtype()));
-  // loss = the mean over rows of log(sum(exp(logits))) - logits[target]
   Run("cross_entropy", logits, [&]<class T>() {
     return kernels::CrossEntropy<T>{.logits = Data(logits),
                                     .targets = Data(targets),
@@ -331,7 +316,6 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   return Var::FromOp("cross_entropy", loss, {logits_var}, [=](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     const Tensor same_targets = indices.Unchanged();
-    // dlogits = (softmax(logits) - one_hot(targets)) dloss / rows
     Contribute(op, 0, logits, [&]<class T>(const Grad& dlogits) {
       return kernels::CrossEntropyGrad<T>{.logits = Data(logits),
                                           .targets = Data(same_targets),

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_FUNCTIONS_H_
-#define GRADSYNC_MODEL_FUNCTIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -74,5 +73,3 @@ Var Scale(const Var& x, double factor);
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_FUNCTIONS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_GRADIENT_CHECK_H_
-#define GRADSYNC_MODEL_GRADIENT_CHECK_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -39,5 +38,3 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_GRADIENT_CHECK_H_

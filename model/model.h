@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_MODEL_H_
-#define GRADSYNC_MODEL_MODEL_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -57,5 +56,3 @@ void SaveParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_MODEL_H_

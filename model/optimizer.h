@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_OPTIMIZER_H_
-#define GRADSYNC_MODEL_OPTIMIZER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -144,5 +143,3 @@ class AdamW : public Optimizer {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_OPTIMIZER_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_PARAMETER_H_
-#define GRADSYNC_MODEL_PARAMETER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -134,5 +133,3 @@ class Parameter {
 void RequireDistinct(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_PARAMETER_H_

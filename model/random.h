@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_RANDOM_H_
-#define GRADSYNC_MODEL_RANDOM_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -43,5 +42,3 @@ void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, u
 void FillUniformIntegers(const Tensor& tensor, int64_t upper, uint64_t seed, uint64_t stream);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_RANDOM_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_RESNET_H_
-#define GRADSYNC_MODEL_RESNET_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -107,5 +106,3 @@ class ResNet : public Model {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_RESNET_H_

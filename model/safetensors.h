@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_SAFETENSORS_H_
-#define GRADSYNC_MODEL_SAFETENSORS_H_
+#pragma once
 
 #include <cstdint>
 #include <fstream>
@@ -71,5 +70,3 @@ void WriteSafetensors(const std::string& path, std::span<const std::pair<std::st
                       const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_SAFETENSORS_H_

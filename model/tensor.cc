@@ -1,7 +1,6 @@
 #include "model/tensor.h"
 
 #include <atomic>
-#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_join.h"

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_TENSOR_H_
-#define GRADSYNC_MODEL_TENSOR_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -132,5 +131,3 @@ class Tensor::Version {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_TENSOR_H_

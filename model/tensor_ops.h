@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_TENSOR_OPS_H_
-#define GRADSYNC_MODEL_TENSOR_OPS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -37,5 +36,3 @@ void Cast(const Tensor& source, const Tensor& target);
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_TENSOR_OPS_H_

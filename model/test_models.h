@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_TEST_MODELS_H_
-#define GRADSYNC_MODEL_TEST_MODELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -70,5 +69,3 @@ inline float LossOf(Model& model, const Batch& batch) {
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_TEST_MODELS_H_

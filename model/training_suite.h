@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_TRAINING_SUITE_H_
-#define GRADSYNC_MODEL_TRAINING_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -118,5 +117,3 @@ TEST_P(LearningTest, ABatchByHeart) {
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_TRAINING_SUITE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_TRANSFORMER_H_
-#define GRADSYNC_MODEL_TRANSFORMER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -88,5 +87,3 @@ class Transformer : public Model {
 };
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_TRANSFORMER_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_VISION_CASES_H_
-#define GRADSYNC_MODEL_VISION_CASES_H_
+#pragma once
 
 #include <vector>
 
@@ -19,5 +18,3 @@ std::vector<FunctionCase> LargeVisionCases();
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_VISION_CASES_H_

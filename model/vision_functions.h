@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_VISION_FUNCTIONS_H_
-#define GRADSYNC_MODEL_VISION_FUNCTIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -78,5 +77,3 @@ Var AddBias(const Var& x, const Var& bias);
 Var MeanSquaredError(const Var& x, const Tensor& target);
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_MODEL_VISION_FUNCTIONS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_PARITY_H_
-#define GRADSYNC_TESTS_PARITY_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -37,5 +36,3 @@ inline std::vector<double> ToDoubles(const Tensor& tensor) {
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_TESTS_PARITY_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_RESNET_PARITY_SUITE_H_
-#define GRADSYNC_TESTS_RESNET_PARITY_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -103,5 +102,3 @@ inline std::string ResNetParityCaseName(const testing::TestParamInfo<ResNetParit
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_TESTS_RESNET_PARITY_SUITE_H_

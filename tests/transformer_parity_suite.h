@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_TRANSFORMER_PARITY_SUITE_H_
-#define GRADSYNC_TESTS_TRANSFORMER_PARITY_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -117,5 +116,3 @@ TEST_P(TransformerParityTest, Sgd) {
 }
 
 }  // namespace gradsync::model
-
-#endif  // GRADSYNC_TESTS_TRANSFORMER_PARITY_SUITE_H_

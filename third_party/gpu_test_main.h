@@ -1,10 +1,7 @@
-#ifndef GRADSYNC_THIRD_PARTY_GPU_TEST_MAIN_H_
-#define GRADSYNC_THIRD_PARTY_GPU_TEST_MAIN_H_
+#pragma once
 
 // The main function of every cuda_test. A test with its own main function calls this function from it.
 //
 // Runs the tests if there is a GPU, and returns their status. If CUDA finds no GPU, prints the reason in one
 // line on stderr, and returns 1. With `--gpus=N` and fewer than N GPUs, prints this fact and returns 0.
 int RunGpuTests(int argc, char** argv);
-
-#endif  // GRADSYNC_THIRD_PARTY_GPU_TEST_MAIN_H_

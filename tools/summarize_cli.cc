@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/base/exit_status.h"
 #include "model/base/flags.h"
 #include "model/base/text.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
-#include "tools/run_tool.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 #include "tools/tables/words.h"
@@ -235,25 +235,39 @@ int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
   return kDone;
 }
 
+int Run(CommandLine* line, const FlagTable& flags, std::ostream& out, std::ostream& err) {
+  Require(!line->inputs.empty(), "no input: takes directories or files with records, such as results/");
+  line->format = FormatOf(*line, flags.given("format"));
+  RefuseTogether(*line, flags);
+  if (!line->baseline.empty()) return Compare(*line, out, err);
+  Summary summary = Summarize(line->inputs, line->baseline_row, line->run);
+  PrintProblems(summary, err);
+  if (summary.num_records == 0) return Fail(kFailed, WhyNoRecords(line->inputs), err);
+  if (line->precision) return CheckPrecision(summary, *line->precision, err);
+  if (!line->table.empty()) KeepTable(line->table, &summary.report);
+  Write(summary, *line, out);
+  return kDone;
+}
+
 }  // namespace
 
-int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err) try {
   CommandLine line;
   FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
-  return RunTool("summarize", &flags, argc, argv, out, err, [&] {
-    Require(!line.inputs.empty(), "no input: takes directories or files with records, such as results/");
-    line.format = FormatOf(line, flags.given("format"));
-    RefuseTogether(line, flags);
-    if (!line.baseline.empty()) return Compare(line, out, err);
-    Summary summary = Summarize(line.inputs, line.baseline_row, line.run);
-    PrintProblems(summary, err);
-    if (summary.num_records == 0) return Fail(kFailed, WhyNoRecords(line.inputs), err);
-    if (line.precision) return CheckPrecision(summary, *line.precision, err);
-    if (!line.table.empty()) KeepTable(line.table, &summary.report);
-    Write(summary, line, out);
-    return kDone;
-  });
+  flags.Parse(argc, argv);
+  int status = kDone;
+  if (flags.help_requested()) {
+    out << flags.Usage();
+  } else {
+    status = Run(&line, flags, out, err);
+  }
+  if (!out.flush()) throw std::runtime_error("cannot write to stdout");
+  return status;
+} catch (const InvalidInput& error) {
+  return Fail(kBadArguments, error.what(), err);
+} catch (const std::exception& error) {
+  return Fail(kFailed, error.what(), err);
 }
 
 }  // namespace gradsync::tools

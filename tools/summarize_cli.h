@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_SUMMARIZE_CLI_H_
-#define GRADSYNC_TOOLS_SUMMARIZE_CLI_H_
+#pragma once
 
 #include <ostream>
 
@@ -11,5 +10,3 @@ namespace gradsync::tools {
 int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_SUMMARIZE_CLI_H_

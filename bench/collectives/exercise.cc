@@ -61,9 +61,8 @@ int64_t Exercise::NumWrongIn(const Tensor& there) const {
   if (request.collective == Collective::kBroadcast) return CountDifferent(output, request.root);
   if (request.collective == Collective::kAllGather) {
     int64_t wrong = 0;
-    for (int rank = 0; rank < group_.size(); ++rank) {
+    for (int rank = 0; rank < group_.size(); ++rank)
       wrong += CountDifferent(output.Slice(rank * part_, {part_}), rank);
-    }
     return wrong;
   }
   const bool scatters = request.collective == Collective::kReduceScatter;

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_COLLECTIVES_EXERCISE_H_
-#define GRADSYNC_BENCH_COLLECTIVES_EXERCISE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -49,5 +48,3 @@ class Exercise {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_COLLECTIVES_EXERCISE_H_

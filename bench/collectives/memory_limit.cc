@@ -75,13 +75,11 @@ void MemoryLimit::WaitForAll() {
 }
 
 comm::Work MemoryLimit::Issue(comm::Request request) {
-  if (memory_ == nullptr || request.output.raw_data() != memory_->part(rank()) + kOffset) {
+  if (memory_ == nullptr || request.output.raw_data() != memory_->part(rank()) + kOffset)
     return group_.Issue(std::move(request));
-  }
   std::vector<float*> vectors;
-  for (int rank = 0; rank < size(); ++rank) {
+  for (int rank = 0; rank < size(); ++rank)
     vectors.push_back(reinterpret_cast<float*>(memory_->part(rank) + kOffset));
-  }
   const int64_t numel = request.output.numel();
   WaitForAll();
   SumAny(std::make_index_sequence<kMaxMemoryLimitRanks>(), vectors, numel * rank() / size(),

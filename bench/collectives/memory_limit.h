@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_COLLECTIVES_MEMORY_LIMIT_H_
-#define GRADSYNC_BENCH_COLLECTIVES_MEMORY_LIMIT_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -39,5 +38,3 @@ class MemoryLimit : public comm::GroupDecorator {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_COLLECTIVES_MEMORY_LIMIT_H_

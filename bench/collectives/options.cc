@@ -11,13 +11,6 @@
 #include "model/base/units.h"
 
 namespace gradsync::bench {
-namespace {
-
-// Each rank has the pattern that fills buffers, and for each backend a buffer and the backend's additional
-// memory.
-int64_t BuffersPerRank(size_t num_backends) { return 1 + 2 * static_cast<int64_t>(num_backends); }
-
-}  // namespace
 
 void AllReduceOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxIterations = 1'000'000;
@@ -81,8 +74,10 @@ void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& w
 
 void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world) {
   const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
-  const double needed_bytes = static_cast<double>(largest_bytes) *
-                              static_cast<double>(BuffersPerRank(options.backends.size())) *
+  // Each rank has the pattern that buffers are filled with, and for each backend the buffer and what it may
+  // need beside that.
+  const double num_buffers = 1 + 2 * static_cast<double>(options.backends.size());
+  const double needed_bytes = static_cast<double>(largest_bytes) * num_buffers *
                               static_cast<double>(std::ranges::max(options.in_flight)) * world.local_size;
   const std::optional<int64_t> available_bytes = AvailableMemoryBytes();
   if (!available_bytes || needed_bytes <= static_cast<double>(*available_bytes)) return;

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_COLLECTIVES_OPTIONS_H_
-#define GRADSYNC_BENCH_COLLECTIVES_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& w
 void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_COLLECTIVES_OPTIONS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_COLLECTIVES_PATTERN_H_
-#define GRADSYNC_BENCH_COLLECTIVES_PATTERN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ int64_t CountWrong(const model::Tensor& tensor, comm::ReduceOp op, int world_siz
 int64_t CountDifferent(const model::Tensor& tensor, int rank);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_COLLECTIVES_PATTERN_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_LINK_H_
-#define GRADSYNC_BENCH_LAUNCH_LINK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -17,5 +16,3 @@ LinkFields DescribeLink(const comm::ProcessGroup& group);
 std::string InterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_LINK_H_

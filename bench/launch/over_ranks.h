@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_OVER_RANKS_H_
-#define GRADSYNC_BENCH_LAUNCH_OVER_RANKS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -39,8 +38,7 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
 // Returns rank 0's text on every rank. The text has at most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Returns the number of ranks whose text equals this rank's text, including this rank. Texts have at most 63
-// bytes.
+// Returns the number of ranks whose text equals the text of this rank, including this rank.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Returns the number of ranks that compute on this rank's GPU, under any launcher and with any numbering of
@@ -48,5 +46,3 @@ int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_OVER_RANKS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_PROGRESS_H_
-#define GRADSYNC_BENCH_LAUNCH_PROGRESS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int
                          int64_t elapsed_ns, int64_t launches);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_PROGRESS_H_

@@ -10,12 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/launch/link.h"
-#include "bench/records/host.h"
 #include "bench/records/provenance.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
 #include "comm/processes/host.h"
-#include "model/base/error.h"
 #include "model/base/units.h"
 #include "model/cuda_device.h"
 
@@ -67,7 +65,7 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
   return own();
 }
 
-void Rank::SetRecords(Record record, bool with_file) {
+void Rank::SetRecords(Record record) {
   periods_before_ = control_groups_.CpuPeriods();
   launch_ = ThisLaunch();
   // Under a launcher the user names a set, and may repeat its first launch.
@@ -86,7 +84,7 @@ void Rank::SetRecords(Record record, bool with_file) {
     SetFacts(*group, of_group);
     group->Clear();
   }
-  if (with_file) writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
+  writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
 }
 
 void Rank::DescribeThrottling(FactFields& facts) const {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_RANK_H_
-#define GRADSYNC_BENCH_LAUNCH_RANK_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -63,10 +62,9 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Agrees with all ranks on the run's name and starts the run's records, with the options. All ranks must
-  // call this. `record` has the experiment, and the facts of all records. If `with_file` is true, creates the
-  // file, and throws like RecordWriter.
-  void SetRecords(Record record, bool with_file = true);
+  // Agrees with all ranks on the run's name, and starts the run's records and their file, with the options. All
+  // ranks must call this. `record` has the experiment, and the facts of all records. Throws like RecordWriter.
+  void SetRecords(Record record);
   // Adds to `facts` how often a quota of CPU time has stopped the threads of this host since the start. Adds
   // nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
@@ -130,5 +128,3 @@ class Rank {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_RANK_H_

@@ -13,7 +13,6 @@
 #include "bench/records/host.h"
 #include "comm/factory.h"
 #include "comm/processes/host.h"
-#include "model/base/error.h"
 #include "model/base/units.h"
 #include "model/cuda_device.h"
 

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_RANK_OPTIONS_H_
-#define GRADSYNC_BENCH_LAUNCH_RANK_OPTIONS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -65,5 +64,3 @@ model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_RANK_OPTIONS_H_

@@ -30,7 +30,6 @@
 namespace gradsync::bench {
 namespace {
 
-// The time that a tool may need.
 constexpr std::chrono::minutes kPatience{5};
 
 // Writes the file in which torchrun looks for the error of a rank. torchrun shows the message only if there

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_RANK_PROGRAM_H_
-#define GRADSYNC_BENCH_LAUNCH_RANK_PROGRAM_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -47,5 +46,3 @@ struct RankProgram {
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_RANK_PROGRAM_H_

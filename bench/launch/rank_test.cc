@@ -36,8 +36,8 @@ TEST(CountRanksWithTest, CountsEqualTexts) {
   });
 }
 
-TEST(CountRanksWithTest, TakesNoLongTexts) {
-  EXPECT_THROW(CountRanksWith(*LoneGroup(), model::CpuDevice(), std::string(64, 'x')), InvalidInput);
+TEST(BroadcastTextTest, TakesNoLongTexts) {
+  EXPECT_THROW(BroadcastText(*LoneGroup(), model::CpuDevice(), std::string(64, 'x')), InvalidInput);
 }
 
 // Texts travel through memory that the host cannot touch.
@@ -192,7 +192,7 @@ TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
   setenv("GRADSYNC_LINK_RATE", "200000000", 1);
   EXPECT_EQ(rate(), 200'000'000);
   unsetenv("GRADSYNC_LINK_RATE");
-  EXPECT_EQ(ScopeOf("link_rate"), Scope::kCell);
+  EXPECT_EQ(ScopeOf("link_rate"), Scope::kSetting);
 }
 
 }  // namespace

@@ -1,8 +1,14 @@
 #include "bench/launch/tools.h"
 
-#include "bench/launch/runfile.h"
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
 #include "bench/records/provenance.h"
 #include "model/base/error.h"
+#include "tools/cpp/runfiles/runfiles.h"
 
 namespace gradsync::bench {
 namespace {
@@ -10,6 +16,17 @@ namespace {
 std::string Summarize(const char* argv0) { return RunfilePath(argv0, "tools/summarize"); }
 
 }  // namespace
+
+std::string RunfilePath(const char* argv0, const std::string& file, bool executable) {
+  using bazel::tools::cpp::runfiles::Runfiles;
+  std::string error;
+  const std::unique_ptr<Runfiles> runfiles(Runfiles::Create(argv0, &error));
+  Require(runfiles != nullptr, "cannot find ", file, ": ", error);
+  std::string path = runfiles->Rlocation("gradsync/" + file);
+  Require(access(path.c_str(), executable ? X_OK : R_OK) == 0, "cannot ", executable ? "run " : "read ", path,
+          ": ", std::strerror(errno));
+  return path;
+}
 
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set) {
   Command command = {Summarize(argv0), records, "--format=screen"};

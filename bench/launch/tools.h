@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_TOOLS_H_
-#define GRADSYNC_BENCH_LAUNCH_TOOLS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -9,6 +8,10 @@
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
+
+// Returns the path of a data file of the program `argv0` under Bazel: "bench/ddp". Throws InvalidInput if the
+// file does not exist or cannot be executed, or, unless `executable`, cannot be read.
+std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
 
 // These functions return commands that run //tools:summarize from the runfiles of the program `argv0`. The
 // functions throw InvalidInput if //tools:summarize is missing.
@@ -31,5 +34,3 @@ std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LAUNCH_TOOLS_H_

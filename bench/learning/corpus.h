@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LEARNING_CORPUS_H_
-#define GRADSYNC_BENCH_LEARNING_CORPUS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -23,5 +22,3 @@ struct Corpus {
 Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LEARNING_CORPUS_H_

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"

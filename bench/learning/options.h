@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LEARNING_OPTIONS_H_
-#define GRADSYNC_BENCH_LEARNING_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -78,5 +77,3 @@ struct ConvergencePlan {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LEARNING_OPTIONS_H_

@@ -9,8 +9,6 @@
 namespace gradsync::bench {
 namespace {
 
-using model::Tensor;
-
 BatchShape ShapeOf(int64_t rows, int64_t seq_len) {
   return {{rows, seq_len}, model::DType::kI32, {rows, seq_len}, model::DType::kI32};
 }

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LEARNING_TRIAL_H_
-#define GRADSYNC_BENCH_LEARNING_TRIAL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -56,5 +55,3 @@ class Trial {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LEARNING_TRIAL_H_

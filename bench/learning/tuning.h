@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_LEARNING_TUNING_H_
-#define GRADSYNC_BENCH_LEARNING_TUNING_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -37,5 +36,3 @@ std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::spa
                                         size_t element_bytes);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_LEARNING_TUNING_H_

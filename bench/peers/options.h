@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_PEERS_OPTIONS_H_
-#define GRADSYNC_BENCH_PEERS_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -35,5 +34,3 @@ struct PeerOptions {
 void CheckPeerOptions(const PeerOptions& options);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_PEERS_OPTIONS_H_

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -18,7 +17,7 @@
 #include <vector>
 
 #include "bench/launch/over_ranks.h"
-#include "bench/launch/runfile.h"
+#include "bench/launch/tools.h"
 #include "bench/peers/options.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
@@ -81,9 +80,8 @@ class PyTorchPeer::Process {
   // cannot be started.
   Process(const PeerProgram& program, const std::string& threads) : name_(program.python) {
     int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
       throw std::system_error(errno, std::generic_category(), "socketpair");
-    }
     socket_ = comm::FileDescriptor(sockets[0]);
     const comm::FileDescriptor its_end(sockets[1]);
     auto environment = MallocVariables();
@@ -191,9 +189,8 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                      {"threads", options.compute_threads()},
                      {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
                     patience);
-  for (const auto& [name, version] : joined.at("libraries").items()) {
+  for (const auto& [name, version] : joined.at("libraries").items())
     libraries_.Set(name, version.get<std::string>());
-  }
   clock_ = joined.at("clock").get<std::string>();
 }
 
@@ -202,9 +199,8 @@ PyTorchPeer::~PyTorchPeer() = default;
 void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
                         const std::string& weights) {
   Json command;
-  for (const auto& [name, value] : config) {
+  for (const auto& [name, value] : config)
     std::visit([&, &name = name](const auto& held) { command[name] = held; }, value);
-  }
   command["do"] = "begin";
   command["bucket_bytes"] = bucket_bytes;
   command["weights"] = weights;

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_PEERS_PYTORCH_H_
-#define GRADSYNC_BENCH_PEERS_PYTORCH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -84,5 +83,3 @@ class PyTorchPeer {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_PEERS_PYTORCH_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_PRESETS_OPTIONS_H_
-#define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -44,5 +43,3 @@ using Alternatives = std::vector<Experiment>;
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_PRESETS_OPTIONS_H_

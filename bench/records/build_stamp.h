@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_BUILD_STAMP_H_
-#define GRADSYNC_BENCH_RECORDS_BUILD_STAMP_H_
+#pragma once
 
 namespace gradsync::bench {
 
@@ -9,5 +8,3 @@ namespace gradsync::bench {
 const char* BuildStamp();
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_BUILD_STAMP_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_HOST_H_
-#define GRADSYNC_BENCH_RECORDS_HOST_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -62,5 +61,3 @@ std::string NumaNode();
 std::vector<int> AllowedCpus();
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_HOST_H_

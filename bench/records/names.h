@@ -1,20 +1,19 @@
-#ifndef GRADSYNC_BENCH_RECORDS_NAMES_H_
-#define GRADSYNC_BENCH_RECORDS_NAMES_H_
+#pragma once
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 // All names of values in the free parts of a record (record.h has the fixed members). A name in a program is
 // a literal. A literal that is missing in this table does not compile.
 namespace gradsync::bench {
 
-// What a name in a configuration identifies. A row of a table is a variant of a cell: two records belong to
-// one row if their variants, cells and trials are equal, also if their runs differ.
+// What a name in a configuration identifies. A row of a table is a variant of a setting: two records belong to
+// one row if their variants, settings and trials are equal, also if their runs differ.
 //
-//   kCell   settings that all variants of a run have in common: model, batch, dtype, device, threads kTrial
-//   the trial of a variant kRun    how the launch measured: number of steps, seed
-enum class Scope { kCell, kTrial, kRun };
+//   kSetting  what the variants of a run share: model, batch, dtype, device, threads
+//   kTrial    the trial of a variant
+//   kRun      how the launch measured: number of steps, seed
+enum class Scope { kSetting, kTrial, kRun };
 
 // A JSON object in a record.
 enum class Part { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
@@ -38,7 +37,7 @@ struct SchemaName {
   Type type;
   unsigned writers;  // programs whose complete records always have this name
   std::string_view meaning;
-  Scope scope = kCell;  // only for names of a configuration
+  Scope scope = kSetting;  // only for names of a configuration
 };
 
 inline constexpr SchemaName kSchema[] = {
@@ -287,5 +286,3 @@ using CheckName = NameIn<Part::kChecks>;
 using FactName = NameIn<Part::kFacts>;
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_NAMES_H_

@@ -7,8 +7,6 @@
 
 #include <eigen3/Eigen/Core>
 #include <iterator>
-#include <string>
-#include <string_view>
 
 #include "bench/records/build_stamp.h"
 #include "bench/records/host.h"
@@ -45,9 +43,8 @@ std::string BuildMode() {
 std::string Quoted(std::string_view argument) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=,./:@%";
-  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos)
     return std::string(argument);
-  }
   std::string quoted = "'";
   for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

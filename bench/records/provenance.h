@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_PROVENANCE_H_
-#define GRADSYNC_BENCH_RECORDS_PROVENANCE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -19,5 +18,3 @@ std::string Quoted(std::string_view argument);
 void SetCommit(std::string_view stamp, Provenance& provenance);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_PROVENANCE_H_

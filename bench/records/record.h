@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_RECORD_H_
-#define GRADSYNC_BENCH_RECORDS_RECORD_H_
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -238,5 +237,3 @@ std::string NewRunId();
 std::string NowUtc();
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_RECORD_H_

@@ -250,11 +250,11 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
 }
 
 TEST(SchemaTest, NamesOfAConfigurationHaveScopes) {
-  EXPECT_EQ(ScopeOf("model"), Scope::kCell);
+  EXPECT_EQ(ScopeOf("model"), Scope::kSetting);
   EXPECT_EQ(ScopeOf("seed"), Scope::kRun);
   EXPECT_EQ(ScopeOf("time"), Scope::kRun);
   EXPECT_EQ(ScopeOf("trial_seed"), Scope::kTrial);
-  EXPECT_EQ(ScopeOf("what is new"), Scope::kCell);
+  EXPECT_EQ(ScopeOf("what is new"), Scope::kSetting);
 }
 
 TEST(SchemaTest, NamesWhatIsNotInItWhatIsMissingAndWhatIsOfAnotherType) {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_ROUNDS_H_
-#define GRADSYNC_BENCH_RECORDS_ROUNDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -12,5 +11,3 @@ constexpr int64_t RoundsPerBlock(int64_t num_configs) {
 }
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_ROUNDS_H_

@@ -29,7 +29,6 @@ void ForEachName(const Record& record, const Take& take) {
   for (const auto& [name, series] : record.samples) take(kSamples, name, nullptr);
 }
 
-// Returns null if there is no such name.
 const SchemaName* Find(Part part, std::string_view name) {
   const auto found = std::ranges::find_if(
       kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
@@ -54,7 +53,7 @@ Writer WriterOf(const Record& record) {
 
 Scope ScopeOf(std::string_view name) {
   const SchemaName* const entry = Find(kConfig, name);
-  return entry == nullptr ? kCell : entry->scope;
+  return entry == nullptr ? kSetting : entry->scope;
 }
 
 std::vector<std::string> WrongTypes(const Record& record) {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_SCHEMA_H_
-#define GRADSYNC_BENCH_RECORDS_SCHEMA_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -12,7 +11,7 @@
 // programs check that every written name is in the table, and that every required name is written.
 namespace gradsync::bench {
 
-// Returns the scope of a name of a configuration; kCell if the schema does not have the name.
+// Returns the scope of a name of a configuration; kSetting if the schema does not have the name.
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type is wrong: "\"batch_size\" is a text, expected a whole
@@ -28,5 +27,3 @@ std::vector<std::string> MissingSamples(const Record& record);
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_SCHEMA_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_STEP_TIMES_H_
-#define GRADSYNC_BENCH_RECORDS_STEP_TIMES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ void AddTo(SampleSeries& samples, const StepTimes& times);
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_STEP_TIMES_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_RECORDS_VARIANT_H_
-#define GRADSYNC_BENCH_RECORDS_VARIANT_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -57,5 +56,3 @@ inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_RECORDS_VARIANT_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TESTING_RUN_PROGRAM_H_
-#define GRADSYNC_BENCH_TESTING_RUN_PROGRAM_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -69,5 +68,3 @@ std::vector<Record> RecordsIn(const std::string& directory, bool running = false
 std::string ReadText(const std::string& path);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TESTING_RUN_PROGRAM_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TESTING_UNREACHABLE_DEVICE_H_
-#define GRADSYNC_BENCH_TESTING_UNREACHABLE_DEVICE_H_
+#pragma once
 
 #include <memory>
 
@@ -17,5 +16,3 @@ model::DevicePtr UnreachableDevice();
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TESTING_UNREACHABLE_DEVICE_H_

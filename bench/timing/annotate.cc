@@ -1,6 +1,5 @@
 #include "bench/timing/annotate.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "model/base/error.h"

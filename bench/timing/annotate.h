@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_ANNOTATE_H_
-#define GRADSYNC_BENCH_TIMING_ANNOTATE_H_
+#pragma once
 
 #include <memory>
 
@@ -15,5 +14,3 @@ namespace gradsync::bench {
 std::unique_ptr<comm::ProcessGroup> AnnotateCollectives(comm::ProcessGroup& group, RangeSink& sink);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_ANNOTATE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_CPU_CLOCK_H_
-#define GRADSYNC_BENCH_TIMING_CPU_CLOCK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -35,5 +34,3 @@ class CpuClock {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_CPU_CLOCK_H_

@@ -13,9 +13,8 @@ constexpr uint32_t kColors[] = {0xff666666, 0xff0072b2, 0xff56b4e9, 0xffd55e00};
 class NvtxSink : public RangeSink {
  public:
   NvtxSink() : domain_(nvtxDomainCreateA("gradsync")) {
-    for (const RangeKind kind : kRangeKinds) {
+    for (const RangeKind kind : kRangeKinds)
       nvtxDomainNameCategoryA(domain_, static_cast<uint32_t>(kind), std::string(Name(kind)).c_str());
-    }
   }
   ~NvtxSink() override { nvtxDomainDestroy(domain_); }
   NvtxSink(const NvtxSink&) = delete;

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_NVTX_H_
-#define GRADSYNC_BENCH_TIMING_NVTX_H_
+#pragma once
 
 #include <memory>
 
@@ -16,5 +15,3 @@ bool HaveNvtx();
 std::unique_ptr<RangeSink> MakeNvtxSink();
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_NVTX_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_OP_COST_H_
-#define GRADSYNC_BENCH_TIMING_OP_COST_H_
+#pragma once
 
 #include <span>
 #include <string_view>
@@ -39,5 +38,3 @@ class FlopCounter : public model::Tracer {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_OP_COST_H_

@@ -57,9 +57,8 @@ const std::vector<ComputedOp>& OpRecorder::computed() {
       computed_[i].end_ns = anchor_->TimeOf(computed_events_[i]);
     }
     if (i > 0) computed_[i].begin_ns = computed_[i - 1].end_ns;
-    for (size_t range = 0; range < ranges_before_[i]; ++range) {
+    for (size_t range = 0; range < ranges_before_[i]; ++range)
       computed_[i].begin_ns = std::max(computed_[i].begin_ns, ranges[range].end_ns);
-    }
   }
   return computed_;
 }

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_OP_RECORDER_H_
-#define GRADSYNC_BENCH_TIMING_OP_RECORDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -79,5 +78,3 @@ class OpRecorder : public model::Tracer {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_OP_RECORDER_H_

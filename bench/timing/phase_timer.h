@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_PHASE_TIMER_H_
-#define GRADSYNC_BENCH_TIMING_PHASE_TIMER_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -48,5 +47,3 @@ std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 std::string_view ClockName(const model::Device& device);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_PHASE_TIMER_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_RANGE_SINK_H_
-#define GRADSYNC_BENCH_TIMING_RANGE_SINK_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -37,5 +36,3 @@ class RangeSink : public model::Tracer {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_RANGE_SINK_H_

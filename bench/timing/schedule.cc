@@ -1,7 +1,6 @@
 #include "bench/timing/schedule.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 

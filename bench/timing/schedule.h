@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_SCHEDULE_H_
-#define GRADSYNC_BENCH_TIMING_SCHEDULE_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -30,5 +29,3 @@ bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_pe
 uint64_t OrderSeed(int64_t seed, std::string_view text);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_SCHEDULE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_STEP_PROFILE_H_
-#define GRADSYNC_BENCH_TIMING_STEP_PROFILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -70,5 +69,3 @@ class StepProfile {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_STEP_PROFILE_H_

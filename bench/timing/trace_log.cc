@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of the trace, in the order in which they are shown.
 enum Row { kPhases = 1, kBackward = 2, kQueued = 3, kInFlight = 4 };
 
 struct Phase {
@@ -32,16 +31,8 @@ constexpr Phase kPhaseList[] = {
 double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 std::string RowName(int row) {
-  switch (row) {
-    case kPhases:
-      return "phases";
-    case kBackward:
-      return "backward";
-    case kQueued:
-      return "communication, queued";
-    default:
-      return Join("communication, in flight ", row - kInFlight);
-  }
+  constexpr const char* kNames[] = {"", "phases", "backward", "communication, queued"};
+  return row < kInFlight ? kNames[row] : Join("communication, in flight ", row - kInFlight);
 }
 
 Json Metadata(const char* what, int rank, int row, const char* key, Json value) {
@@ -93,9 +84,7 @@ void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::
     last_row_ = std::max(last_row_, row);
   };
   add(name.strategy, kPhases, marks[Mark::kStepBegin], marks[Mark::kStepEnd], of_step);
-  for (const Phase& phase : kPhaseList) {
-    add(phase.name, kPhases, marks[phase.from], marks[phase.to], of_step);
-  }
+  for (const Phase& phase : kPhaseList) add(phase.name, kPhases, marks[phase.from], marks[phase.to], of_step);
   for (const TracedOp& op : ops) add(op.name, kBackward, op.begin_ns, op.end_ns, of_step);
 
   const std::vector<int> lanes = AssignLanes(comm::Intervals(collectives));

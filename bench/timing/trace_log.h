@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TIMING_TRACE_LOG_H_
-#define GRADSYNC_BENCH_TIMING_TRACE_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -50,5 +49,3 @@ class TraceLog {
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TIMING_TRACE_LOG_H_

@@ -1,11 +1,9 @@
 #include "bench/training/batches.h"
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <span>
 #include <utility>
 
 #include "model/base/error.h"
@@ -14,7 +12,6 @@
 namespace gradsync::bench {
 namespace {
 
-using model::DType;
 using model::Tensor;
 
 // Makes random batches. `fill` fills a tensor with the random numbers of a stream with a seed.

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_BATCHES_H_
-#define GRADSYNC_BENCH_TRAINING_BATCHES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -63,5 +62,3 @@ std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_BATCHES_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_DDP_TEST_H_
-#define GRADSYNC_BENCH_TRAINING_DDP_TEST_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -91,5 +90,3 @@ inline void ExpectEqualGradients(const Record& record, const char* reference = "
 }
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_DDP_TEST_H_

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <functional>
 #include <limits>
-#include <string>
 
 #include "bench/launch/over_ranks.h"
 #include "bench/timing/cpu_clock.h"

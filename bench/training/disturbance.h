@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_DISTURBANCE_H_
-#define GRADSYNC_BENCH_TRAINING_DISTURBANCE_H_
+#pragma once
 
 #include <cstdint>
 #include <istream>
@@ -50,5 +49,3 @@ class Disturbance {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_DISTURBANCE_H_

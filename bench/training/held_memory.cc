@@ -1,7 +1,6 @@
 #include "bench/training/held_memory.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <numeric>
 #include <utility>

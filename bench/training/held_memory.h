@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_HELD_MEMORY_H_
-#define GRADSYNC_BENCH_TRAINING_HELD_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -23,5 +22,3 @@ void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVar
                     int64_t accumulation_steps, FactFields& facts);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_HELD_MEMORY_H_

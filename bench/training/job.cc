@@ -27,7 +27,6 @@
 #include "bench/training/verifier.h"
 #include "bench/training/verify.h"
 #include "model/base/error.h"
-#include "model/base/units.h"
 #include "model/cuda_device.h"
 #include "model/safetensors.h"
 

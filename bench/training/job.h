@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_JOB_H_
-#define GRADSYNC_BENCH_TRAINING_JOB_H_
+#pragma once
 
 #include <functional>
 
@@ -29,5 +28,3 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
                        const AlterTask& alter_task = {});
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_JOB_H_

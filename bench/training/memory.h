@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_MEMORY_H_
-#define GRADSYNC_BENCH_TRAINING_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -51,5 +50,3 @@ void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const com
 void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_MEMORY_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_OPTIONS_H_
-#define GRADSYNC_BENCH_TRAINING_OPTIONS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -95,5 +94,3 @@ struct TrainingOptions {
 TrainingOptions CompareDefaults();
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_OPTIONS_H_

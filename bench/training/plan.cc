@@ -13,7 +13,6 @@
 #include "bench/training/memory.h"
 #include "ddp/factory.h"
 #include "model/base/error.h"
-#include "model/base/units.h"
 
 namespace gradsync::bench {
 namespace {

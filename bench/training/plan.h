@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_PLAN_H_
-#define GRADSYNC_BENCH_TRAINING_PLAN_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -75,5 +74,3 @@ struct TrainingPlan : TrainingOptions {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_PLAN_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_STEPPER_H_
-#define GRADSYNC_BENCH_TRAINING_STEPPER_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -85,5 +84,3 @@ class Peers {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_STEPPER_H_

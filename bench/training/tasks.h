@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_TASKS_H_
-#define GRADSYNC_BENCH_TRAINING_TASKS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -43,5 +42,3 @@ TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World
                       const model::DevicePtr& device);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_TASKS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_TEST_OPTIONS_H_
-#define GRADSYNC_BENCH_TRAINING_TEST_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -34,5 +33,3 @@ inline std::vector<std::string> NamesOf(const TrainingPlan& plan) {
 }
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_TEST_OPTIONS_H_

@@ -1,6 +1,5 @@
 #include "bench/training/trainer.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -9,9 +8,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "bench/timing/annotate.h"
 #include "bench/timing/op_cost.h"
-#include "ddp/factory.h"
 #include "model/autograd.h"
-#include "model/base/error.h"
 #include "model/functions.h"
 #include "model/tensor_ops.h"
 

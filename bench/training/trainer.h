@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_TRAINER_H_
-#define GRADSYNC_BENCH_TRAINING_TRAINER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -190,5 +189,3 @@ class Trainer {
 };
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_TRAINER_H_

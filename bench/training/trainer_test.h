@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_TRAINER_TEST_H_
-#define GRADSYNC_BENCH_TRAINING_TRAINER_TEST_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -79,5 +78,3 @@ inline std::vector<std::string> Strategies() {
 }
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_TRAINER_TEST_H_

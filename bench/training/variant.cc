@@ -1,6 +1,5 @@
 #include "bench/training/variant.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_VARIANT_H_
-#define GRADSYNC_BENCH_TRAINING_VARIANT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -99,5 +98,3 @@ std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
                                      std::span<const PeerMode> modes);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_VARIANT_H_

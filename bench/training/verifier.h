@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_VERIFIER_H_
-#define GRADSYNC_BENCH_TRAINING_VERIFIER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -65,5 +64,3 @@ Verdict CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trai
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_VERIFIER_H_

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -26,7 +25,6 @@ Tensor OnHost(const Tensor& tensor) {
   return tensor.device()->is_cpu() ? tensor : tensor.To(model::CpuDevice());
 }
 
-// Returns the square of the Euclidean distance.
 double SquaredDistance(const Tensor& a, const Tensor& b) {
   const Tensor from = OnHost(a), to = OnHost(b);
   return DispatchFloat(a.dtype(), "verify", [&]<class T>() {
@@ -38,7 +36,6 @@ double SquaredDistance(const Tensor& a, const Tensor& b) {
   });
 }
 
-// Returns the root of the mean square of all elements.
 double RootMeanSquare(std::span<const Tensor> tensors) {
   double sum = 0, numel = 0;
   for (const Tensor& tensor : tensors) {
@@ -58,7 +55,6 @@ double RelativeError(const Tensor& found, const Tensor& expected, double root_me
   return difference / norm;
 }
 
-// Returns copies on the CPU.
 std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
   std::vector<Tensor> copies;
   for (const Tensor& tensor : tensors) {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_BENCH_TRAINING_VERIFY_H_
-#define GRADSYNC_BENCH_TRAINING_VERIFY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -99,5 +98,3 @@ double PeerTolerance(model::DType dtype, int64_t positions);
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
-
-#endif  // GRADSYNC_BENCH_TRAINING_VERIFY_H_

@@ -13,9 +13,8 @@ void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout
   constexpr std::chrono::microseconds kPeriod{20};
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!event.done()) {
-    if (std::chrono::steady_clock::now() >= deadline) {
+    if (std::chrono::steady_clock::now() >= deadline)
       throw std::runtime_error("this rank's GPU made no progress for " + Seconds(timeout));
-    }
     std::this_thread::sleep_for(kPeriod);
   }
 }

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_GLOO_CUDA_STAGING_H_
-#define GRADSYNC_COMM_GLOO_CUDA_STAGING_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -48,5 +47,3 @@ class CudaStaging {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_GLOO_CUDA_STAGING_H_

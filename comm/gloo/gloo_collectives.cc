@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <vector>
 
-#include "comm/queue/chunks.h"
 #include "comm/queue/reduction.h"
 
 namespace gradsync::comm {
@@ -38,7 +36,6 @@ struct Layout {
   }
 };
 
-// The data that the functions of one collective share.
 struct Call {
   GlooMesh& mesh;
   const Request& request;
@@ -186,9 +183,8 @@ class PartReduction {
     WaitAll(incoming_);
     const int own = call_.mesh.rank();
     std::vector<std::byte*> parts;
-    for (int rank = 0; rank < call_.mesh.size(); ++rank) {
+    for (int rank = 0; rank < call_.mesh.size(); ++rank)
       parts.push_back(rank == own ? call_.input() + layout_.begin(own, segment) : Received(rank, segment));
-    }
     const Slices segments = layout_.segments(own);
     call_.Reduce(parts, result_ + segments.begin(segment), segments.bytes(segment));
     Expect(segment + kWindow);

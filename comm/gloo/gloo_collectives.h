@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_
-#define GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -67,5 +66,3 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "comm/testing/rank_threads.h"

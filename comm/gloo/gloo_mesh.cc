@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <fstream>
 #include <stop_token>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "comm/process_group.h"
@@ -77,9 +75,8 @@ std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   std::string own = OwnAddressTowards(place, rendezvous.deadline());
   for (const std::string& other : rendezvous.Exchange({own})) {
     if (!IsLoopback(own, rendezvous.deadline())) break;
-    if (!IsLoopback(other, rendezvous.deadline())) {
+    if (!IsLoopback(other, rendezvous.deadline()))
       own = OwnAddressTowards({other, place.port}, rendezvous.deadline());
-    }
   }
   return own;
 }
@@ -169,9 +166,8 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; ++i)
       Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, timeout)); });
-    }
     // The note has a nonce for the proofs of other ranks, this rank's timeout, and its addresses.
     constexpr size_t kTimeoutDigits = 16;
     const std::string nonce = RandomHex();
@@ -244,9 +240,8 @@ void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& 
   std::vector<std::string> received(others_.size(), proof("", rank_));
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
-  for (const int peer : others_) {
+  for (const int peer : others_)
     sent.push_back(proof(notes[static_cast<size_t>(peer)].substr(0, nonce.size()), rank_));
-  }
   for (size_t i = 0; i < others_.size(); ++i) {
     const size_t bytes = sent[i].size();
     incoming.emplace_back(*this, others_[i], kProofSlot, received[i].data(), bytes).Expect(0, bytes);

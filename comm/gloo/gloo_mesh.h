@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_GLOO_GLOO_MESH_H_
-#define GRADSYNC_COMM_GLOO_GLOO_MESH_H_
+#pragma once
 
 #include <gloo/context.h>
 #include <gloo/transport/device.h>
@@ -156,5 +155,3 @@ class Incoming {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_GLOO_GLOO_MESH_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_GLOO_GLOO_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_GLOO_GLOO_PROCESS_GROUP_H_
+#pragma once
 
 #include <memory>
 
@@ -27,5 +26,3 @@ std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const m
                                             const GlooTuning& tuning);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_GLOO_GLOO_PROCESS_GROUP_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_GLOO_SHORT_MESSAGES_H_
-#define GRADSYNC_COMM_GLOO_SHORT_MESSAGES_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -62,5 +61,3 @@ class ShortMessages {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_GLOO_SHORT_MESSAGES_H_

@@ -1,7 +1,6 @@
 #include "comm/hierarchical/hierarchical_process_group.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -99,9 +98,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         name_(options.world.NameOf(options.world.rank)),
         host_(options.world.host) {
     World world = options.world;
-    if (world.size > 1 && world.job == nullptr) {
+    if (world.size > 1 && world.job == nullptr)
       world.job = std::make_shared<Job>(world, Terms{}, options.timeout);
-    }
     ranks_ = RanksByHost(HostsOf(world));
     own_ = PlaceOf(world.rank, ranks_);
     const bool has_both = all_hosts() > 1 && num_local() > 1;

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_HIERARCHICAL_HIERARCHICAL_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_HIERARCHICAL_HIERARCHICAL_PROCESS_GROUP_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -43,5 +42,3 @@ std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options,
 std::vector<std::vector<int>> RanksByHost(const std::vector<std::string>& hosts);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_HIERARCHICAL_HIERARCHICAL_PROCESS_GROUP_H_

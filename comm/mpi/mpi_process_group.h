@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -38,5 +37,3 @@ std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const mo
                                            std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_

@@ -14,14 +14,12 @@
 namespace gradsync::comm {
 namespace {
 
-using model::DType;
-
 // Time between two polls of a call that is not done.
 constexpr std::chrono::microseconds kPollPeriod{20};
 // How long an abort waits for other threads to return from their calls, which usually happens at once.
 constexpr std::chrono::milliseconds kLeaveWithin{100};
 
-ncclDataType_t NcclType(DType dtype) {
+ncclDataType_t NcclType(model::DType dtype) {
   constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat64, ncclBfloat16,
                                        ncclInt32,   ncclInt64,   ncclUint8};
   return kTypes[static_cast<size_t>(dtype)];
@@ -144,9 +142,8 @@ void NcclCommunicator::Run(const std::function<ncclResult_t(ncclComm_t)>& call) 
     const ncclResult_t asked =
         CallOnce(lock, [&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &result); });
     if (asked != ncclSuccess) Throw(asked);
-    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline) {
+    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline)
       throw NcclError(gradsync::Join("no answer from all ranks within ", Seconds(timeout_)));
-    }
   }
   if (result != ncclSuccess) Throw(result);
 }

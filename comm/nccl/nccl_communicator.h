@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_NCCL_NCCL_COMMUNICATOR_H_
-#define GRADSYNC_COMM_NCCL_NCCL_COMMUNICATOR_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -65,5 +64,3 @@ class NcclCommunicator {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_NCCL_NCCL_COMMUNICATOR_H_

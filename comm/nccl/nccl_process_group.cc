@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -169,9 +168,8 @@ class Engine {
     const std::lock_guard lock(mutex_);
     request.sequence = next_sequence_++;
     auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
-    if (flight->signature.collective == Collective::kBarrier) {
+    if (flight->signature.collective == Collective::kBarrier)
       flight->request.input = flight->request.output = barrier_;
-    }
     if (!failure_.empty()) Reject(*flight, failure_);
     if (flight->error.empty()) launching_ = flight;
     issued_something_.notify_one();
@@ -198,9 +196,8 @@ class Engine {
   }
 
   EventPair TakeEvents() {
-    if (free_events_.empty()) {
+    if (free_events_.empty())
       return {CudaEvent(*device_, CudaEvent::Timing::kOn), CudaEvent(*device_, CudaEvent::Timing::kOn)};
-    }
     EventPair events = std::move(free_events_.back());
     free_events_.pop_back();
     return events;
@@ -243,9 +240,7 @@ class Engine {
   void Fail(std::unique_lock<std::mutex>& lock, const Signature& first, const std::string& cause) {
     if (!failure_.empty()) return;
     failure_ = Join(Name(first.collective), " #", first.sequence, " had failed: ", cause);
-    for (const auto& flight : in_flight_) {
-      Reject(*flight, flight->signature == first ? cause : failure_);
-    }
+    for (const auto& flight : in_flight_) Reject(*flight, flight->signature == first ? cause : failure_);
     lock.unlock();
     communicator_->Abort();
     lock.lock();

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_NCCL_NCCL_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_NCCL_NCCL_PROCESS_GROUP_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -37,5 +36,3 @@ std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const m
                                             std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_NCCL_NCCL_PROCESS_GROUP_H_

@@ -171,9 +171,8 @@ ChildProcess::~ChildProcess() {
 std::optional<ProcessEnd> ChildProcess::end() {
   if (end_.has_value()) return end_;
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
     return std::nullopt;
-  }
   // Until the process has been waited for, no other process can have its number.
   if (own_group_) kill(-pid_, SIGKILL);
   int status = 0xff00;  // status 255, if other code has waited for the process

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_CHILD_PROCESS_H_
-#define GRADSYNC_COMM_PROCESSES_CHILD_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -89,5 +88,3 @@ class ChildProcess {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_CHILD_PROCESS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_
-#define GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -51,5 +50,3 @@ inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline)
 }
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_HOST_H_
-#define GRADSYNC_COMM_PROCESSES_HOST_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ std::string BootIdentity();
 std::string HostIdentity();
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_HOST_H_

@@ -21,14 +21,13 @@
 #include "comm/processes/stop_signals.h"
 #include "comm/processes/temporary_directory.h"
 #include "model/base/error.h"
+#include "model/base/exit_status.h"
 
 namespace gradsync::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFailed = 1;
-constexpr int kBadArguments = 2;
 // The rank that reports bad arguments makes this file.
 constexpr char kReportVariable[] = "GRADSYNC_REPORT";
 
@@ -52,11 +51,8 @@ struct Failure {
 
 class Launcher {
  public:
-  Launcher(const LaunchOptions& options, std::span<char* const> argv) : options_(options) {
-    for (char* argument : argv) {
-      if (argument != nullptr) arguments_.emplace_back(argument);
-    }
-  }
+  Launcher(const LaunchOptions& options, std::span<char* const> argv)
+      : options_(options), arguments_(argv.begin(), argv.end()) {}
 
   // Returns main's exit status, or the signal that asked this process to stop.
   std::pair<int, std::optional<int>> Run() {
@@ -187,18 +183,18 @@ class Launcher {
       Say(Join("rank ", *late_, " did not end within ",
                std::chrono::duration<double>(options_.finish).count(),
                " s after the first rank; stopped it\n"));
-      return 1;
+      return kFailed;
     }
     if (cause == failures_.end()) {
-      if (!interruption_.has_value()) return 0;
+      if (!interruption_.has_value()) return kDone;
       Say(Join("stopped all ranks on ", SignalName(*interruption_), "\n"));
-      return 1;
+      return kFailed;
     }
     if (cause->bad_arguments()) return kBadArguments;
     const std::string process = options_.with_mpirun ? "mpirun" : Join("rank ", cause->rank);
     Say(Join(process, " (pid ", cause->pid, ") ", ToString(cause->end),
              std::ssize(ranks_) > 1 ? "; stopped the other ranks\n" : "\n"));
-    return 1;
+    return kFailed;
   }
 
   void Say(const std::string& line) const {

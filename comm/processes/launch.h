@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_LAUNCH_H_
-#define GRADSYNC_COMM_PROCESSES_LAUNCH_H_
+#pragma once
 
 #include <chrono>
 #include <span>
@@ -42,5 +41,3 @@ int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_LAUNCH_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_RANDOM_H_
-#define GRADSYNC_COMM_PROCESSES_RANDOM_H_
+#pragma once
 
 #include <sys/random.h>
 
@@ -15,12 +14,9 @@ namespace gradsync::comm {
 // std::system_error.
 inline std::string RandomHex() {
   std::string bytes(16, '\0');
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
   return absl::BytesToHexString(bytes);
 }
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_RANDOM_H_

@@ -20,9 +20,8 @@ std::string CapturedOutput::text() const {
   // The program writes at the descriptor's position, so reads must not move it.
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = pread(fd(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0;) {
+  for (ssize_t n; (n = pread(fd(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0;)
     text.append(buffer, static_cast<size_t>(n));
-  }
   return text;
 }
 

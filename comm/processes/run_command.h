@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_RUN_COMMAND_H_
-#define GRADSYNC_COMM_PROCESSES_RUN_COMMAND_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
@@ -42,5 +41,3 @@ struct CommandResult {
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_RUN_COMMAND_H_

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <string>
 #include <system_error>
-#include <vector>
 
 namespace gradsync::comm {
 namespace {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_STOP_SIGNALS_H_
-#define GRADSYNC_COMM_PROCESSES_STOP_SIGNALS_H_
+#pragma once
 
 #include <signal.h>
 
@@ -48,5 +47,3 @@ class StopSignals {
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_STOP_SIGNALS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_PROCESSES_TEMPORARY_DIRECTORY_H_
-#define GRADSYNC_COMM_PROCESSES_TEMPORARY_DIRECTORY_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -32,5 +31,3 @@ class TemporaryDirectory {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_PROCESSES_TEMPORARY_DIRECTORY_H_

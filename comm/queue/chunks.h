@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_QUEUE_CHUNKS_H_
-#define GRADSYNC_COMM_QUEUE_CHUNKS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -54,5 +53,3 @@ inline void CopyBytes(std::byte* target, const std::byte* source, size_t bytes) 
 }
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_QUEUE_CHUNKS_H_

@@ -1,6 +1,5 @@
 #include "comm/queue/first_cause.h"
 
-#include <chrono>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -68,9 +67,8 @@ std::string FirstCause::Read() {
   try {
     const bool has_end = Follow(Clock::now() + kWaitFor + (has_seen_end_ ? patience_.zero() : patience_));
     // Rank 0 may be about to leave, and other ranks may not have noticed the failure yet.
-    if (rank_ == 0 && has_end) {
+    if (rank_ == 0 && has_end)
       job_->store().Fail(own_->suspect == kNobody ? Join("rank 0 failed: ", own_->cause) : first_);
-    }
   } catch (const JobFailed& failure) {
     first_ = failure.what();
   } catch (const std::runtime_error&) {

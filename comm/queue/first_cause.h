@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_QUEUE_FIRST_CAUSE_H_
-#define GRADSYNC_COMM_QUEUE_FIRST_CAUSE_H_
+#pragma once
 
 #include <chrono>
 #include <exception>
@@ -90,5 +89,3 @@ class FirstCause {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_QUEUE_FIRST_CAUSE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_QUEUE_RECORDING_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_QUEUE_RECORDING_PROCESS_GROUP_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -65,5 +64,3 @@ std::vector<Interval> Intervals(std::span<const RecordingProcessGroup::Entry> en
 int64_t BusyNs(std::span<const Interval> intervals, int64_t from_ns, int64_t to_ns);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_QUEUE_RECORDING_PROCESS_GROUP_H_

@@ -76,9 +76,8 @@ void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* 
     const int64_t length = std::min(kBlockNumel, n - begin);
     C* const y = sum.data();
     size_t count = AccumulateSome<true, T>(parts, begin, length, y, op);
-    while (count < parts.size()) {
+    while (count < parts.size())
       count += AccumulateSome<false, T>(parts.subspan(count), begin, length, y, op);
-    }
     for (std::byte* const result : results) {
       T* const target = reinterpret_cast<T*>(result) + begin;
       for (int64_t i = 0; i < length; ++i) target[i] = T(end(y[i]));

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_QUEUE_REDUCTION_H_
-#define GRADSYNC_COMM_QUEUE_REDUCTION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -18,5 +17,3 @@ void Reduce(model::DType dtype, ReduceOp op, std::span<const std::byte* const> p
             std::span<std::byte* const> results, int64_t n, int num_ranks = 0);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_QUEUE_REDUCTION_H_

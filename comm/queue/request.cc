@@ -32,9 +32,8 @@ void RunFromInputs(const Request& request, int rank, std::span<std::byte* const>
   switch (request.collective) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
-      for (const std::byte* const input : inputs) {
+      for (const std::byte* const input : inputs)
         parts.push_back(input + (scatter ? static_cast<size_t>(rank) * request.output.nbytes() : 0));
-      }
       return Reduce(request.dtype(), request.op, parts, {&output, 1}, request.output.numel());
     case Collective::kAllGather:
       for (size_t i = 0; i < inputs.size(); ++i) CopyBytes(output + i * input_bytes, inputs[i], input_bytes);

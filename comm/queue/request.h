@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_QUEUE_REQUEST_H_
-#define GRADSYNC_COMM_QUEUE_REQUEST_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -50,5 +49,3 @@ std::string Failure(int rank, const Signature& signature, std::string_view backe
                     std::string_view cause);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_QUEUE_REQUEST_H_

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <utility>
 
 #include "model/base/error.h"
 
@@ -126,9 +125,8 @@ void RequestQueue::RunThread(int index) {
 
 void RequestQueue::RunUpTo(const Item& item) {
   std::unique_lock lock(mutex_);
-  while (!item.IsComplete() && (CanRun() || threads_.empty())) {
+  while (!item.IsComplete() && (CanRun() || threads_.empty()))
     CanRun() ? RunNext(lock, RequestQueueOptions::kCaller) : finished_.wait(lock);
-  }
   if (CanRun()) issued_.notify_one();
 }
 
@@ -137,9 +135,8 @@ void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
   items_.pop_front();
   const int64_t place = num_taken_++;
   running_.insert(place);
-  if (item->signature().collective == Collective::kBarrier || item->request().waits == Waits::kAtOnce) {
+  if (item->signature().collective == Collective::kBarrier || item->request().waits == Waits::kAtOnce)
     finished_.wait(lock, [&] { return *running_.begin() == place; });
-  }
   lock.unlock();
   const int64_t start_ns = Now();
   Interval interval;
@@ -177,9 +174,8 @@ std::string RequestQueue::Fail(std::string_view operation, const std::exception&
   const bool is_consequence = peer_error != nullptr && peer_error->suspect() == kNobody;
   std::unique_lock lock(mutex_);
   // The thread that found the cause is about to report it.
-  if (is_consequence && !is_failing_) {
+  if (is_consequence && !is_failing_)
     failed_.wait_for(lock, std::chrono::seconds(1), [&] { return is_failing_ || !failure_.empty(); });
-  }
   if (is_failing_) failed_.wait(lock, [&] { return !failure_.empty(); });
   if (!failure_.empty()) return failure_;
   is_failing_ = true;

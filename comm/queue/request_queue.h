@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_QUEUE_REQUEST_QUEUE_H_
-#define GRADSYNC_COMM_QUEUE_REQUEST_QUEUE_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -110,5 +109,3 @@ class QueueGroup : public ProcessGroup {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_QUEUE_REQUEST_QUEUE_H_

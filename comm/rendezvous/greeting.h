@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_GREETING_H_
-#define GRADSYNC_COMM_RENDEZVOUS_GREETING_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -24,5 +23,3 @@ int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<st
                 std::vector<FileDescriptor>& sockets, Deadline deadline);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_GREETING_H_

@@ -20,7 +20,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Separators in the text of terms.
 constexpr char kBetweenNameAndValue[] = "\x1f";
 constexpr char kBetweenTerms[] = "\x1e";
 
@@ -37,13 +36,11 @@ std::string Pack(const Terms& terms) {
 
 Terms Unpack(const std::string& text) {
   Terms terms;
-  for (const absl::string_view term : absl::StrSplit(text, kBetweenTerms)) {
+  for (const absl::string_view term : absl::StrSplit(text, kBetweenTerms))
     terms.emplace_back(absl::StrSplit(term, absl::MaxSplits(kBetweenNameAndValue, 1)));
-  }
   return terms;
 }
 
-// Returns a value in one line.
 std::string InLine(const std::string& value) {
   return value.empty() ? "nothing" : absl::StrReplaceAll(value, {{"\n", " "}});
 }
@@ -57,9 +54,8 @@ std::string Difference(const Terms& of_rank0, int rank, const Terms& of_rank) {
     }
     const auto& [name, value] = of_rank[i];
     const std::string& value0 = of_rank0[i].second;
-    if (value != value0) {
+    if (value != value0)
       return Join(name, ": rank 0 has ", InLine(value0), ", rank ", rank, " has ", InLine(value));
-    }
   }
   return "";
 }
@@ -77,9 +73,8 @@ std::string MissingRanks(const World& world, milliseconds timeout,
                          const std::function<bool(int rank)>& has_arrived) {
   std::vector<int> missing;
   std::vector<int> arrived;
-  for (int rank = 0; rank < world.size; ++rank) {
+  for (int rank = 0; rank < world.size; ++rank)
     (has_arrived(rank) ? arrived : missing).push_back(world.NameOf(rank));
-  }
   return Join(missing.size() > 1 ? "ranks " : "rank ", absl::StrJoin(missing, ", "), " did not arrive at ",
               world.rendezvous, " within ", Seconds(timeout),
               arrived.empty() ? "" : "; arrived: ", absl::StrJoin(arrived, ", "));

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_JOB_H_
-#define GRADSYNC_COMM_RENDEZVOUS_JOB_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -101,5 +100,3 @@ std::vector<std::string> HostsOf(const World& world);
 World PartOf(const World& world, const std::vector<int>& members);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_JOB_H_

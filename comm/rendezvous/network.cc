@@ -56,9 +56,8 @@ AddressList Resolve(const HostPort& where, Deadline deadline) {
     std::packaged_task<Answer()> task([where] { return Ask(where, 0); });
     std::future<Answer> future = task.get_future();
     std::thread(std::move(task)).detach();
-    if (future.wait_until(deadline) != std::future_status::ready) {
+    if (future.wait_until(deadline) != std::future_status::ready)
       throw std::runtime_error(Join("cannot resolve host ", where.host, ": the name server does not answer"));
-    }
     answer = future.get();
   }
   if (answer.error == 0) return std::move(answer.list);
@@ -76,9 +75,8 @@ void SetFlag(const FileDescriptor& socket, int level, int option) {
 }
 
 bool IsLoopback(const sockaddr& address) {
-  if (address.sa_family == AF_INET6) {
+  if (address.sa_family == AF_INET6)
     return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
-  }
   constexpr uint32_t kLoopbackNet = 127;
   const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
   return address.sa_family == AF_INET && ntohl(ipv4.sin_addr.s_addr) >> 24 == kLoopbackNet;

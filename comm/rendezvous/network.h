@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_NETWORK_H_
-#define GRADSYNC_COMM_RENDEZVOUS_NETWORK_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -50,5 +49,3 @@ std::string ErrorText(int error);
 [[noreturn]] void ThrowErrno(const std::string& what);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_NETWORK_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_PLACE_H_
-#define GRADSYNC_COMM_RENDEZVOUS_PLACE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -37,5 +36,3 @@ class Place {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_PLACE_H_

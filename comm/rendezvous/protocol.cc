@@ -74,9 +74,8 @@ Frame Channel::Receive(size_t max_bytes, Deadline deadline) {
   uint32_t length = 0;
   std::memcpy(&length, received_.data() + 1, sizeof(length));
   length = ntohl(length);
-  if (length > max_bytes) {
+  if (length > max_bytes)
     throw std::runtime_error(absl::StrCat("what answers for rank 0 announces ", length, " bytes"));
-  }
   Fill(kHeaderBytes + length, deadline);
   const std::string frame = std::exchange(received_, "");
   return {static_cast<FrameType>(frame[0]), frame.substr(kHeaderBytes)};

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_
-#define GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -93,5 +92,3 @@ std::string ProofOfRank(const std::string& secret, const std::string& hello, con
                         const std::string& rest);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_

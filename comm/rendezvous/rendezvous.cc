@@ -5,12 +5,10 @@
 
 namespace gradsync::comm {
 
-using Clock = std::chrono::steady_clock;
-
 Rendezvous::Rendezvous(const World& world, std::chrono::milliseconds timeout)
     : world_(world),
       timeout_(timeout),
-      deadline_(Clock::now() + timeout),
+      deadline_(std::chrono::steady_clock::now() + timeout),
       job_(world.job != nullptr ? world.job : std::make_shared<Job>(world, Terms{}, timeout)),
       prefix_(job_->NextGroup(world.members)) {}
 

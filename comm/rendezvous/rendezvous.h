@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_RENDEZVOUS_H_
-#define GRADSYNC_COMM_RENDEZVOUS_RENDEZVOUS_H_
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -41,5 +40,3 @@ class Rendezvous {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_RENDEZVOUS_H_

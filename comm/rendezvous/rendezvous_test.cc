@@ -223,13 +223,9 @@ TEST(FileRendezvousTest, FailureLeavesNothing) {
   EXPECT_EQ(FilesIn(directory.path()), std::vector<std::string>());
 }
 
-TEST(FileRendezvousTest, MakesTheDirectory) {
+TEST(FileRendezvousTest, MakesTheDirectoryOrNamesIt) {
   const TemporaryDirectory directory;
   Meet(2, "file://" + directory.path() + "/a/b", "");
-}
-
-TEST(FileRendezvousTest, NamesADirectoryItCannotMake) {
-  const TemporaryDirectory directory;
   const std::string file = directory.path() + "/file";
   std::ofstream(file) << "not a directory";
   const auto errors =

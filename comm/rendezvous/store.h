@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_STORE_H_
-#define GRADSYNC_COMM_RENDEZVOUS_STORE_H_
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -186,5 +185,3 @@ class StoreClient : public Store {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_STORE_H_

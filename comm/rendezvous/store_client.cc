@@ -28,9 +28,8 @@ StoreClient::StoreClient(const HostPort& rank0, const JobIdentity& job, const st
   const std::pair<std::string, std::string> nonce_and_proof =
       absl::StrSplit(payload, absl::MaxSplits('\n', 1));
   nonce_ = nonce_and_proof.first;
-  if (!IsSameMac(nonce_and_proof.second, ProofOfRank0(secret_, hello_, nonce_))) {
+  if (!IsSameMac(nonce_and_proof.second, ProofOfRank0(secret_, hello_, nonce_)))
     throw Refused("GRADSYNC_SECRET is not the one of rank 0");
-  }
 }
 
 std::optional<std::vector<std::string>> StoreClient::Join(int rank, const std::string& host,
@@ -82,14 +81,12 @@ Store::Values StoreClient::Meet(const std::string& key, int index, int size,
           absl::StrCat(PollTimeout(deadline), "\n", size, "\n", index, "\n", key, "\n", Pack(own)),
           deadline + kAnswerWithin);
   const auto list = Unpack(answer.payload);
-  if (!list.has_value() || std::ssize(*list) != size) {
+  if (!list.has_value() || std::ssize(*list) != size)
     throw std::runtime_error("what answers for rank 0 is not rank 0 of this run");
-  }
   Values values;
   // A mark precedes each value that exists.
-  for (const std::string& value : *list) {
+  for (const std::string& value : *list)
     values.push_back(value.empty() ? std::nullopt : std::optional(value.substr(1)));
-  }
   return values;
 }
 

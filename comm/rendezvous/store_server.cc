@@ -14,7 +14,6 @@
 #include "absl/strings/str_split.h"
 #include "comm/processes/random.h"
 #include "comm/rendezvous/store.h"
-#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {
@@ -144,9 +143,8 @@ Store::Values StoreServer::Meet(const std::string& key, int index, int size,
     meeting.num_missing = size;
   }
   const auto place = static_cast<size_t>(index);
-  if (std::ssize(meeting.values) != size || meeting.values[place].has_value()) {
+  if (std::ssize(meeting.values) != size || meeting.values[place].has_value())
     throw std::runtime_error("ranks do not meet as they should");
-  }
   meeting.values[place] = own;
   if (--meeting.num_missing == 0) meeting.changed.notify_all();
   ++meeting.num_waiting;
@@ -175,9 +173,8 @@ void StoreServer::Accept() {
   for (;;) {
     const bool may_accept = Clock::now() >= accept_again;
     std::vector<pollfd> polled = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-    for (const FileDescriptor& listener : listeners_) {
+    for (const FileDescriptor& listener : listeners_)
       polled.push_back({.fd = may_accept ? listener.get() : -1, .events = POLLIN, .revents = 0});
-    }
     poll(polled.data(), polled.size(), PollTimeout(may_accept ? Deadline::max() : accept_again));
     if (polled[0].revents != 0) break;
     for (size_t i = 0; i < listeners_.size(); ++i) {
@@ -247,13 +244,11 @@ bool StoreServer::Admit(Connection& connection) {
   };
   const Frame hello = channel.Receive(kMaxStrangerBytes, deadline);
   const std::vector<std::string> words = absl::StrSplit(hello.payload, '\n');
-  if (hello.type != FrameType::kHello || words.size() != 4 || words[0] != kProtocol) {
+  if (hello.type != FrameType::kHello || words.size() != 4 || words[0] != kProtocol)
     return refuse(FrameType::kNo, "rank 0 runs another version of this program");
-  }
   if (words[2] != options_.run) return refuse(FrameType::kLater, "another run is there");
-  if (words[1] != options_.job.name) {
+  if (words[1] != options_.job.name)
     return refuse(FrameType::kNo, absl::StrCat("rank 0 is of another job than '", words[1], "'"));
-  }
   const std::string nonce = RandomHex();
   const std::string own_proof = ProofOfRank0(options_.job.secret, hello.payload, nonce);
   channel.Send({FrameType::kChallenge, absl::StrCat(nonce, "\n", own_proof)}, deadline);
@@ -322,9 +317,8 @@ void StoreServer::Answer(Connection& connection) {
           return;
         }
         std::vector<std::string> marked;
-        for (const auto& value : Meet(words[3], index, size, *own, TimeFromNow(wait_ms))) {
+        for (const auto& value : Meet(words[3], index, size, *own, TimeFromNow(wait_ms)))
           marked.push_back(value.has_value() ? absl::StrCat("=", *value) : "");
-        }
         answer.payload = Pack(marked);
       } else if (type == FrameType::kFail || type == FrameType::kRefuse) {
         Fail(payload, type == FrameType::kRefuse ? FailureKind::kBadArgument : FailureKind::kOfRank);

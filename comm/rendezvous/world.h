@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_RENDEZVOUS_WORLD_H_
-#define GRADSYNC_COMM_RENDEZVOUS_WORLD_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -74,5 +73,3 @@ std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_RENDEZVOUS_WORLD_H_

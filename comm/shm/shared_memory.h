@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_SHM_SHARED_MEMORY_H_
-#define GRADSYNC_COMM_SHM_SHARED_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -39,5 +38,3 @@ class SharedMemory {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_SHM_SHARED_MEMORY_H_

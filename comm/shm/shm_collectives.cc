@@ -4,7 +4,6 @@
 #include <array>
 #include <stdexcept>
 
-#include "comm/queue/chunks.h"
 #include "comm/queue/reduction.h"
 
 namespace gradsync::comm {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_SHM_SHM_COLLECTIVES_H_
-#define GRADSYNC_COMM_SHM_SHM_COLLECTIVES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -95,5 +94,3 @@ class ShmCollectives {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_SHM_SHM_COLLECTIVES_H_

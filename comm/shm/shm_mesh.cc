@@ -12,14 +12,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <string>
 #include <system_error>
 #include <thread>
 
 #include "comm/process_group.h"
 #include "comm/processes/random.h"
 #include "comm/rendezvous/greeting.h"
-#include "comm/rendezvous/network.h"
 #include "model/base/error.h"
 
 namespace gradsync::comm {

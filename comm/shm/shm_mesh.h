@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_SHM_SHM_MESH_H_
-#define GRADSYNC_COMM_SHM_SHM_MESH_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -106,5 +105,3 @@ class ShmMesh {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_SHM_SHM_MESH_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_SHM_SHM_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_SHM_SHM_PROCESS_GROUP_H_
+#pragma once
 
 #include <memory>
 
@@ -24,5 +23,3 @@ std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const mo
                                            std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_SHM_SHM_PROCESS_GROUP_H_

@@ -11,7 +11,6 @@
 
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/base/error.h"
 
 // What is special about shm: where tensors lie, and that a rank that has done its part may go on.
 namespace gradsync::comm {

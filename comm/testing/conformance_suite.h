@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_TESTING_CONFORMANCE_SUITE_H_
-#define GRADSYNC_COMM_TESTING_CONFORMANCE_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -59,5 +58,3 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
 };
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_TESTING_CONFORMANCE_SUITE_H_

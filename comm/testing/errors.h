@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_TESTING_ERRORS_H_
-#define GRADSYNC_COMM_TESTING_ERRORS_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -25,5 +24,3 @@ inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) 
 inline std::chrono::steady_clock::time_point DeadlineInAMinute() { return In(std::chrono::seconds(60)); }
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_TESTING_ERRORS_H_

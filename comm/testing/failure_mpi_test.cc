@@ -11,7 +11,6 @@
 #include "comm/mpi/mpi_process_group.h"
 #include "comm/processes/launch.h"
 #include "comm/rendezvous/job.h"
-#include "model/base/error.h"
 
 namespace gradsync::comm {
 namespace {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_TESTING_LOCAL_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_TESTING_LOCAL_PROCESS_GROUP_H_
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -20,5 +19,3 @@ struct LocalOptions {
 std::vector<std::unique_ptr<ProcessGroup>> MakeLocalGroups(int size, const LocalOptions& options = {});
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_TESTING_LOCAL_PROCESS_GROUP_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_COMM_TESTING_RANK_THREADS_H_
-#define GRADSYNC_COMM_TESTING_RANK_THREADS_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -41,5 +40,3 @@ std::string OuterAddress();
 std::string FreeTcpUrl(const std::string& host = "127.0.0.1");
 
 }  // namespace gradsync::comm
-
-#endif  // GRADSYNC_COMM_TESTING_RANK_THREADS_H_

@@ -1,5 +1,6 @@
+#include <utility>
+
 #include "ddp/overlapped_buckets.h"
-#include "ddp/ready_order.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::overlap {
@@ -14,17 +15,11 @@ class Overlap : public OverlappedBuckets {
  public:
   explicit Overlap(const StrategyContext& context)
       : OverlappedBuckets(context.group,
-                          PlanSingles(std::vector(context.params.rbegin(), context.params.rend()))),
-        ready_order_(context.params) {}
-
-  void OnGradReady(model::Parameter& param) override {
-    ready_order_.Mark(param);
-    OverlappedBuckets::OnGradReady(param);
-  }
+                          PlanSingles(std::vector(context.params.rbegin(), context.params.rend()))) {}
 
   void Finish() override {
     ReceiveAll();
-    if (const auto order = ready_order_.Agree(group_)) SetPlan(PlanSingles(*order));
+    if (!std::exchange(has_order_, true)) SetPlan(PlanSingles(AgreeOnReadyOrder()));
   }
 
  private:
@@ -32,7 +27,7 @@ class Overlap : public OverlappedBuckets {
     return group_.AllReduce(plan_.buckets[i].params.front()->grad(), comm::ReduceOp::kMean);
   }
 
-  ReadyOrder ready_order_;
+  bool has_order_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_ERROR_H_
-#define GRADSYNC_MODEL_BASE_ERROR_H_
+#pragma once
 
 #include <concepts>
 #include <initializer_list>
@@ -55,5 +54,3 @@ void Require(bool ok, const Parts&... parts) {
 }
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_ERROR_H_

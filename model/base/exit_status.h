@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_EXIT_STATUS_H_
-#define GRADSYNC_MODEL_BASE_EXIT_STATUS_H_
+#pragma once
 
 namespace gradsync {
 
@@ -11,5 +10,3 @@ inline constexpr int kNo = 3;            // the answer is no: a row is slower, a
 inline constexpr int kLacking = 4;       // this machine lacks something: memory, matplotlib
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_EXIT_STATUS_H_

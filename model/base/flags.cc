@@ -41,14 +41,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string JoinChoices(const std::vector<std::string>& choices) {
-  std::string joined;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    absl::StrAppend(&joined, i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
-  }
-  return joined;
-}
-
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names) {
   const auto distance = [&](const std::string& other) { return EditDistance(name, other); };
   const auto nearest = std::ranges::min_element(names, {}, distance);

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_FLAGS_H_
-#define GRADSYNC_MODEL_BASE_FLAGS_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "model/base/text.h"
 
 // Parses command-line flags into a struct of options.
 //
@@ -51,14 +52,12 @@ Kind<int64_t> Elements();
 // Returns the Kind of a duration of at least a millisecond.
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// Returns the text for OneOf's values: "a", "a or b", "a, b or c".
-std::string JoinChoices(const std::vector<std::string>& choices);
 // Returns the Kind of values with names.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
   for (const auto& [name, value] : named) choices.push_back(name);
-  std::string takes = JoinChoices(choices);
+  std::string takes = Listed(choices, "or");
   const auto parse = [named](std::string_view text) {
     const auto found = std::ranges::find(named, text, &std::pair<std::string, T>::first);
     return found == named.end() ? std::nullopt : std::optional<T>(found->second);
@@ -189,5 +188,3 @@ class FlagTable {
 std::string ResolvePath(std::string_view path);
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_FLAGS_H_

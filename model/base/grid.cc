@@ -13,7 +13,6 @@ namespace {
 constexpr size_t kMostLabel = 34;   // maximum number of characters of a row's name
 constexpr size_t kFewestLines = 3;  // number of lines: headers, a row, and the names of omitted rows
 
-// Returns the number of characters of each column.
 std::vector<size_t> WidthsOf(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows) {

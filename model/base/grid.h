@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_GRID_H_
-#define GRADSYNC_MODEL_BASE_GRID_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -37,5 +36,3 @@ struct Grid {
 };
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_GRID_H_

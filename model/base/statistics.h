@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_STATISTICS_H_
-#define GRADSYNC_MODEL_BASE_STATISTICS_H_
+#pragma once
 
 #include <cstddef>
 #include <limits>
@@ -33,5 +32,3 @@ double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_STATISTICS_H_

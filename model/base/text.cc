@@ -28,11 +28,10 @@ std::string Shortened(std::string_view text, size_t most) {
   return std::string(text.substr(0, kept)) + "…";
 }
 
-std::string Listed(const std::vector<std::string>& items) {
+std::string Listed(const std::vector<std::string>& items, const char* last) {
   std::string text;
-  for (size_t i = 0; i < items.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
-  }
+  for (size_t i = 0; i < items.size(); ++i)
+    text += Join(i == 0 ? "" : i + 1 == items.size() ? Join(" ", last, " ") : ", ", items[i]);
   return text;
 }
 

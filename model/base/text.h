@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_TEXT_H_
-#define GRADSYNC_MODEL_BASE_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -15,8 +14,8 @@ size_t NumCharacters(std::string_view text);
 // Returns `text`, or its start and an ellipsis if it has more than `most` characters.
 std::string Shortened(std::string_view text, size_t most);
 
-// Returns "a", "a and b", "a, b and c".
-std::string Listed(const std::vector<std::string>& items);
+// Returns "a", "a and b", "a, b and c". `last` is the word before the last item.
+std::string Listed(const std::vector<std::string>& items, const char* last = "and");
 
 // Returns a finite number with `decimals` decimals. Zero after rounding has no sign.
 std::string Fixed(double value, int decimals);
@@ -38,5 +37,3 @@ std::string RankCount(int64_t num_ranks);
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_TEXT_H_

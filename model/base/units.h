@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_BASE_UNITS_H_
-#define GRADSYNC_MODEL_BASE_UNITS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -27,5 +26,3 @@ std::string FormatByteCount(int64_t bytes);
 std::string ApproximateBytes(double bytes);
 
 }  // namespace gradsync
-
-#endif  // GRADSYNC_MODEL_BASE_UNITS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ATTENTION_H_
-#define GRADSYNC_MODEL_KERNELS_ATTENTION_H_
+#pragma once
 
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
@@ -45,5 +44,3 @@ struct CausalAttentionGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_H_

@@ -54,9 +54,8 @@ template <class T>
 Operand<Wide<T>> CopyHead(const HeadShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
   const int64_t stride = PaddedStride<Wide<T>>(shape.head_dim);
   Wide<T>* const copy = TakeHead(shape, scratch);
-  for (int64_t i = 0; i < shape.seq; ++i) {
+  for (int64_t i = 0; i < shape.seq; ++i)
     CastSpan(x + head.columns + i * shape.d_model(), shape.head_dim, copy + i * stride);
-  }
   return {copy, stride};
 }
 

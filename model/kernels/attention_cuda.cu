@@ -127,9 +127,8 @@ __global__ void OutputDotsKernel(CausalAttentionGrad<T> op, Wide<T>* dots) {
   const int64_t row = (head / shape.num_heads * shape.seq + position) * shape.d_model() +
                       head % shape.num_heads * shape.head_dim;
   Wide<T> dot = 0;
-  for (int64_t col = threadIdx.x % 32; col < shape.head_dim; col += 32) {
+  for (int64_t col = threadIdx.x % 32; col < shape.head_dim; col += 32)
     dot += Widen(op.out[row + col]) * Widen(op.dout[row + col]);
-  }
   dot = CombineLanes<32>(dot, SumOf{});
   if (threadIdx.x % 32 == 0) dots[index] = dot;
 }
@@ -272,9 +271,8 @@ void CausalAttentionGrad<T>::OnCuda(Device& device) const {
     const auto launch = [&](const char* name, auto kernel) {
       LaunchTiles<Tiles>(device, name, kernel, *this, 4, 2, static_cast<const Wide<T>*>(dots.data()));
     };
-    if (dk.data != nullptr || dv.data != nullptr) {
+    if (dk.data != nullptr || dv.data != nullptr)
       launch("AttentionKeyValueGrad", KeyValueGradKernel<Tiles, T>);
-    }
     if (dq.data != nullptr) launch("AttentionQueryGrad", QueryGradKernel<Tiles, T>);
   });
 }

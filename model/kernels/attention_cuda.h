@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_
-#define GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_
+#pragma once
 
 #include "model/kernels/attention.h"
 #include "model/kernels/cuda_support.h"
@@ -95,9 +94,8 @@ struct Tiles {
       for (int k = 0; k < kTile; ++k) {
         Number from_p[kRows];
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) {
+        for (int i = 0; i < kRows; ++i)
           from_p[i] = kTransposed ? p[k * kScoreStride + Row(i)] : p[Row(i) * kScoreStride + k];
-        }
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
           const Number from_x = x[k * kStride + Col(j)];
@@ -138,5 +136,3 @@ __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, in
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_

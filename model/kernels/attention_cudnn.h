@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ATTENTION_CUDNN_H_
-#define GRADSYNC_MODEL_KERNELS_ATTENTION_CUDNN_H_
+#pragma once
 
 #include "model/device.h"
 #include "model/kernels/attention.h"
@@ -17,5 +16,3 @@ bool ByCudnn(Device& device, const CausalAttention<BF16>& op);
 bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op);
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_CUDNN_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_BATCH_NORM_H_
-#define GRADSYNC_MODEL_KERNELS_BATCH_NORM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -67,5 +66,3 @@ struct BatchNormGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_BATCH_NORM_H_

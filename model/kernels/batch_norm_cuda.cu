@@ -90,9 +90,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     }
     __syncthreads();
   }
-  for (int i = static_cast<int>(threadIdx.x); i < kLanes * N && first + i < shape.channels; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kLanes * N && first + i < shape.channels; i += kThreads)
     parts[part * shape.channels + first + i] = of_threads[i];
-  }
 }
 
 // Calls finish(channel, sums), a __device__ lambda, once for each channel, with the sums that fn adds, as

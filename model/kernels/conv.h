@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_CONV_H_
-#define GRADSYNC_MODEL_KERNELS_CONV_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -88,5 +87,3 @@ template <class T>
 inline constexpr bool kBuiltForCuda<Conv2dInputGrad<T>> = GRADSYNC_HAVE_CUDNN != 0;
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_CONV_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
-#define GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
+#pragma once
 
 #include <compare>
 #include <dnnl.hpp>
@@ -8,7 +7,6 @@
 #include <optional>
 
 #include "model/device.h"
-#include "model/dtype.h"
 #include "model/kernels/conv.h"
 
 namespace gradsync::model::kernels {
@@ -105,5 +103,3 @@ class OneDnnConvs {
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
-#define GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_launch.h>
@@ -37,9 +36,7 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   Gpu(device).MakeCurrent();
   const cudaError_t status =
       LaunchKernel(name, kernel, blocks, threads, shared_bytes, Gpu(device).compute_stream().get(), args...);
-  if (status != cudaSuccess) {
-    ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
-  }
+  if (status != cudaSuccess) ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
 }
 
 // GridIndex returns this thread's first element in a loop over the whole grid; the next function returns the
@@ -213,9 +210,8 @@ struct LargestOf {
 // threads of a warp must call it.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
     value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
-  }
   return value;
 }
 
@@ -233,5 +229,3 @@ __device__ T CombineBlock(T value, T neutral, Op op) {
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_EIGEN_H_
-#define GRADSYNC_MODEL_KERNELS_EIGEN_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -97,5 +96,3 @@ void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_EIGEN_H_

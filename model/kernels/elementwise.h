@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_
-#define GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -113,5 +112,3 @@ struct SwiGluGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_

@@ -19,9 +19,8 @@ void ForPieces(int64_t begin, int64_t end, const Fn& fn) {
 template <class From, class To>
 void AddSpan(const From* x, int64_t n, To* y) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n; ++i)
     y[i] = static_cast<To>(static_cast<Wide<To>>(y[i]) + static_cast<Wide<From>>(x[i]));
-  }
 }
 
 template <class T>

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_EMBEDDING_H_
-#define GRADSYNC_MODEL_KERNELS_EMBEDDING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -37,5 +36,3 @@ struct EmbeddingGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_EMBEDDING_H_

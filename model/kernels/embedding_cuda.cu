@@ -49,9 +49,8 @@ void Embedding<T>::OnCuda(Device& device) const {
     const int32_t id = ids[i];
     const bool valid = id >= 0 && id < vocab;
     if (!valid && threadIdx.x == 0) *wrong_id = i + 1;
-    for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
+    for (int64_t col = threadIdx.x; col < d; col += blockDim.x)
       y[i * d + col] = valid ? table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
-    }
   });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Embedding, OnCuda);

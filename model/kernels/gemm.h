@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_GEMM_H_
-#define GRADSYNC_MODEL_KERNELS_GEMM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -57,5 +56,3 @@ void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* 
   template void Gemm<BF16, float>::Body(Device&) const
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_GEMM_H_

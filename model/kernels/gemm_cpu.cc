@@ -60,9 +60,8 @@ void Sgemm(int num_threads, const GemmF32& g) {
   const dnnl_status_t status =
       dnnl_sgemm(g.a.transposed ? 'T' : 'N', g.b.transposed ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a.data,
                  g.a.stride, g.b.data, g.b.stride, g.c.accumulate ? 1.0f : 0.0f, g.c.data, g.c_stride);
-  if (status != dnnl_success) {
+  if (status != dnnl_success)
     throw std::runtime_error(Join("dnnl_sgemm of m=", g.m, " n=", g.n, " k=", g.k, ": status ", status));
-  }
 }
 
 // Copies b, some rows at a time. With some hundred rows m, oneDNN's AVX2 code reads b in place, down its

@@ -147,9 +147,8 @@ class Plan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.c_alignment);
     // Parts of a sum must be added in f32, and not after rounding to bf16.
-    if (p.types == Types::kBF16) {
+    if (p.types == Types::kBF16)
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-    }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     status_ =
@@ -172,9 +171,8 @@ class Plans {
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {
     device_.MakeCurrent();
     const cublasStatus_t status = cublasLtCreate(library_.address());
-    if (status != CUBLAS_STATUS_SUCCESS) {
+    if (status != CUBLAS_STATUS_SUCCESS)
       throw CudaError(Join("cublasLtCreate failed: ", cublasLtGetStatusString(status)));
-    }
     workspace_ = device_.allocator().Allocate(kWorkspaceBytes);
   }
   ~Plans() {

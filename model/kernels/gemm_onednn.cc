@@ -16,7 +16,6 @@ namespace {
 
 using dnnl::memory;
 
-// Everything that a primitive depends on.
 struct Key {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
@@ -31,7 +30,6 @@ memory::desc Describe(int64_t rows, int64_t cols, memory::data_type type, int64_
   return {{rows, cols}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
-// A product that is ready to run.
 struct Primitive {
   Primitive(const dnnl::engine& engine, const Key& p)
       : a(Describe(p.m, p.k, p.inputs, p.a_stride, p.a_transposed)),
@@ -56,7 +54,6 @@ std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Key& p)
   }
 }
 
-// The products of a device.
 class OneDnnProducts {
  public:
   explicit OneDnnProducts(Device& device)

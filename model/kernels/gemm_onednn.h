@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_GEMM_ONEDNN_H_
-#define GRADSYNC_MODEL_KERNELS_GEMM_ONEDNN_H_
+#pragma once
 
 #include "model/kernels/gemm.h"
 
@@ -12,5 +11,3 @@ template <class T, class C>
 bool MatmulByOneDnn(Device& device, const Gemm<T, C>& g);
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_GEMM_ONEDNN_H_

@@ -1,11 +1,9 @@
-#ifndef GRADSYNC_MODEL_KERNELS_GEMM_SUITE_H_
-#define GRADSYNC_MODEL_KERNELS_GEMM_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <span>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -146,5 +144,3 @@ void ForGemms(const Check& check) {
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_GEMM_SUITE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_KERNEL_H_
-#define GRADSYNC_MODEL_KERNELS_KERNEL_H_
+#pragma once
 
 #include <string_view>
 
@@ -50,5 +49,3 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   template void Kernel<BF16>::Body(Device&) const
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_KERNEL_H_

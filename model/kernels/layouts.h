@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_LAYOUTS_H_
-#define GRADSYNC_MODEL_KERNELS_LAYOUTS_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -52,5 +51,3 @@ struct ActivationShape {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_LAYOUTS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_LOSS_H_
-#define GRADSYNC_MODEL_KERNELS_LOSS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -66,5 +65,3 @@ struct SquaredErrorGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_LOSS_H_

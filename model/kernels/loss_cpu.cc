@@ -16,9 +16,8 @@ void CrossEntropy<T>::OnCpu(Device& device) const {
     log_sum[row] = std::log((in - max[row]).exp().sum());
   });
   double sum = 0;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < rows; ++row)
     sum += max[row] - static_cast<W>(logits[row * vocab + targets[row]]) + log_sum[row];
-  }
   *loss = static_cast<W>(sum / static_cast<double>(rows));
 }
 GRADSYNC_INSTANTIATE_KERNEL(CrossEntropy, OnCpu);

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_NORM_H_
-#define GRADSYNC_MODEL_KERNELS_NORM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ struct RmsNormInputGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_NORM_H_

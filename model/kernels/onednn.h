@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ONEDNN_H_
-#define GRADSYNC_MODEL_KERNELS_ONEDNN_H_
+#pragma once
 
 #include <dnnl.hpp>
 #include <type_traits>
@@ -38,5 +37,3 @@ inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ONEDNN_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
-#define GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -87,5 +86,3 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   template void Update<AdamW, double>::Body(Device&) const
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_PARALLEL_H_
-#define GRADSYNC_MODEL_KERNELS_PARALLEL_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -37,5 +36,3 @@ void ParallelForEach(const Device& device, int64_t n, int64_t grain, const Fn& f
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_PARALLEL_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_POOL_H_
-#define GRADSYNC_MODEL_KERNELS_POOL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -75,5 +74,3 @@ struct AveragePoolGrad {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_POOL_H_

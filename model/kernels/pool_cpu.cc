@@ -78,15 +78,13 @@ void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* d
         for (int64_t j = first(padded_col); j <= last_out_col; ++j) {
           const int64_t at = (padded_row - i * shape.stride) * shape.size + padded_col - j * shape.stride;
           const int64_t from = (i * out.width + j) * kBlock;
-          for (int64_t c = 0; c < kBlock; ++c) {
+          for (int64_t c = 0; c < kBlock; ++c)
             sum[c] += largest[from + c] == at ? static_cast<W>(dy[from + c]) : W{0};
-          }
         }
       }
       T* pixel = dx + (row * in.width + col) * kBlock;
-      for (int64_t c = 0; c < kBlock; ++c) {
+      for (int64_t c = 0; c < kBlock; ++c)
         pixel[c] = static_cast<T>(accumulate ? static_cast<W>(pixel[c]) + sum[c] : sum[c]);
-      }
     }
   }
 }
@@ -126,9 +124,8 @@ void AveragePool<T>::OnCpu(Device& device) const {
       for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
         for (int64_t c = 0; c < kBlock; ++c) sum[c] += static_cast<W>(pixel[c]);
       }
-      for (int64_t c = 0; c < kBlock; ++c) {
+      for (int64_t c = 0; c < kBlock; ++c)
         y[plane * kBlock + c] = static_cast<T>(sum[c] / static_cast<W>(shape.pixels()));
-      }
     });
   });
 }
@@ -140,14 +137,12 @@ void AveragePoolGrad<T>::OnCpu(Device& device) const {
   WithBlock(shape.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape, [&](int64_t plane) {
       W share[kBlock];
-      for (int64_t c = 0; c < kBlock; ++c) {
+      for (int64_t c = 0; c < kBlock; ++c)
         share[c] = static_cast<W>(dy[plane * kBlock + c]) / static_cast<W>(shape.pixels());
-      }
       T* pixel = dx.data + plane * shape.plane();
       for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
-        for (int64_t c = 0; c < kBlock; ++c) {
+        for (int64_t c = 0; c < kBlock; ++c)
           pixel[c] = static_cast<T>(dx.accumulate ? static_cast<W>(pixel[c]) + share[c] : share[c]);
-        }
       }
     });
   });

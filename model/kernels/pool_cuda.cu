@@ -87,9 +87,8 @@ void AveragePool<T>::OnCuda(Device& device) const {
     const int64_t index = GridIndex() / 32, image = index / shape.channels, channel = index % shape.channels;
     if (image >= shape.batch) return;  // this condition is equal for all threads of a warp
     W sum = 0;
-    for (int64_t pixel = threadIdx.x % 32; pixel < shape.pixels(); pixel += 32) {
+    for (int64_t pixel = threadIdx.x % 32; pixel < shape.pixels(); pixel += 32)
       sum += Widen(x[shape.ElementOf(channel, image * shape.pixels() + pixel)]);
-    }
     sum = CombineLanes<32>(sum, SumOf{});
     if (threadIdx.x % 32 == 0) y[index] = Narrow<T>(sum / static_cast<W>(shape.pixels()));
   });

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ROPE_H_
-#define GRADSYNC_MODEL_KERNELS_ROPE_H_
+#pragma once
 
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
@@ -23,5 +22,3 @@ struct Rope {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ROPE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ROPE_TABLE_H_
-#define GRADSYNC_MODEL_KERNELS_ROPE_TABLE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -65,5 +64,3 @@ class RopeTables {
 };
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_ROPE_TABLE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_MODEL_KERNELS_SCRATCH_H_
-#define GRADSYNC_MODEL_KERNELS_SCRATCH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,5 +35,3 @@ constexpr int64_t PaddedStride(int64_t n) {
 }
 
 }  // namespace gradsync::model::kernels
-
-#endif  // GRADSYNC_MODEL_KERNELS_SCRATCH_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_FIBER_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_FIBER_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -37,5 +36,3 @@ class Fiber {
 };
 
 }  // namespace cuda_emulation
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_FIBER_H_

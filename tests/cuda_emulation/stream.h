@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_STREAM_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_STREAM_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -83,5 +82,3 @@ cudaError_t LastError(cudaError_t error);  // stores the error for cudaGetLastEr
 bool IsDeviceMemory(const void* address, size_t bytes);
 
 }  // namespace cuda_emulation
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_FUZZ_FUZZ_H_
-#define GRADSYNC_TESTS_FUZZ_FUZZ_H_
+#pragma once
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,5 +45,3 @@ class File {
 
 }  // namespace fuzz
 }  // namespace gradsync
-
-#endif  // GRADSYNC_TESTS_FUZZ_FUZZ_H_

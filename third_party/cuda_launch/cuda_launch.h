@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_THIRD_PARTY_CUDA_LAUNCH_CUDA_LAUNCH_H_
-#define GRADSYNC_THIRD_PARTY_CUDA_LAUNCH_CUDA_LAUNCH_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -27,5 +26,3 @@ __device__ T* DynamicShared() {
   extern __shared__ __align__(128) unsigned char dynamic_shared_memory[];
   return reinterpret_cast<T*>(dynamic_shared_memory);
 }
-
-#endif  // GRADSYNC_THIRD_PARTY_CUDA_LAUNCH_CUDA_LAUNCH_H_

@@ -11,6 +11,7 @@
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
+#   <!-- begin: warnings -->                           or every warning, with its meaning
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
 #   <!-- end -->
 # A picture is made by the command in the line above it, which writes the file named first:
@@ -96,6 +97,13 @@ commands() {  # commands NAME...
   echo '```'
 }
 
+# shellcheck disable=SC2016  # backquotes of Markdown
+warnings() {  # what the rows of kChecks say, each on one line
+  printf '%s\n' '| warning | meaning |' '|:--|:--|'
+  tr '\n' ' ' <tools/records/validity.cc | sed 's/" *"//g' | grep --only-matching '{Warning::[^,]*, *"[^"]*", *"[^"]*"' |
+    sed 's/.*, *"\(.*\)", *"\(.*\)"/| `\1` | \2 |/'
+}
+
 commits() {  # commits DOCUMENT: which commit measured which of its records, in one line; nothing if there is but one
   local dir
   while read -r dir; do
@@ -133,6 +141,7 @@ remake() {  # remake DOCUMENT: as it should be
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
         prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
+        warnings) warnings ;;
         answer) answer "${words[@]:1}" | "${cut[@]}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
         *) table "${words[@]}" | sed '/./,$!d' | "${cut[@]}" ;;  # from the first line that is not empty

@@ -95,6 +95,13 @@ run
 ((status == 0)) || fail "lines of a screen"
 [[ $(wc --lines <README.md) == 8 && $(sed --quiet 4p README.md) == '## A title (--format=screen)' && $(sed --quiet 7p README.md) == '```' ]] ||
   fail "which lines of a screen"
+mkdir tools/records
+printf '    {Warning::kA, "a", "so much is "\n     "a lot",\n     [] { return "x"; }},\n' >tools/records/validity.cc
+printf '    {Warning::kB, "n<10",\n     "few", B},\n' >>tools/records/validity.cc
+printf '# Title\n<!-- begin: warnings -->\n<!-- end -->\n' >README.md
+run
+((status == 0)) || fail "warnings"
+[[ $(sed --quiet '5,6p;7q' README.md) == $'| `a` | so much is a lot |\n| `n<10` | few |' ]] || fail "each with its meaning"
 printf 'x\n%.0s' {1..131} >README.md
 run --check
 ((status == 1)) || fail "a long README fails"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -193,11 +192,11 @@ std::optional<bool> Measurement::equal() const {
 }
 
 Configuration CellOf(const Record& record) {
-  Configuration cell;
+  Configuration setting;
   for (const auto& [name, value] : record.config) {
-    if (bench::ScopeOf(name) == bench::Scope::kCell) cell[name] = TextOf(value);
+    if (bench::ScopeOf(name) == bench::Scope::kSetting) setting[name] = TextOf(value);
   }
-  return cell;
+  return setting;
 }
 
 Configuration ConfigurationOf(const Record& record) {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RECORDS_MEASUREMENT_H_
-#define GRADSYNC_TOOLS_RECORDS_MEASUREMENT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -127,5 +126,3 @@ Measurement CombineRanks(std::vector<bench::Record> ranks);
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RECORDS_MEASUREMENT_H_

@@ -11,7 +11,6 @@
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"

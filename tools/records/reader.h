@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RECORDS_READER_H_
-#define GRADSYNC_TOOLS_RECORDS_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +38,7 @@ class Problems {
 };
 
 // The variants of a setting of one run, or of one set of launches. A group has at least one variant, and all
-// values with the scope kCell are equal.
+// values with the scope kSetting are equal.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
@@ -69,5 +68,3 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RECORDS_READER_H_

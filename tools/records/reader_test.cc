@@ -161,7 +161,7 @@ TEST_F(ReaderTest, WithoutStrategiesNothingIsCompared) {
   EXPECT_EQ(Order(), ":2|:1");
 }
 
-// Backends, sizes and how long a launch measured do not tell cells apart.
+// Backends, sizes and how long a launch measured do not tell settings apart.
 TEST_F(ReaderTest, VariantsOfACellAreOneGroup) {
   const std::string path = FreshTestDir("find") + "/a.jsonl";
   Record later = WithBatch("naive", 0, 2);

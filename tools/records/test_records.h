@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RECORDS_TEST_RECORDS_H_
-#define GRADSYNC_TOOLS_RECORDS_TEST_RECORDS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ void WriteLines(const std::string& path, const std::vector<bench::Record>& recor
 std::string ReadTestFile(const std::string& path);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RECORDS_TEST_RECORDS_H_

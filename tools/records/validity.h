@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RECORDS_VALIDITY_H_
-#define GRADSYNC_TOOLS_RECORDS_VALIDITY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -87,5 +86,3 @@ double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RECORDS_VALIDITY_H_

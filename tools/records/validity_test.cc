@@ -1,13 +1,10 @@
 #include "tools/records/validity.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -448,18 +445,6 @@ TEST(WarningsTest, AreFoundByWhatTheyAre) {
   EXPECT_FALSE(Has(warnings, Warning::kTooFewForInterval));
   EXPECT_EQ(TextOf(warnings), "wrong:3 n<100");
   EXPECT_EQ(TextOf({}), "");
-}
-
-TEST(WarningsTest, AreExplainedInTheManual) {
-  std::ifstream file("docs/reading.md");
-  const std::string manual(std::istreambuf_iterator<char>(file), {});
-  for (int i = 0; i <= static_cast<int>(Warning::kDirty); ++i) {
-    const Warning warning = static_cast<Warning>(i);
-    std::string explanation = ExplanationOf(warning);
-    explanation.pop_back();  // the full stop
-    EXPECT_THAT(manual,
-                ::testing::HasSubstr("| `" + std::string(WordOf(warning)) + "` | " + explanation + " |"));
-  }
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RENDER_CHOICE_GRID_H_
-#define GRADSYNC_TOOLS_RENDER_CHOICE_GRID_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -26,5 +25,3 @@ std::string NameOf(const Choice& choice);
 std::string DifferenceText(const Estimate& estimate, int decimals = 1);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RENDER_CHOICE_GRID_H_

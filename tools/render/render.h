@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RENDER_RENDER_H_
-#define GRADSYNC_TOOLS_RENDER_RENDER_H_
+#pragma once
 
 #include <ostream>
 
@@ -27,5 +26,3 @@ void RenderJson(const Report& report, std::ostream& out);
 void RenderCsv(const Report& report, std::ostream& out);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RENDER_RENDER_H_

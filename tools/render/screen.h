@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RENDER_SCREEN_H_
-#define GRADSYNC_TOOLS_RENDER_SCREEN_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -16,5 +15,3 @@ inline constexpr size_t kScreenLines = 29;
 std::string ScreenOf(const Summary& summary);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RENDER_SCREEN_H_

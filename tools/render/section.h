@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_RENDER_SECTION_H_
-#define GRADSYNC_TOOLS_RENDER_SECTION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -40,5 +39,3 @@ std::string MarkdownOf(const Shown& cell);
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_RENDER_SECTION_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_STATISTICS_ESTIMATES_H_
-#define GRADSYNC_TOOLS_STATISTICS_ESTIMATES_H_
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -107,5 +106,3 @@ double SidakCritical(size_t count, double chance = 0.05);
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_STATISTICS_ESTIMATES_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_STATISTICS_TEST_RUNS_H_
-#define GRADSYNC_TOOLS_STATISTICS_TEST_RUNS_H_
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -53,5 +52,3 @@ Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches
              double launch_std, Draws* draws);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_STATISTICS_TEST_RUNS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_ALL_TABLES_H_
-#define GRADSYNC_TOOLS_TABLES_ALL_TABLES_H_
+#pragma once
 
 #include <vector>
 
@@ -26,5 +25,3 @@ GRADSYNC_TABLES(GRADSYNC_DECLARE)
 void AddAllTables(const Settings& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_ALL_TABLES_H_

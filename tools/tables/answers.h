@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_ANSWERS_H_
-#define GRADSYNC_TOOLS_TABLES_ANSWERS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -96,5 +95,3 @@ double SecondsToDecide(const Setting& setting, const Estimate& difference);
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_ANSWERS_H_

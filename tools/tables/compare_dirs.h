@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_
-#define GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ struct ComparedDirs {
 ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_

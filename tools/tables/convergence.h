@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_
-#define GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -79,5 +78,3 @@ std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& grou
 void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_

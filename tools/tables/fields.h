@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_FIELDS_H_
-#define GRADSYNC_TOOLS_TABLES_FIELDS_H_
+#pragma once
 
 #include <algorithm>
 #include <functional>
@@ -97,5 +96,3 @@ class TableOf : public Table {
 };
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_FIELDS_H_

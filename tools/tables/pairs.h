@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_PAIRS_H_
-#define GRADSYNC_TOOLS_TABLES_PAIRS_H_
+#pragma once
 
 #include <utility>
 #include <vector>
@@ -31,5 +30,3 @@ std::vector<std::vector<double>> FindLeads(const Setting& setting,
 bool MayBeFastest(const std::vector<double>& leads);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_PAIRS_H_

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"

@@ -1,10 +1,8 @@
-#ifndef GRADSYNC_TOOLS_TABLES_ROWS_H_
-#define GRADSYNC_TOOLS_TABLES_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tools/records/measurement.h"
@@ -163,5 +161,3 @@ double LabelledSize(const Measurement& measurement);
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_ROWS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_RUNS_H_
-#define GRADSYNC_TOOLS_TABLES_RUNS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -19,5 +18,3 @@ std::string CommandWithout(const std::string& command_line, const std::vector<st
 std::vector<RunText> RunTexts(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_RUNS_H_

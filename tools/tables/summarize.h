@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_
-#define GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -38,5 +37,3 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
                   const std::string& run = "");
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_

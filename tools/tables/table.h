@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_TABLE_H_
-#define GRADSYNC_TOOLS_TABLES_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -140,5 +139,3 @@ struct Report {
 };
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_TABLE_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_TEST_TABLES_H_
-#define GRADSYNC_TOOLS_TABLES_TEST_TABLES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -78,5 +77,3 @@ struct Tabled {
 };
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_TEST_TABLES_H_

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cmath>
-#include <functional>
 
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"

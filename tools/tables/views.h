@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_VIEWS_H_
-#define GRADSYNC_TOOLS_TABLES_VIEWS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -88,5 +87,3 @@ struct Run {
 std::vector<Run> RunsOf(const Settings& settings);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_VIEWS_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TOOLS_TABLES_WORDS_H_
-#define GRADSYNC_TOOLS_TABLES_WORDS_H_
+#pragma once
 
 #include <string>
 
@@ -21,5 +20,3 @@ std::string PercentAtMost(double part);
 std::string TimeRange(const Interval& seconds);
 
 }  // namespace gradsync::tools
-
-#endif  // GRADSYNC_TOOLS_TABLES_WORDS_H_

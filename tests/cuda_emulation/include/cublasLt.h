@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUBLASLT_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_CUBLASLT_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -79,5 +78,3 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes,
                               cudaStream_t stream);
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUBLASLT_H_

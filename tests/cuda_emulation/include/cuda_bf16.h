@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUDA_BF16_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_CUDA_BF16_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -18,5 +17,3 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
 }
 
 inline uint16_t __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDA_BF16_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUDA_BLOCK_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_CUDA_BLOCK_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -99,5 +98,3 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask,
                   cuda_emulation::Site site = cuda_emulation::Site::current()) {
   return cuda_emulation::FromLane(mask, value, threadIdx.x ^ static_cast<unsigned>(lane_mask), site);
 }
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDA_BLOCK_H_

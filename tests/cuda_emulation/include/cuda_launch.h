@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUDA_LAUNCH_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_CUDA_LAUNCH_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -27,5 +26,3 @@ template <class T>
 T* DynamicShared() {
   return reinterpret_cast<T*>(cuda_emulation::SharedMemory());
 }
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDA_LAUNCH_H_

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_
+#pragma once
 
 #include <cuda_block.h>
 #include <math.h>
@@ -134,5 +133,3 @@ struct int4 {
 inline float __fdividef(float a, float b) { return std::abs(b) > 0x1p126f ? a * 0 : a / b; }
 
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_

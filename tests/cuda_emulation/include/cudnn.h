@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUDNN_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_CUDNN_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -134,5 +133,3 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
                                            size_t workspace_bytes, const void* beta,
                                            cudnnTensorDescriptor_t x_tensor, void* dx);
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDNN_H_

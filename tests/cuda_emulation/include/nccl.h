@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_TESTS_CUDA_EMULATION_NCCL_H_
-#define GRADSYNC_TESTS_CUDA_EMULATION_NCCL_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -64,5 +63,3 @@ ncclResult_t ncclReduceScatter(const void* input, void* output, size_t output_co
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclAllGather(const void* input, void* output, size_t input_count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream);
-
-#endif  // GRADSYNC_TESTS_CUDA_EMULATION_NCCL_H_

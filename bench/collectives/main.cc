@@ -1,4 +1,15 @@
-#include "bench/collectives/run.h"
+// The program //bench:all_reduce. Each rank runs for each collective and size, over each backend: an untimed
+// collective that is checked element by element, warm-up, the timed collectives, and a check of the last one.
+// In each iteration all backends take a turn, in a new order (bench/timing/schedule.h), so that a machine
+// that becomes slower affects all of them.
+//
+// A sample of "time_ns" is the time of this rank from leaving a barrier until Wait returns. The input is
+// written before each barrier, so it is as warm in the cache as a newly computed gradient, and sums never
+// overflow. A sample of "back_to_back_ns" is, as in nccl-tests, the time of several collectives in a row,
+// from one barrier to the end of the last, divided by their number: it does not wait for late ranks in
+// between, and the start of a call may overlap with the previous call.
+//
+// The exit status is 1 also if an element was wrong, after all records have been written.
 
 #include <algorithm>
 #include <string>
@@ -6,6 +17,7 @@
 #include <vector>
 
 #include "bench/collectives/exercise.h"
+#include "bench/collectives/options.h"
 #include "bench/collectives/pattern.h"
 #include "bench/launch/rank_program.h"
 #include "bench/records/record.h"
@@ -13,6 +25,7 @@
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/schedule.h"
 #include "model/base/error.h"
+#include "model/base/flags.h"
 #include "model/base/units.h"
 #include "model/tensor.h"
 
@@ -151,9 +164,12 @@ class AllReduceJob : public RankJob {
   int64_t position_ = 0;
 };
 
-}  // namespace
-
-int RunAllReduceProgram(int argc, char** argv, FlagTable& flags, AllReduceOptions& options) {
+int RunAllReduceProgram(int argc, char** argv) {
+  AllReduceOptions options;
+  FlagTable flags("all_reduce",
+                  "Measures an all-reduce between ranks, by backend and size, and checks every sum.\n"
+                  "  ./bazelw run //bench:all_reduce -- --sizes=1MiB,100MiB --world_size=2 --out=DIR");
+  options.AddTo(flags);
   const auto plan = [&](const comm::World& world) {
     const bool reduces = std::ranges::any_of(options.collectives, [](Collective collective) {
       return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
@@ -167,4 +183,7 @@ int RunAllReduceProgram(int argc, char** argv, FlagTable& flags, AllReduceOption
   return RunRankProgram(argc, argv, {"all_reduce", flags, options.ranks, plan, check, prepare});
 }
 
+}  // namespace
 }  // namespace gradsync::bench
+
+int main(int argc, char** argv) { return gradsync::bench::RunAllReduceProgram(argc, argv); }

@@ -1,4 +1,6 @@
-#include "bench/learning/run.h"
+// The program //bench:convergence. Each variant trains a model from each seed, one after the other in an
+// order drawn for each seed, and is compared by its loss on held-out text. Every trial is a record of each
+// rank, written when the trial has ended.
 
 #include <cmath>
 #include <iterator>
@@ -6,18 +8,19 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "bench/launch/rank_program.h"
 #include "bench/learning/corpus.h"
+#include "bench/learning/options.h"
 #include "bench/learning/trial.h"
 #include "bench/records/record.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/memory.h"
 #include "model/base/error.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 namespace {
@@ -36,7 +39,7 @@ class ConvergenceJob : public RankJob {
     rank.Join(plan.training.GroupBackends());
     Record record;
     record.experiment = "convergence";
-    rank.SetRecords(std::move(record), /*with_file=*/true);
+    rank.SetRecords(std::move(record));
   }
 
   void Run() override {
@@ -86,8 +89,6 @@ class ConvergenceJob : public RankJob {
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
-    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "held_out_loss_nano"})
-      record.samples[name];
     while (trial.num_steps() < plan_.training.steps) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(*step.result.times.step());
@@ -146,10 +147,15 @@ class ConvergenceJob : public RankJob {
   const Corpus corpus_;
 };
 
-}  // namespace
-
-int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
-  std::optional<Corpus> corpus;  // the corpus is read once in each process
+int RunConvergenceProgram(int argc, char** argv) {
+  ConvergenceOptions options;
+  FlagTable flags("convergence",
+                  "Trains a small language model on text with each variant, from several seeds, and measures "
+                  "how its loss\non held-out text falls over steps, over seconds and over bytes sent.\n"
+                  "  ./bazelw run //bench:convergence -- --variants=naive,core,none --out=DIR\n"
+                  "  ./bazelw run //bench:convergence -- --corpus=FILE --steps=2000 --out=DIR");
+  options.AddTo(flags);
+  std::optional<Corpus> corpus;  // read once in each process
   std::optional<const ConvergencePlan> plan;
   const auto make_plan = [&](const comm::World&) {
     return plan.emplace(options, flags).training.GroupBackends();
@@ -166,4 +172,7 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
                         {"convergence", flags, options.training.ranks, make_plan, check, prepare});
 }
 
+}  // namespace
 }  // namespace gradsync::bench
+
+int main(int argc, char** argv) { return gradsync::bench::RunConvergenceProgram(argc, argv); }

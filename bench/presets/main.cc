@@ -1,4 +1,7 @@
-#include "bench/presets/run.h"
+// The program //bench:suite: the experiments of a preset, each in its benchmark's own process, then their
+// tables and a page. A request to stop goes to the benchmark that runs, nothing is started after it, and this
+// process ends by it. The exit status: 0 done, 1 something failed, 2 bad arguments, named in one line on
+// stderr.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,13 +15,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
-#include "bench/launch/runfile.h"
 #include "bench/launch/tools.h"
 #include "bench/presets/options.h"
 #include "bench/records/record.h"
@@ -163,8 +164,6 @@ std::pair<std::string, std::vector<Alternatives>> Begin(const SuiteOptions& opti
   return {out, std::move(experiments)};
 }
 
-}  // namespace
-
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
   FlagTable flags(
@@ -194,4 +193,7 @@ int RunSuite(int argc, char** argv) try {
   return kFailed;
 }
 
+}  // namespace
 }  // namespace gradsync::bench
+
+int main(int argc, char** argv) { return gradsync::bench::RunSuite(argc, argv); }

@@ -1,3 +1,0 @@
-#include "bench/presets/run.h"
-
-int main(int argc, char** argv) { return gradsync::bench::RunSuite(argc, argv); }
