@@ -23,9 +23,9 @@ class OverlappedBuckets : public Strategy {
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
   // Sets a new plan for the parameters of the old plan. Call this between two steps.
   void SetPlan(BucketPlan plan);
-  // The order in which gradients became ready in this step, on rank 0, for every rank. Other ranks may have
-  // another order, if they use other parameters, but all ranks must issue collectives in one order. Call this
-  // at the end of a step, on all ranks. Throws CollectiveError.
+  // Returns the order in which gradients became ready on rank 0 in this step. The result is equal on all
+  // ranks, which must issue collectives in one order. All ranks must call this, at the end of a step. Throws
+  // CollectiveError.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }

@@ -62,8 +62,9 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Agrees with all ranks on the run's name, and starts the run's records and their file, with the options. All
-  // ranks must call this. `record` has the experiment, and the facts of all records. Throws like RecordWriter.
+  // Agrees with all ranks on the run's name, and starts the run's records and their file, with the options.
+  // All ranks must call this. `record` has the experiment, and the facts of all records. Throws like
+  // RecordWriter.
   void SetRecords(Record record);
   // Adds to `facts` how often a quota of CPU time has stopped the threads of this host since the start. Adds
   // nothing without a quota.

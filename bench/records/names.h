@@ -7,8 +7,8 @@
 // a literal. A literal that is missing in this table does not compile.
 namespace gradsync::bench {
 
-// What a name in a configuration identifies. A row of a table is a variant of a setting: two records belong to
-// one row if their variants, settings and trials are equal, also if their runs differ.
+// What a name in a configuration identifies. A row of a table is a variant of a setting: two records belong
+// to one row if their variants, settings and trials are equal, also if their runs differ.
 //
 //   kSetting  what the variants of a run share: model, batch, dtype, device, threads
 //   kTrial    the trial of a variant
