@@ -59,10 +59,7 @@ FAULTS = (
     ("sum and passes", "passes = 3\n" + NONE + AVERAGE.replace("/= world", "*= 3") + OWN, "6 times the mean: ranks times passes, 6"),
     ("averaged twice", DDP_OF_NET + AVERAGE.replace("dist.all_reduce(p.grad); ", "") + OWN, "0.5 times the mean: averaged twice"),
     ("clip before reduce", NONE + AVERAGE + OWN.replace("    average", "    nn.utils.clip_grad_norm_(model.parameters(), .01)\n    average"),
-     "as if each rank clips or scales its own before the sum"),
-    ("clip before reduce, by hand", NONE + AVERAGE + OWN.replace(
-        "    average", "    norm = sum(p.grad.square().sum() for p in model.parameters()).sqrt()\n"
-        "    for p in model.parameters(): p.grad *= .01 / norm\n    average"), "as if each rank clips or scales its own before the sum"),
+     "each rank's own, which nothing has averaged: it is clipped before the sum"),
     ("no_sync in the last pass", "passes = 2\n" + DDP_OF_NET + LOOP.replace("i < passes - 1", "i == passes - 1"), "the last pass is within no_sync"),
     ("no_sync in every pass", "passes = 2\n" + DDP_OF_NET + LOOP.replace("i < passes - 1", "True"), "each rank's own, which nothing has averaged: the last pass"),
     ("model.module(x)", DDP_OF_NET + LOOP.replace("model(batch", "model.module(batch"), "called past DistributedDataParallel"),
@@ -84,6 +81,8 @@ FAULTS = (
      + DDP_OF_NET + LOOP.replace("    optimizer.step()", "    net[24].bias.grad *= 1.01\n    optimizer.step()"),
      r"gradient of 24.bias \(and 0 of 99 others\) that SGD at .* gets is 1.01 times the mean: no known mistake"),
     ("gradients that stay", DDP_OF_NET + LOOP.replace("optimizer.zero_grad()", "pass"), "off by"),
+    ("clip before reduce, after which it is scaled by hand", DDP_OF_NET + LOOP.replace("    optimizer.step", "    nn.utils.clip_grad_norm_(net.parameters(), .01)\n"
+     "    for p in net.parameters(): p.grad *= rank + 1\n    optimizer.step"), r"is 0.0\d+ times the mean: no known mistake"),
     ("settings that differ", "model = DDP(net); optimizer = torch.optim.SGD(net.parameters(), lr=.1 + rank)\n" + LOOP,
      "settings of SGD at .*: lr of group 0 differs between ranks 0 and 1: 0.1 and 1.1|"),
     ("other parameters", NONE + "if rank: optimizer = sgd(net[:1])\n" + ALL, "parameters of SGD at .*: what trains differs between ranks 0 and 1|"),

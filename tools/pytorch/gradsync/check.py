@@ -1,35 +1,32 @@
-"""Checks that a script trains with the mean of its ranks' gradients: `python -m gradsync check --help`.
+"""Checks that a script trains with the mean of its ranks' gradients.
 
-What is checked has no part in what it is compared with. Each gradient is copied as autograd delivers it, before it is accumulated
+What is checked has no part in what it is compared with: each gradient is copied as autograd delivers it, before it is accumulated
 and before anything can communicate it. The mean of all ranks' copies is taken in f64, by a group of its own (reference.py), and
-compared with what optimizers are handed in the first steps of the script as it is."""
+compared with what optimizers are handed in the first steps of the script as it is.
+
+Exit status: 0 the same, 1 a difference, 2 cannot be checked (torchrun makes 1 of it). Not for sparse gradients, tensor parallelism,
+FullyShardedDataParallel (but fully_shard), gradients that no backward() brings, optimizers of copies of the model's parameters
+(DeepSpeed), and processes that the script starts. What backward() is called with is compared with the mean over tokens if each pass
+has one call of cross_entropy, nll_loss or mse_loss."""
 import argparse
 import contextlib
 import functools
-import inspect
 import os
-import platform
 import runpy
 import sys
 import time
-import traceback
 
 import torch
 import torch.distributed as dist
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.record import refuse
 from gradsync.recorder import WAIT, flat_of, gathered
-from gradsync.reference import (SAMPLE, Gradients, bound_of, digest, exact, explain, fed, local_of, mistake, part_of, rounded_to, total,
-                                whole_of)
+from gradsync.reference import Gradients, bound_of, digest, exact, explain, fed, local_of, mistake, part_of, rounded_to, total, whole_of
 
 SAME, DIFFERS, UNKNOWN = 0, 1, 2  # exit status
 BYTES = 24  # of each element whose gradient is held
 TOPICS = {"parameters": DIFFERS, "settings": DIFFERS, "first weights": DIFFERS, "buffers": DIFFERS, "versions": SAME}  # if ranks differ
 CLIPS, LOSSES = ("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_value_"), ("cross_entropy", "nll_loss", "mse_loss")
-HELP = """Exit status: 0 the same, 1 a difference, 2 cannot be checked (torchrun makes 1 of it). Not for sparse gradients, tensor
-parallelism, FullyShardedDataParallel (but fully_shard), gradients that no backward() brings, optimizers of copies of the model's
-parameters (DeepSpeed), and processes that the script starts. What backward() is called with is compared with the mean over tokens if
-each pass has one call of cross_entropy, nll_loss or mse_loss."""
 
 
 def parameters_of(optimizer):
@@ -42,10 +39,6 @@ def parts_of(module):
     groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
     return [(one._unsharded_param, one.sharded_param) for group in groups if group for one in group.fsdp_params
             if hasattr(one, "_unsharded_param")]
-
-
-def is_there(gradient):
-    return gradient is not None and bool(local_of(gradient).any())
 
 
 def unlike(ranks, topic):
@@ -66,13 +59,10 @@ class Check:
         self.group, self.alone, self.world, self.rank, self.most = None, None, 1, 0, 1
         self.made, self.roots, self.wrapped = {}, {}, []  # optimizers with their arguments, outermost models, those in DDP
         self.leaves, self.order, self.counts = {}, {}, {}  # what autograd delivers to; (number, parameter); updates; by id
-        self.held, self.filled, self.means, self.twin = {}, set(), None, ()  # Gradients by id of a parameter; what `fed` gets and gives
+        self.held, self.means, self.twin = {}, None, ()  # Gradients by id of a parameter; what `fed` gets and gives
         self.stepping, self.why, self.suspect, self.loss, self.uneven = None, "", None, None, None
         self.spent_ns, self.peak_bytes, self.worst, self.checked, self.random = 0, 0, 0.0, set(), digest(torch.get_rng_state())
-        self._forget()
-
-    def _forget(self):
-        self.passes, self.inputs, self.buffers, self.tokens, self.losses, self.by_pass, self.clipped = 0, [], None, [], [], [], {}
+        self.inputs, self.buffers, self.tokens, self.losses, self.by_pass, self.clipped = [], None, [], [], [], {}
 
     @contextlib.contextmanager
     def _own(self):
@@ -103,14 +93,13 @@ class Check:
                 self.buffers = {name: digest(buffer) for name, buffer in model.named_buffers()}
 
     def on_loss(self, own, *args, **kwargs):
-        """Counts its tokens, and takes the mean over them."""
-        loss, call = own(*args, **kwargs), inspect.signature(own).bind(*args, **kwargs)
-        call.apply_defaults()
-        target = call.arguments["target"]
+        """Counts tokens, and takes the mean over them."""
+        loss, target = own(*args, **kwargs), args[1] if len(args) > 1 else kwargs["target"]
         if not self.quiet and loss.requires_grad:
-            count = target.numel() if target.is_floating_point() else int((target != call.arguments["ignore_index"]).sum())
-            mean = float(loss.detach().double().sum()) / (1 if call.arguments["reduction"] == "mean" else max(count, 1))
-            self.tokens.append(None if call.arguments.get("weight") is not None else [count, mean, torch.finfo(loss.dtype).eps])
+            count = target.numel() if target.is_floating_point() else int((target != kwargs.get("ignore_index", -100)).sum())
+            mean = float(loss.detach().double().sum()) / (1 if kwargs.get("reduction", "mean") == "mean" else max(count, 1))
+            is_known = len(args) < 3 and kwargs.get("weight") is None
+            self.tokens.append([count, mean, torch.finfo(loss.dtype).eps] if is_known else None)
         return loss
 
     def on_losses(self, tensors, gradient=None, *_, **__):
@@ -118,12 +107,10 @@ class Check:
         if not self.quiet:
             is_known = gradient is None and len(one) == len(tokens) == one[0].numel() == 1 and tokens[0]
             self.losses.append([float(one[0].detach()), *tokens[0]] if is_known else None)
-            self.passes, self.tokens = self.passes + 1, []
+            self.tokens = []
 
     def on_backward(self):
-        if self.quiet:
-            return
-        for pair in [(p,) for optimizer, *_ in self.made.values() for p in parameters_of(optimizer)] + [
+        for pair in () if self.quiet else [(p,) for optimizer, *_ in self.made.values() for p in parameters_of(optimizer)] + [
                 pair for root in self.roots.values() for module in root.modules() for pair in parts_of(module)]:
             self.watch(*pair)
         if not self.turns:  # so many that all ranks of a host use half of its free memory
@@ -146,16 +133,18 @@ class Check:
         with self._own():
             if gradient.layout is not torch.strided or hasattr(gradient, "to_local"):
                 raise TypeError(f"{self.name(p)} gets a gradient that is sparse or in parts")
-            if id(p) not in self.held or id(p) in self.filled and not is_there(p.grad):  # the script has thrown away what was held
-                self.held[id(p)] = Gradients(gradient)
             root, count, mean, _ = self.losses[-1] or (1, 0, 0, 0)
-            self.held[id(p)].add(gradient, count * mean / (root or 1))
+            self.held.setdefault(id(p), Gradients(gradient)).add(gradient, count * mean / (root or 1))
             if id(p) == self.suspect:
                 self.by_pass.append(exact(gradient))
 
-    def on_backward_end(self):
-        if not self.quiet:
-            self.filled = {i for i, (_, p) in self.order.items() if is_there(p.grad)}
+    def _drop(self, owner):
+        """What this rank holds of an optimizer or a module, whose gradients are used or thrown away."""
+        dropped = [self.held.pop(id(p), None) for p in (
+            owner.parameters() if isinstance(owner, torch.nn.Module) else parameters_of(owner)) if not self.quiet]
+        if any(dropped):
+            self.losses, self.by_pass, self.clipped = [], [], {}
+        return any(dropped)
 
     def on_unscale(self, own, scaler, optimizer):
         own(scaler, optimizer)
@@ -168,7 +157,7 @@ class Check:
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if not self.quiet and not self.clipped:
             with self._own():
-                self._compare(params, f"{own.__name__} at {place()}")
+                self._compare(params, f"{own.__name__} at {place()}", ": it is clipped before the sum")
         result = own(params, *args, **kwargs)
         self.clipped = {id(p): digest(p.grad) for p in params if p.grad is not None and not self.quiet}
         return result
@@ -185,14 +174,14 @@ class Check:
             self._update(optimizer)
             return loss
 
-        return ((args[0], evaluate, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": evaluate})
+        return args[:1], kwargs | {"closure": evaluate}
 
     def _update(self, optimizer):
         where = f"{type(optimizer).__name__} at {place()}"
         with self._own():
             self._compare_ranks(optimizer, where)
             self.means, self.twin = None if type(optimizer).__module__.startswith("torch.optim.") else [], ()
-            if self._compare([p for p in parameters_of(optimizer) if p.grad is None or self.clipped.get(id(p)) != digest(p.grad)], where):
+            if self._compare(parameters_of(optimizer), where):
                 if self.turns > 1:
                     raise ValueError(f"{where} averages by itself, which needs --groups=1")
                 self.alone = self.alone or dist.new_subgroups(1, backend="gloo")[0]
@@ -206,17 +195,17 @@ class Check:
             differs = unlike(self._gather({"weights": self._weights(params)}), "weights")
             for p, weights, rounding in self.twin:
                 self.found["twin"] = SAME, f"{name} averages by itself; its weights are compared with those of {name} alone, fed with the mean"
-                off = (exact(p) - weights).norm()
+                off, norm = (exact(p) - weights).norm(), weights.norm()
                 if off > rounding:
-                    self.found.setdefault("gradients", (DIFFERS, f"{self.name(p)} is off by {off / weights.norm():.3g} of its norm after {name} has averaged "
-                                                        f"and stepped; rounding explains {rounding / weights.norm():.3g}" + f"; {differs}" * bool(differs)))
+                    self.found.setdefault("gradients", (DIFFERS, f"{self.name(p)} is off by {off / norm:.3g} of its norm after {name} has "
+                                                        f"averaged and stepped; rounding explains {rounding / norm:.3g}; {differs}"))
             if differs and not {"first weights", "gradients", "settings"} & set(self.found):
                 self.found["weights"] = DIFFERS, f"{differs} after {name} has stepped"
-        if any([self.held.pop(id(p), None) for p in params]):
+        self.inputs, self.buffers, needed = [], None, self.steps * (self.turns or 1)
+        if self._drop(optimizer):
             self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
-            if min(self.counts.values()) >= self.steps * self.turns or max(self.counts.values()) >= 4 * self.steps * self.turns:
+            if min(self.counts.values()) >= needed or max(self.counts.values()) >= 4 * needed:
                 self.finish()
-        self._forget()
 
     # What ranks have to tell each other.
 
@@ -241,16 +230,16 @@ class Check:
             "settings": {f"{key} of group {i}": str(value) for i, group in enumerate(optimizer.param_groups)
                          for key, value in group.items() if key != "params"},
             "first weights": {} if id(optimizer) in self.counts else self._weights(params), "buffers": self.buffers or {},
-            "versions": {"PyTorch": torch.__version__, "Python": platform.python_version()},
-            "data": self.inputs, "losses": self.losses, "random": self.random, "passes": self.passes})
+            "versions": {"PyTorch": torch.__version__, "Python": sys.version.split()[0]}, "data": self.inputs, "losses": self.losses,
+            "random": self.random})
         self.found |= {topic: (status, f"{topic} of {where}: {unlike(ranks, topic)}") for topic, status in TOPICS.items() if unlike(ranks, topic)}
         if "parameters" in self.found:
             self.finish(at_once=True)
-        if [1 for r, rank in enumerate(ranks) if rank["data"] and rank["data"] in [other["data"] for other in ranks[:r]]]:
+        if any(rank["data"] and rank["data"] in [other["data"] for other in ranks[:r]] for r, rank in enumerate(ranks)):
             self.found["data"] = DIFFERS, f"ranks get the same batches in the step of {where}"
         if self.world > 1 and len({rank["random"] for rank in ranks}) == 1:
             self.found["random"] = SAME, "random numbers have the same state on all ranks at first: so have masks of dropout"
-        self.most, losses = max(rank["passes"] for rank in ranks), [loss for rank in ranks for loss in rank["losses"]]
+        self.most, losses = max(len(rank["losses"]) for rank in ranks), [loss for rank in ranks for loss in rank["losses"]]
         self.loss, self.uneven = None, None
         if losses and all(losses):
             self._normalise(sum(root for root, *_ in losses) / self.world, *zip(*(loss[1:] for loss in losses)))
@@ -275,23 +264,23 @@ class Check:
         dtypes = held.dtypes | {flat_of(local_of(p if p.grad is None else p.grad)).dtype}
         return handed, mean, bound_of(magnitude, dtypes, held.roundings + self.world), magnitude, held
 
-    def _compare(self, params, where):
+    def _compare(self, params, where, reason=""):
         """Says what the first gradient that differs is. Whether it is each rank's own, which the optimizer may have to average."""
         turn, off, narrow = [p for p in params if self._is_turn(p)], [], set()
-        here = {i for rank in self._gather([i for i, p in enumerate(turn) if id(p) in self.held]) for i in rank}
-        turn = [p for i, p in enumerate(turn) if i in here]
+        here = [i for i, p in enumerate(turn) if id(p) in self.held and (p.grad is None or self.clipped.get(id(p)) != digest(p.grad))]
+        turn = [turn[i] for i in sorted({i for rank in self._gather(here) for i in rank})]
         self.peak_bytes = max(self.peak_bytes, sum(BYTES * held.sum.numel() for held in self.held.values()))
         for i, p in enumerate(turn):
             handed, mean, bound, magnitude, held = self._reference(p)
-            self.checked.add(id(p))
             distance = (handed - mean).abs()
+            self.checked.add(id(p))
             if not (distance <= bound).all():
                 found = rounded_to(handed, distance, magnitude, held.roundings + self.world, self.world)
                 narrow, off = narrow | {found}, off + [i] * (not found)
             elif mean.numel():
                 self.worst = max(self.worst, float((distance / bound).max()))
             if self.uneven:
-                other = total(held.weighted.clone(), self.group) / self.uneven[0]
+                other = total(held.of_tokens.clone(), self.group) / self.uneven[0]
                 self.uneven[1:] = self.uneven[1] + float((mean - other).square().sum()), self.uneven[2] + float(mean.square().sum())
             if self.means is not None:
                 self.means.append((p, mean, bound))
@@ -302,32 +291,28 @@ class Check:
         if self.uneven and self.uneven[2]:
             text, size = self.found["normalisation"][1].partition(", its")[0], (self.uneven[1] / self.uneven[2]) ** .5
             self.found["normalisation"] = SAME, f"{text}, its gradient {size:.2%}"
-        if off:
-            return self._judge(turn[off[0]], len(off), len(turn), [off[0] in rank[0] for rank in ranks].index(True), where)
+        if off and not (self.clipped and "gradients" in self.found):
+            return self._judge(turn[off[0]], len(off), len(turn), [off[0] in rank[0] for rank in ranks].index(True), where, reason)
         name = self.loss and abs(self.loss[0] - 1) > self.loss[1] and mistake(self.loss[0], self.world, self.most, self.loss[1])
-        if name:
+        if name and not off:
             self.found["loss"] = DIFFERS, f"what backward() gets before {where} is {self.loss[0]:.6g} times the mean loss: {name}"
         return False
 
-    def _judge(self, p, off, checked, rank, where):
+    def _judge(self, p, off, checked, rank, where, reason):
         handed, mean, bound, _, held = self._reference(p)
         is_own = all(self._gather(self.world > 1 and bool(((handed - held.sum).abs() <= bound * self.world).all())))
-        if is_own and self.means is not None:
-            return True
-        own = torch.zeros(self.world, min(SAMPLE, mean.numel()), dtype=torch.float64)
-        own[self.rank] = held.sum.flatten()[:SAMPLE]
-        factor, text = explain(total(handed * (self.rank == rank), self.group), mean, bound, total(own, self.group), [
-            total(one, self.group) / self.world for one in self.by_pass], self.most)
-        if self.loss and off == checked and factor and abs(self.loss[0] * factor - 1) <= self.loss[1]:
-            self.found["gradients"] = SAME, f"gradients are {factor:.6g} times the mean, and the loss {self.loss[0]:.6g} times: together right"
-            return False
+        factor, text = explain(total(handed * (self.rank == rank), self.group), mean, bound, [
+            total(one, self.group) / self.world for one in self.by_pass], self.world, self.most)
+        others, self.suspect = f" (and {off - 1} of {checked - 1} others)" * (checked > 1), id(p)
         if self.wrapped and not any(p is one for one in self.wrapped[-1]._module_parameters):
             self.why = ": it was made after the model was wrapped in DistributedDataParallel"
         if is_own or factor is None:
-            text = ("each rank's own, which nothing has averaged" if is_own else text) + self.why
-        others = f" (and {off - 1} of {checked - 1} others)" if checked > 1 else ""
-        self.found["gradients"], self.suspect = (DIFFERS, f"the gradient of {self.name(p)}{others} that {where} gets is {text}"), id(p)
-        return False
+            text = ("each rank's own, which nothing has averaged" if is_own else text) + (self.why or reason)
+        if self.loss and off == checked and factor and abs(self.loss[0] * factor - 1) <= self.loss[1]:
+            self.found["gradients"] = SAME, f"gradients are {factor:.6g} times the mean, and the loss {self.loss[0]:.6g} times: together right"
+        elif not is_own or self.means is None:
+            self.found["gradients"] = DIFFERS, f"the gradient of {self.name(p)}{others} that {where} gets is {text}"
+        return is_own and self.means is not None
 
     # Its beginning and end.
 
@@ -368,9 +353,11 @@ class Check:
         around(DDP, "_pre_forward", forward)
         around(torch.Tensor, "register_hook", lambda own, tensor, hook: (self.watch(tensor), own(tensor, hook))[1])
         around(torch.amp.GradScaler, "unscale_", self.on_unscale)
-        for module, names, call in ((torch.nn.functional, LOSSES, self.on_loss), (torch.nn.utils, CLIPS, self.on_clip)):
+        for owner, names, call in ((torch.nn.functional, LOSSES, self.on_loss), (torch.nn.utils, CLIPS, self.on_clip)):
             for name in names:
-                around(module, name, call)
+                around(owner, name, call)
+        for owner in torch.optim.Optimizer, torch.nn.Module:
+            around(owner, "zero_grad", lambda own, one, *args, **kwargs: (own(one, *args, **kwargs), self._drop(one))[0])
         watch_calls(torch.nn.Module)
         listeners.append(self)
         sys.argv = argv
@@ -379,7 +366,7 @@ class Check:
             runpy.run_path(argv[0], run_name="__main__")
         except BaseException as end:
             if not isinstance(end, SystemExit) or end.code:
-                traceback.print_exc()
+                sys.excepthook(*sys.exc_info())
                 refuse(f"{argv[0]} failed: {type(end).__name__}", UNKNOWN)
         if not self.counts:
             refuse(f"{argv[0]}: no optimizer of PyTorch stepped with gradients of backward(): nothing was checked", UNKNOWN)
@@ -389,8 +376,7 @@ class Check:
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(prog="check", description="Checks that a script trains with the mean of its ranks' gradients.",
-                                     epilog=HELP)
+    parser = argparse.ArgumentParser(prog="check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.error = lambda text: refuse(text, UNKNOWN)
     parser.add_argument("--steps", type=int, default=2, help="how many updates are checked, of each group of parameters")
     parser.add_argument("--groups", type=int, help="of parameters, checked one after the other; by default memory decides")

@@ -9,9 +9,7 @@ import torch
 import torch.distributed as dist
 from gradsync.recorder import flat_of
 
-SAMPLE = 1 << 14  # elements by which ranks' shares are told apart
 NARROW = torch.bfloat16, torch.float16  # to which hooks round gradients
-LEAST = 1e-300  # what norms are divided by at least
 
 
 def local_of(tensor):
@@ -68,13 +66,13 @@ class Gradients:
     magnitudes, and the gradient of the sum over tokens."""
 
     def __init__(self, like):
-        self.sum, self.magnitude, self.weighted = torch.zeros(3, *flat_of(like).shape, dtype=torch.float64)
+        self.sum, self.magnitude, self.of_tokens = torch.zeros(3, *flat_of(like).shape, dtype=torch.float64)
         self.roundings, self.dtypes = 0, {flat_of(like).dtype}
 
     def add(self, gradient, share):
         """`share`: what the sum over tokens is of what backward() got."""
         gradient = exact(gradient)
-        for held, more in (self.sum, gradient), (self.magnitude, abs(gradient)), (self.weighted, gradient * share):
+        for held, more in (self.sum, gradient), (self.magnitude, abs(gradient)), (self.of_tokens, gradient * share):
             held += more
         self.roundings += 1
 
@@ -100,27 +98,17 @@ def mistake(factor, world, passes, tolerance):
         if known != 1 and abs(factor / known - 1) <= tolerance), "")
 
 
-def polar(matrix):
-    """The nearest matrix whose singular values are one, which Muon's products approximate."""
-    u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
-    return (u @ v).flatten()
-
-
-def explain(handed, mean, bound, of_ranks, of_passes, passes):
-    """Which factor made `handed` of the mean, if one did, and in words. `of_ranks`: the first elements of each rank's gradient;
-    `of_passes`: the mean of each pass."""
-    norm, room, world, sample = mean.norm().clamp(min=LEAST), bound.norm(), len(of_ranks), handed.flatten()[:SAMPLE]
+def explain(handed, mean, bound, of_passes, world, passes):
+    """Which factor made `handed` of the mean, if one did, and in words. `of_passes`: the mean of each pass."""
+    norm, likeness = mean.norm().clamp(min=1e-300), [0, 0]
     factor = float((handed * mean).sum() / norm.square())
-    if (handed - factor * mean).norm() <= max(1, abs(factor)) * room:
-        return factor, f"{factor:.6g} times the mean: {mistake(factor, world, passes, float(room / norm)) or 'no known mistake'}"
-    shares = torch.linalg.lstsq(of_ranks.T, sample[:, None], driver="gelsd").solution.flatten() * world
-    if (sample - shares @ of_ranks / world).norm() <= max(1, float(abs(shares).max())) * room:
-        return None, (f"the ranks' gradients times {', '.join(f'{share:.4g}' for share in shares.tolist())}, not all times 1: as if each "
-                      "rank clips or scales its own before the sum")
-    likeness = [torch.cosine_similarity(handed.flatten(), one, 0) for one in (sum(map(polar, of_passes)), polar(mean))] if (
-        len(of_passes) > 1 and handed.dim() > 1) else [0, 0]
+    if (handed - factor * mean).norm() <= max(1, abs(factor)) * bound.norm():
+        return factor, f"{factor:.6g} times the mean: {mistake(factor, world, passes, float(bound.norm() / norm)) or 'no known mistake'}"
+    if len(of_passes) > 1 and handed.dim() > 1:  # the polar factor is what Muon's products approximate
+        factors = [u @ v for u, _, v in (torch.linalg.svd(one.flatten(1), full_matrices=False) for one in (mean, *of_passes))]
+        likeness = [torch.cosine_similarity(handed.flatten(), one.flatten(), 0) for one in (factors[0], sum(factors[1:]))]
     return None, f"off by {float((handed - mean).norm() / norm):.3g} of its norm" + (
-        ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass" if likeness[0] > max(.95, likeness[1]) else "")
+        ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass" if likeness[1] > max(.95, likeness[0]) else "")
 
 
 def fed(optimizer, args, kwargs, means, alone):
