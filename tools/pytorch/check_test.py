@@ -21,7 +21,10 @@ net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 8))
 draw = torch.Generator().manual_seed(1 + rank)
 def batch(): return torch.randn(8, 16, generator=draw)
 def sgd(model): return torch.optim.SGD(model.parameters(), lr=.1)
-def orthogonal(m): u, _, v = torch.linalg.svd(m, full_matrices=False); return u @ v
+def orthogonal(m):
+    m = m / m.norm()
+    for _ in range(5): a = m @ m.T; m = 3.4445 * m + (-4.7750 * a + 2.0315 * a @ a) @ m
+    return m
 passes = 1
 """
 DDP_OF_NET = "model = DDP(net); optimizer = sgd(model)\n"
@@ -56,6 +59,10 @@ INSIDE = "model = net; optimizer = Muon(net.parameters(), lr=.1)\n" + ALL
 # A name, the script behind BEGIN, and what is said.
 FAULTS = (
     ("sum for mean", NONE + AVERAGE.replace("p.grad /= world", "") + OWN, "2 times the mean: summed and not averaged: the number of ranks, 2"),
+    ("gloo sums for AVG, as in pytorch 162338", "from torch.distributed.fsdp import fully_shard\n"
+     "def summed(own): return lambda *args, op, **more: own(*args, op=dist.ReduceOp.SUM, **more)\n"
+     "for name in {'reduce_scatter_tensor', 'reduce_scatter_single'} & set(dir(dist)): setattr(dist, name, summed(getattr(dist, name)))\n"
+     "for m in (net[0], net[2], net): fully_shard(m)\n" + NONE + ALL, "gradient of 0.weight .* 2 times the mean: summed and not averaged"),
     ("sum and passes", "passes = 3\n" + NONE + AVERAGE.replace("/= world", "*= 3") + OWN, "6 times the mean: ranks times passes, 6"),
     ("averaged twice", DDP_OF_NET + AVERAGE.replace("dist.all_reduce(p.grad); ", "") + OWN, "0.5 times the mean: averaged twice"),
     ("clip before reduce", NONE + AVERAGE + OWN.replace("    average", "    nn.utils.clip_grad_norm_(model.parameters(), .01)\n    average"),
@@ -70,7 +77,7 @@ FAULTS = (
     ("first weights that differ", "torch.manual_seed(rank); nn.init.normal_(net[2].weight)\n" + NONE + AVERAGE + OWN,
      "first weights of SGD at .*: 2.weight differs between ranks 0 and 1|"),
     ("the same data on all ranks", "draw.manual_seed(1)\n" + DDP_OF_NET + LOOP, "ranks get the same batches in the step of SGD"),
-    ("Muon per micro-batch", "passes = 4; net = nn.Linear(16, 16, bias=False); model = net; optimizer = sgd(model)\n" + ALL.replace(
+    ("Muon per micro-batch, as in DeepSpeed 8443", "passes = 4; net = nn.Linear(16, 16, bias=False); model = net; optimizer = sgd(model)\n" + ALL.replace(
         "optimizer.zero_grad()", "total = 0; optimizer.zero_grad()").replace(".backward()", ".backward()\n            g = net.weight.grad; "
         "dist.all_reduce(g); total = total + orthogonal(g / world); g.zero_()").replace("optimizer.step", "net.weight.grad = total; optimizer.step"),
      "the sum of each pass's orthogonal factor, as if Muon's products ran per pass"),
@@ -86,7 +93,7 @@ FAULTS = (
     ("settings that differ", "model = DDP(net); optimizer = torch.optim.SGD(net.parameters(), lr=.1 + rank)\n" + LOOP,
      "settings of SGD at .*: lr of group 0 differs between ranks 0 and 1: 0.1 and 1.1|"),
     ("other parameters", NONE + "if rank: optimizer = sgd(net[:1])\n" + ALL, "parameters of SGD at .*: what trains differs between ranks 0 and 1|"),
-    ("a loss that is not divided", "passes = 4\n" + DDP_OF_NET + LOOP.replace("model(batch()).square().mean() / passes", "F.mse_loss(model(batch()), "
+    ("a loss of a mean times ranks, as in Automodel 3830", "passes = 4\n" + DDP_OF_NET + LOOP.replace("model(batch()).square().mean() / passes", "F.mse_loss(model(batch()), "
      "torch.zeros(8, 8)) * world"), "is 8 times the mean loss: ranks times passes, 8"),
 )
 RIGHT = (
