@@ -9,13 +9,18 @@ torchrun --nproc_per_node=2 -m gradsync record [--no-ddp] ... train.py ARGS...
     times. `record --help` says what it does not record.
 gradsync what_if FILE [--help]
     asks on: other links, other numbers of ranks.
+python -m gradsync check train.py ARGS, or by torchrun as above
+    compares what optimizers are handed with the mean of all ranks' gradients: 0 the same, 1 a difference, 2 cannot be checked.
 """
 
 
 def main():
     command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
-    if command not in ("record", "what_if"):
+    if command not in ("record", "what_if", "check"):
         sys.exit(print(USAGE) if command in ("-h", "--help") else USAGE)
+    if command == "check":
+        from gradsync import check
+        sys.exit(check.main(arguments))
     from gradsync import answer
     if command == "what_if":
         sys.exit(answer.main(arguments))

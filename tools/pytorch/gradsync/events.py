@@ -2,7 +2,9 @@
 script's objects, which it may copy and save.
 
     on_forward(model)                   a DDP, or the outermost module of a class that watch_calls() watches, is called
+    on_call(module, args, kwargs)       the latter alone, with its arguments
     on_prepare(reducer)                 DDP is about to prepare for synchronising; returns whether it may
+    on_losses(tensors, ...)             what torch.autograd.backward is called with, before on_backward()
     on_backward(), on_backward_end()    of the outermost one: a checkpoint's is within another
     on_update(optimizer, args, kwargs)  step() begins; returns what to call it with, if not with this
     on_updated(optimizer)               step() has ended
@@ -41,8 +43,8 @@ def in_backward():
     return _depth > 0
 
 
-def _tell(event, *arguments):
-    return [getattr(one, event)(*arguments) for one in list(listeners) if one in listeners and hasattr(one, event)]
+def _tell(event, *arguments, **options):
+    return [getattr(one, event)(*arguments, **options) for one in list(listeners) if one in listeners and hasattr(one, event)]
 
 
 def watch_calls(kind):
@@ -55,6 +57,7 @@ def watch_calls(kind):
         inside.append(module)
         try:
             _tell("on_forward", module)
+            _tell("on_call", module, args, kwargs)
             return call(module, *args, **kwargs)
         finally:
             inside.pop()
@@ -86,6 +89,7 @@ def listen():
         _depth += 1
         try:
             if _depth == 1:
+                _tell("on_losses", *args, **kwargs)
                 _tell("on_backward")
             backward(*args, **kwargs)
             if _depth == 1:

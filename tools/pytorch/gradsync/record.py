@@ -46,13 +46,13 @@ def say(text):
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
-def refuse(text):
+def refuse(text, status=1):
     """Ends this rank, also if the script catches exceptions. Rank 0 prints the reason, if there is one."""
     if os.environ.get("RANK", "0") != "0":
         time.sleep(10)  # torchrun ends this rank when rank 0 has ended
     print(f"gradsync: {text}", file=sys.stderr)
     sys.stdout.flush()
-    os._exit(1)
+    os._exit(status)
 
 
 class Script:

@@ -487,14 +487,14 @@ def row_of(ddp, name="as the script has it", **more):
             "zero1": False, "passes": 1, "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()]} | more
 
 
-def gathered(value, device):
+def gathered(value, device, group=None):
     """Returns the values of all ranks, in order. PyTorch's own function needs NumPy."""
     if not dist.is_initialized():
         return [value]
     data = bytearray(json.dumps(value).encode())
     longest = torch.tensor([len(data)], device=device)
-    dist.all_reduce(longest, op=dist.ReduceOp.MAX)
+    dist.all_reduce(longest, op=dist.ReduceOp.MAX, group=group)
     own = torch.frombuffer(data.ljust(int(longest), b" "), dtype=torch.uint8).to(device)
     parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, own)
+    dist.all_gather(parts, own, group)
     return [json.loads(bytes(part.tolist())) for part in parts]

@@ -1,0 +1,227 @@
+"""Scripts that train something else than they should, which check names, and right ones, of which it says nothing. Two ranks
+over gloo."""
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+from test_ranks import launch, sys, torch
+
+from gradsync import check
+
+BEGIN = """
+import contextlib, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel as DDP
+dist.init_process_group("gloo"); torch.manual_seed(0); rank, world = dist.get_rank(), dist.get_world_size()
+net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 8))
+draw = torch.Generator().manual_seed(1 + rank)
+def batch(): return torch.randn(8, 16, generator=draw)
+def sgd(model): return torch.optim.SGD(model.parameters(), lr=.1)
+def orthogonal(m):
+    m = m / m.norm()
+    for _ in range(5): a = m @ m.T; m = 3.4445 * m + (-4.7750 * a + 2.0315 * a @ a) @ m
+    return m
+passes = 1
+"""
+DDP_OF_NET = "model = DDP(net); optimizer = sgd(model)\n"
+NONE = "model = net; optimizer = sgd(model)\n"
+AVERAGE = """
+def average():
+    for p in model.parameters(): dist.all_reduce(p.grad); p.grad /= world
+"""
+LOOP = """
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    for i in range(passes):
+        with model.no_sync() if i < passes - 1 else contextlib.nullcontext():
+            (model(batch()).square().mean() / passes).backward()
+    optimizer.step()
+"""
+ALL = LOOP.replace("with model.no_sync() if i < passes - 1 else contextlib.nullcontext():", "if True:")
+OWN = ALL.replace("    optimizer.step()", "    average()\n    optimizer.step()")
+MUON = """
+class Muon(torch.optim.Optimizer):
+    def __init__(self, params, lr): super().__init__(params, dict(lr=lr))
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                g = p.grad.clone()
+                AVERAGE
+                p -= group["lr"] * (orthogonal(g) if p.dim() > 1 else g)
+"""
+INSIDE = "model = net; optimizer = Muon(net.parameters(), lr=.1)\n" + ALL
+
+# A name, the script behind BEGIN, and what is said.
+FAULTS = (
+    ("sum for mean", NONE + AVERAGE.replace("p.grad /= world", "") + OWN, "2 times the mean: summed and not averaged: the number of ranks, 2"),
+    ("gloo sums for AVG, as in pytorch 162338", "from torch.distributed.fsdp import fully_shard\n"
+     "def summed(own): return lambda *args, op, **more: own(*args, op=dist.ReduceOp.SUM, **more)\n"
+     "for name in {'reduce_scatter_tensor', 'reduce_scatter_single'} & set(dir(dist)): setattr(dist, name, summed(getattr(dist, name)))\n"
+     "for m in (net[0], net[2], net): fully_shard(m)\n" + NONE + ALL, "gradient of 0.weight .* 2 times the mean: summed and not averaged"),
+    ("sum and passes", "passes = 3\n" + NONE + AVERAGE.replace("/= world", "*= 3") + OWN, "6 times the mean: ranks times passes, 6"),
+    ("averaged twice", DDP_OF_NET + AVERAGE.replace("dist.all_reduce(p.grad); ", "") + OWN, "0.5 times the mean: averaged twice"),
+    ("clip before reduce", NONE + AVERAGE + OWN.replace("    average", "    nn.utils.clip_grad_norm_(model.parameters(), .01)\n    average"),
+     "each rank's own, which nothing has averaged: it is clipped before the sum"),
+    ("no_sync in the last pass", "passes = 2\n" + DDP_OF_NET + LOOP.replace("i < passes - 1", "i == passes - 1"), "the last pass is within no_sync"),
+    ("no_sync in every pass", "passes = 2\n" + DDP_OF_NET + LOOP.replace("i < passes - 1", "True"), "each rank's own, which nothing has averaged: the last pass"),
+    ("model.module(x)", DDP_OF_NET + LOOP.replace("model(batch", "model.module(batch"), "called past DistributedDataParallel"),
+    ("a parameter made after wrapping", "model = DDP(net); net.extra = nn.Parameter(torch.ones(8)); optimizer = sgd(model)\n" +
+     LOOP.replace("model(batch())", "(model(batch()) * net.extra)"), "gradient of extra \\(and 0 of 4 others\\) .* made after the model was wrapped"),
+    ("a buffer that is not synchronised", "net.insert(1, nn.BatchNorm1d(16)); model = DDP(net, broadcast_buffers=False); optimizer = sgd(model)\n" +
+     LOOP, "buffers of SGD at .*: 1.running_(mean|var) differs between ranks 0 and 1"),
+    ("first weights that differ", "torch.manual_seed(rank); nn.init.normal_(net[2].weight)\n" + NONE + AVERAGE + OWN,
+     "first weights of SGD at .*: 2.weight differs between ranks 0 and 1|"),
+    ("the same data on all ranks", "draw.manual_seed(1)\n" + DDP_OF_NET + LOOP, "ranks get the same batches in the step of SGD"),
+    ("Muon per micro-batch, as in DeepSpeed 8443", "passes = 4; net = nn.Linear(16, 16, bias=False); model = net; optimizer = sgd(model)\n" + ALL.replace(
+        "optimizer.zero_grad()", "total = 0; optimizer.zero_grad()").replace(".backward()", ".backward()\n            g = net.weight.grad; "
+        "dist.all_reduce(g); total = total + orthogonal(g / world); g.zero_()").replace("optimizer.step", "net.weight.grad = total; optimizer.step"),
+     "the sum of each pass's orthogonal factor, as if Muon's products ran per pass"),
+    ("Muon of each rank's own", MUON.replace("AVERAGE", "pass") + INSIDE, "off by 0.\\d+ of its norm after Muon has averaged .*; 0.weight differs between ranks 0 and 1|"),
+    ("Muon of each rank's own, then averaged", MUON.replace("AVERAGE", "g = orthogonal(g) if p.dim() > 1 else g; dist.all_reduce(g); g /= world") + INSIDE, "off by"),
+    ("a sum inside of the optimizer", MUON.replace("AVERAGE", "dist.all_reduce(g)").replace("orthogonal(g) if p.dim() > 1 else g", "g") + INSIDE, "off by"),
+    ("one of 100 is off by 1 %", "net = nn.Sequential(*[nn.Linear(16, 16) for _ in range(50)]); net[24].bias.register_hook(lambda g: g)\n"
+     + DDP_OF_NET + LOOP.replace("    optimizer.step()", "    net[24].bias.grad *= 1.01\n    optimizer.step()"),
+     r"gradient of 24.bias \(and 0 of 99 others\) that SGD at .* gets is 1.01 times the mean: no known mistake"),
+    ("gradients that stay", DDP_OF_NET + LOOP.replace("optimizer.zero_grad()", "pass"), "off by"),
+    ("clip before reduce, after which it is scaled by hand", DDP_OF_NET + LOOP.replace("    optimizer.step", "    nn.utils.clip_grad_norm_(net.parameters(), .01)\n"
+     "    for p in net.parameters(): p.grad *= rank + 1\n    optimizer.step"), r"is 0.0\d+ times the mean: no known mistake"),
+    ("settings that differ", "model = DDP(net); optimizer = torch.optim.SGD(net.parameters(), lr=.1 + rank)\n" + LOOP,
+     "settings of SGD at .*: lr of group 0 differs between ranks 0 and 1: 0.1 and 1.1|"),
+    ("other parameters", NONE + "if rank: optimizer = sgd(net[:1])\n" + ALL, "parameters of SGD at .*: what trains differs between ranks 0 and 1|"),
+    ("a loss of a mean times ranks, as in Automodel 3830", "passes = 4\n" + DDP_OF_NET + LOOP.replace("model(batch()).square().mean() / passes", "F.mse_loss(model(batch()), "
+     "torch.zeros(8, 8)) * world"), "is 8 times the mean loss: ranks times passes, 8"),
+)
+RIGHT = (
+    ("BatchNorm and dropout", "net.insert(1, nn.BatchNorm1d(16)); net.append(nn.Dropout(.5))\n" + DDP_OF_NET + LOOP, ()),
+    ("accumulation with no_sync", "passes = 4\n" + DDP_OF_NET + LOOP, ()),
+    ("clipping", DDP_OF_NET + LOOP.replace("    optimizer.step", "    nn.utils.clip_grad_norm_(net.parameters(), .01)\n    optimizer.step"), ()),
+    ("GradScaler", DDP_OF_NET + "scaler = torch.amp.GradScaler('cpu', init_scale=1000.)\n" + LOOP.replace(
+        "(model(batch()).square().mean() / passes).backward()", "with torch.autocast('cpu', dtype=torch.bfloat16): loss = model(batch()).square().mean()"
+        "\n            scaler.scale(loss).backward()").replace("optimizer.step()", "scaler.unscale_(optimizer); nn.utils.clip_grad_norm_("
+        "net.parameters(), .01); scaler.step(optimizer); scaler.update()"), ()),
+    ("a hybrid mesh", "from torch.distributed.fsdp import fully_shard\nfrom torch.distributed.device_mesh import init_device_mesh\n"
+     "mesh = init_device_mesh('cpu', (1, 2), mesh_dim_names=('replicate', 'shard'))\nfor m in (net[0], net[2], net): fully_shard(m, mesh=mesh)\n" +
+     "passes = 2\n" + NONE + ALL, ()),
+    ("ZeroRedundancyOptimizer", "model = DDP(net); optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=.01)\n" + LOOP, ()),
+    ("bf16 hook", DDP_OF_NET + "model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n" + LOOP,
+     ("gradients are rounded to torch.bfloat16 on their way",)),
+    ("Muon that averages", MUON.replace("AVERAGE", "dist.all_reduce(g); g /= dist.get_world_size()") + INSIDE, ("Muon averages by itself",)),
+    ("hooks that average", "for p in net.parameters(): p.register_hook(lambda g: (dist.all_reduce(g := g.clone()), g / world)[1])\n" + NONE + ALL, ()),
+    ("a loss for all tokens", DDP_OF_NET + LOOP.replace("model(batch()).square().mean() / passes", "F.cross_entropy(model(batch()), "
+     "torch.arange(8), reduction='sum') / 16 * world"), ()),
+    ("counts of tokens", DDP_OF_NET + LOOP.replace("model(batch()).square().mean() / passes", "F.cross_entropy(model(batch()), torch.tensor("
+     "[-100] * 5 * rank + [1] * 3 + [2] * (5 - 5 * rank)))"), ("passes have 3 to 8 tokens, and the loss is -0.41% off the mean over all of them, its gradient 31.82%",)),
+    ("passes divided behind the sum", "passes = 4\n" + DDP_OF_NET + LOOP.replace("model(batch()).square().mean() / passes", "F.mse_loss(model("
+     "batch()), torch.zeros(8, 8))").replace("    optimizer.step", "    for p in net.parameters(): p.grad /= passes\n    optimizer.step"), ("together right",)),
+)
+
+
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.script = self.directory / "train.py"
+
+    def check(self, text, *flags, steps=3, ranks=2, begin=BEGIN):
+        self.script.write_text(begin + text + "\nopen('ended', 'w')\n")
+        (self.directory / "ended").unlink(missing_ok=True)
+
+        def run(rank):
+            os.chdir(self.directory)
+            check.main([*flags, str(self.script), str(steps)])
+
+        return launch(run, ranks, self.directory / "printed")
+
+    def lines(self, printed, status):
+        return [line.split(None, 2)[2] for line in printed.splitlines() if line.startswith(f"gradsync: {status}")]
+
+    def test_planted_faults_are_named(self):
+        for name, text, said in FAULTS:
+            with self.subTest(name):
+                status, printed = self.check(text)
+                self.assertEqual(status, 1, printed)
+                self.assertEqual(len(self.lines(printed, "differs")), 1, printed)
+                self.assertRegex(self.lines(printed, "differs")[0], said)
+
+    def test_of_right_scripts_it_says_nothing(self):
+        for name, text, said in RIGHT:
+            with self.subTest(name):
+                status, printed = self.check(text)
+                self.assertEqual(status, 0, printed)
+                self.assertEqual(len(self.lines(printed, "same")), 1, printed)
+                notes = [line for line in self.lines(printed, "note") if "random" not in line]
+                self.assertEqual(len(notes), len(said), printed)
+                for note, expected in zip(notes, said):
+                    self.assertIn(expected, note)
+
+
+    def test_the_scripts_own_run_is_not_changed(self):
+        """Bit for bit, on each rank."""
+        adam = "optimizer = torch.optim.Adam(model.parameters(), lr=.01)\n"
+        for name in ("BatchNorm and dropout", "accumulation with no_sync", "GradScaler", "a hybrid mesh", "bf16 hook", "Muon that averages",
+                     "hooks that average"):
+            with self.subTest(name):
+                text, = [text for entry, text, _ in RIGHT if entry == name]
+                text = text.replace("optimizer = sgd(model)\n", adam) + (
+                    "\ntorch.save([[getattr(t, 'to_local', lambda: t)() for t in model.state_dict().values()], torch.rand(4)], f'weights{rank}')")
+                status, printed = self.check(text, "--continue", steps=5)
+                self.assertEqual((status, (self.directory / "ended").exists()), (0, True), printed)
+                checked = [torch.load(self.directory / f"weights{rank}") for rank in range(2)]
+
+                def plain(rank):
+                    os.chdir(self.directory)
+                    sys.argv = [str(self.script), "5"]
+                    exec(compile(self.script.read_text(), str(self.script), "exec"), {"__name__": "__main__"})
+
+                self.assertEqual(launch(plain, 2, self.directory / "printed")[0], 0)
+                for rank in range(2):
+                    weights, drawn = torch.load(self.directory / f"weights{rank}")
+                    self.assertTrue(all(map(torch.equal, [*weights, drawn], [*checked[rank][0], checked[rank][1]])))
+
+    def test_groups_of_parameters_take_turns(self):
+        faults = {name: text for name, text, _ in FAULTS}
+        wide = "net = nn.Sequential(*[nn.Linear(16, 400), nn.ReLU(), nn.Linear(400, 16)])\n" + DDP_OF_NET + LOOP
+        status, printed = self.check(wide, "--groups=2", steps=9)
+        self.assertEqual(status, 0)
+        self.assertIn("4 of 4 parameters get the mean of 2 ranks' gradients in 4 steps", printed)
+        self.assertFalse((self.directory / "ended").exists())
+        _, whole = self.check(wide)
+        size = [float(re.search(r", ([\d.]+) MB", text)[1]) for text in (printed, whole)]
+        self.assertLess(size[0], size[1])
+        status, printed = self.check(faults["one of 100 is off by 1 %"], "--groups=2", steps=9)
+        self.assertRegex(self.lines(printed, "differs")[0], "gradient of 24.bias .* 1.01 times the mean")
+        status, printed = self.check({name: text for name, text, _ in RIGHT}["Muon that averages"], "--groups=2", steps=9)
+        self.assertEqual((status, "averages by itself, which needs --groups=1" in printed), (2, True))
+
+    def test_what_cannot_be_checked_is_said_with_its_line(self):
+        for text, said in (
+                ("model = nn.EmbeddingBag(9, 4, sparse=True); optimizer = sgd(model)\nmodel(torch.ones(2, 2, dtype=int)).sum().backward() #!",
+                 "weight gets a gradient that is sparse"),
+                (NONE + "for p, g in zip(net.parameters(), torch.autograd.grad(net(batch()).sum(), [*net.parameters()])): p.grad = g\n"
+                 "optimizer.step()", "no optimizer of PyTorch stepped with gradients of backward()"),
+                ("1 / 0", "train.py failed: ZeroDivisionError"), ("sys.exit(3)", "train.py failed: SystemExit"), ("", "nothing was checked"),
+                ("class Odd(torch.optim.SGD):\n    def __init__(self, model): super().__init__(model.parameters(), lr=.1)\n"
+                 "model = net; optimizer = Odd(model)\n" + ALL.replace("step()", "step() #!"), "AttributeError: 'list' object")):
+            status, printed = self.check(text)
+            self.assertEqual(status, 2, printed)
+            lines = [f"{self.script}:{n}:" for n, line in enumerate((BEGIN + text).splitlines(), 1) if "#!" in line]
+            self.assertIn(" ".join(["gradsync:", *lines]), printed)
+            self.assertIn(said, printed)
+
+    def test_one_process_is_checked(self):
+        begin = BEGIN.replace('dist.init_process_group("gloo"); ', "").replace("rank, world = dist.get_rank(), dist.get_world_size()", "rank, world = 0, 1")
+        status, printed = self.check("passes = 2\n" + NONE + ALL, ranks=1, begin=begin)
+        self.assertEqual((status, "4 of 4 parameters get the mean of 1 ranks' gradients" in printed), (0, True), printed)
+        status, printed = self.check("passes = 2\n" + NONE + ALL.replace("    optimizer.step", "    net[0].bias.grad /= 2\n    optimizer.step"),
+                                     ranks=1, begin=begin)
+        self.assertIn("0.5 times the mean: divided by the number of passes, 2", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
