@@ -22,6 +22,7 @@
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
 #include "tools/run_tool.h"
+#include "tools/tables/answers.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 #include "tools/tables/words.h"
@@ -29,10 +30,10 @@
 namespace gradsync::tools {
 namespace {
 
-enum class Format { kMarkdown, kCsv, kLatex, kJson, kScreen };
+enum class Format { kMarkdown, kCsv, kLatex, kJson, kScreen, kChoice };
 
 std::string_view Name(Format format) {
-  constexpr std::string_view kNames[] = {"markdown", "csv", "latex", "json", "screen"};
+  constexpr std::string_view kNames[] = {"markdown", "csv", "latex", "json", "screen", "choice"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -62,8 +63,10 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->Add(
       "format", &line->format,
-      OneOf({Format::kMarkdown, Format::kCsv, Format::kLatex, Format::kJson, Format::kScreen}),
-      "What to print: tables, or the answer alone (screen).\nIn csv (RFC 4180) each of "
+      OneOf(
+          {Format::kMarkdown, Format::kCsv, Format::kLatex, Format::kJson, Format::kScreen, Format::kChoice}),
+      "What to print: tables, or the answer alone (screen).\nchoice: the flags of the launches after one of "
+      "--choose. In csv (RFC 4180) each of "
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
       "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
@@ -121,6 +124,9 @@ void Render(const Summary& summary, const CommandLine& line, std::ostream& out) 
       return RenderJson(report, out);
     case Format::kScreen:
       out << ScreenOf(summary);
+      return;
+    case Format::kChoice:
+      out << ChoiceOfLaunches(summary.settings);
   }
 }
 

@@ -28,11 +28,12 @@ struct RankOptions {
   std::string out;
   std::optional<int64_t> repeats = {};   // launches, of a program that has the flag
   std::optional<double> precision = {};  // fraction of a step; stops further launches once reached
+  bool choose = false;  // the first launch takes all variants, the others those that it did not show slower
 
   void AddTo(FlagTable& flags);
   bool on_cpu() const { return device == model::Device::Type::kCpu; }
   std::string device_name() const;
-  int64_t num_launches() const { return repeats.value_or(precision ? 4 : 1); }
+  int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // Adds the options to a record, except the seed, which differs by launch. "link_rate" is the value of
   // GRADSYNC_LINK_RATE (tools/dev/hosts.sh).

@@ -21,6 +21,8 @@ Command TablesCommand(const char* argv0, const std::string& records, const std::
 // Exits with kNo unless all intervals of the latest launches are within +- `precision` of the baseline's
 // step.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
+// Prints the flags of the launches that follow a choosing one (--choose), and a line that says who leads.
+Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Runs //tools:report, which writes a page of figures; exits with kLacking without matplotlib. Throws
 // InvalidInput if it is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);

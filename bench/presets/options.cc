@@ -117,28 +117,27 @@ void Smoke(Builder& builder) {
                             "--warmup_steps=1", "--steps=5"}}});
 }
 
-// Ten minutes on two cores, whatever their speed: the long experiments get a time. The small model decides,
-// because it has the most rounds; the larger one shows what synchronisation costs where computation is long,
-// with the rows that could win. No claim has fewer than ten rounds, and rounds are whole blocks
-// (bench/timing/schedule.h). A turn of zero1:gather=forward is four steps; over shm, where zero1 has nothing
-// to gather, it could not win.
+// Six minutes on two cores, and not many more on slow ones: the long experiments get a time. The small model
+// decides, because it has the most rounds, and a first launch that leaves the others to the rows that could
+// win; the larger one shows what synchronisation costs where computation is long, with those that won
+// elsewhere. No claim has fewer than ten rounds, and rounds are whole blocks (bench/timing/schedule.h). A
+// turn of zero1:gather=forward is four steps; over shm, where zero1 has nothing to gather, it could not win.
 void Quick(const SuiteOptions& options, Builder& builder) {
-  std::string forward;
-  for (const std::string& backend : options.backends)
-    if (!comm::TraitsOf(Variant::Parse("@" + backend).backend).is_within_host)
-      forward += ",zero1:gather=forward@" + backend;
+  std::string forward, fastest;
+  for (const std::string& backend : options.backends) {
+    const bool is_within_host = comm::TraitsOf(Variant::Parse("@" + backend).backend).is_within_host;
+    if (!is_within_host) forward += ",zero1:gather=forward@" + backend;
+    fastest += Join(",zero1", is_within_host ? "" : ":gather=forward", "@", backend);
+  }
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Train(OfModels({"tiny"}, "exact strategies",
                          {"--variants=none,naive,flat,overlap,bucketed_sync,bucketed_async,core,core:rows=1,"
                           "core_update,zero1" +
                               forward + ",zero2",
-                          "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--repeats=2"}));
+                          "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--choose"}));
   builder.Train(OfModels({"small"}, "exact strategies that could win",
-                         {"--variants=none,bucketed_async,core,core_update,zero1" + forward, "--batch_size=1",
-                          "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
-  builder.Train(OfModels({"tiny"}, "batch size x sequence length",
-                         {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
-                          "--warmup_steps=1", "--steps=30"}));
+                         {"--variants=none,core" + fastest, "--batch_size=1", "--seq_len=64",
+                          "--warmup_steps=1", "--time=2m20s"}));
   builder.Train(
       OfModels(
           {"tiny"}, "a traced step of each strategy",
@@ -148,7 +147,7 @@ void Quick(const SuiteOptions& options, Builder& builder) {
   // Half the width has 6.6 Mi elements.
   builder.CompareBuckets({{"bucket sizes, resnet50 of half the width",
                            {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",
-                            "--warmup_steps=1", "--steps=36"}}});
+                            "--warmup_steps=1", "--steps=24"}}});
 }
 
 void Reference(Builder& builder) {
@@ -178,10 +177,15 @@ std::string_view Name(Preset preset) {
   return kNames[static_cast<size_t>(preset)];
 }
 
+std::string_view Length(Preset preset) {
+  constexpr std::string_view kLengths[] = {"a minute", "6 minutes on two cores", "hours on a CPU"};
+  return kLengths[static_cast<size_t>(preset)];
+}
+
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add("preset", &preset, OneOf({Preset::kSmoke, Preset::kQuick, Preset::kReference}),
-            "Which experiments to run: smoke (1 minute), quick (10 minutes) or reference (hours).\n"
-            "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
+            "Which experiments to run: smoke (1 minute), quick (6 minutes) or reference (hours).\n"
+            "smoke: whether everything works, within a minute. quick: a comparison, in six on two cores. "
             "reference: the published experiments, for hours on a CPU.");
   flags.Add(
       "backend", &backends, OneOf(comm::BackendNames()),

@@ -13,6 +13,8 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
+// How long it takes, about: "6 minutes on two cores".
+std::string_view Length(Preset preset);
 
 // What //bench:suite takes on its command line.
 struct SuiteOptions {

@@ -145,6 +145,8 @@ inline constexpr SchemaName kSchema[] = {
      "of --repeats: run_id of the first; or GRADSYNC_LAUNCH's name"},
     {kFacts, "launch", kInt, kBenchmarks, "of its set, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "how many were planned"},
+    {kFacts, "stage", kText, kSome,
+     "of --choose: choosing (the first launch, of all rows) or deciding (the others, of those it left)"},
     {kFacts, "boot", kText, kSome, "of the rank's machine: its ranks share CPUs and a clock"},
     {kFacts, "allowed_cpus", kText, kSome, "that this rank may use"},
     {kFacts, "numa_node", kText, kSome, "of the CPU that the rank was on when its records began"},

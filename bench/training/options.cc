@@ -175,6 +175,11 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
       "Stops when every interval is within +- this part of the baseline's step.\nThat is, of differences to "
       "the baseline and of costs. It looks after each launch from the second on. At most --repeats launches, "
       "by default 4. Intervals are widened for so many looks.");
+  flags.Add(
+      "choose", &ranks.choose, Switch(),
+      "Drops variants that the first of three launches shows to be slower than another exact one.\nThe "
+      "later launches (--repeats) have at least as many rounds as the first. Their intervals come from them "
+      "alone, those of dropped variants from the first. The baseline and `none` stay.");
   flags.Add("order", &order, OneOf({Order::kInterleaved, Order::kBlocks}),
             "How variants take turns.\ninterleaved: in every round each variant takes one step, in random "
             "order. blocks: one variant "

@@ -118,12 +118,6 @@ Located Locate(const RoundDifferences& differences, const std::vector<size_t>& l
   return located;
 }
 
-// What launches have of their own.
-struct LaunchEffect {
-  double inflation = 1;  // how many times the variance that rounds explain theirs is
-  double degrees = std::numeric_limits<double>::infinity();  // that it is known with
-};
-
 // Chi-square of so many degrees of freedom, for each of them, is larger in one case of ten (Wilson and
 // Hilferty, The distribution of chi-square, 1931).
 double ChiSquareLimit(double degrees) {
@@ -208,25 +202,39 @@ LaunchEffect EstimateLaunchEffect(const std::set<LooseLocation>& samples) {
   return ratios > degrees ? LaunchEffect{ratios / degrees, degrees} : LaunchEffect{};
 }
 
-// See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
-std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
-                                const std::vector<size_t>& all_launches, size_t looks, double trimmed,
-                                bool one_sided) {
-  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
-  // Where launches have one round each, rounds are all there is.
-  const std::vector<size_t> launches =
-      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
+// Where launches have one round each, rounds are all there is.
+std::vector<size_t> UsefulLaunches(const std::vector<size_t>& launches) {
+  const size_t num_rounds = std::accumulate(launches.begin(), launches.end(), size_t{0});
+  return num_rounds < 2 * launches.size() ? std::vector{num_rounds} : launches;
+}
+
+struct LocatedFamily {
   std::vector<Located> all;
-  for (const RoundDifferences& differences : family) all.push_back(Locate(differences, launches, trimmed));
   std::map<const void*, std::vector<const Located*>> by_base;
   size_t num_intervals = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!(all[i].variance > 0)) continue;
-    by_base[family[i].base].push_back(&all[i]);
-    ++num_intervals;
+
+  LocatedFamily(std::span<const RoundDifferences> family, const std::vector<size_t>& launches,
+                double trimmed) {
+    for (const RoundDifferences& differences : family) all.push_back(Locate(differences, launches, trimmed));
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!(all[i].variance > 0)) continue;
+      by_base[family[i].base].push_back(&all[i]);
+      ++num_intervals;
+    }
   }
-  const LaunchEffect own = EstimateLaunchEffect(by_base, launches, /*tested=*/!one_sided);
-  const double chance = 0.05 / static_cast<double>(looks);
+  LocatedFamily(const LocatedFamily&) = delete;
+};
+
+// See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
+std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
+                                const std::vector<size_t>& all_launches, const Confidence& confidence,
+                                double trimmed, bool one_sided) {
+  const std::vector<size_t> launches = UsefulLaunches(all_launches);
+  const LocatedFamily located_family(family, launches, trimmed);
+  const auto& [all, by_base, num_intervals] = located_family;
+  LaunchEffect own = EstimateLaunchEffect(by_base, launches, /*tested=*/!one_sided);
+  if (confidence.launches.inflation > own.inflation) own = confidence.launches;
+  const double chance = confidence.chance;
   const double critical =
       one_sided ? SidakCritical(1, 2 * chance / static_cast<double>(std::max<size_t>(1, num_intervals)))
                 : SidakCritical(num_intervals, chance);
@@ -272,14 +280,21 @@ double SidakCritical(size_t count, double chance) {
 }
 
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks, double trimmed) {
-  return Estimated(family, launches, looks, trimmed, /*one_sided=*/false);
+                                     const std::vector<size_t>& launches, const Confidence& confidence,
+                                     double trimmed) {
+  return Estimated(family, launches, confidence, trimmed, /*one_sided=*/false);
+}
+
+LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family,
+                              const std::vector<size_t>& all_launches) {
+  const std::vector<size_t> launches = UsefulLaunches(all_launches);
+  return EstimateLaunchEffect(LocatedFamily(family, launches, kTrimmed).by_base, launches, /*tested=*/false);
 }
 
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks) {
+                                     const std::vector<size_t>& launches, const Confidence& confidence) {
   std::vector<double> least;
-  for (const Estimate& estimate : Estimated(family, launches, looks, kTrimmed, /*one_sided=*/true))
+  for (const Estimate& estimate : Estimated(family, launches, confidence, kTrimmed, /*one_sided=*/true))
     least.push_back(estimate.interval.low);
   return least;
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,18 @@ struct Estimate {
 // With all ends.
 Estimate Scaled(const Estimate& estimate, double factor);
 
+// What launches have of their own: by how much more the means of launches vary than rounds explain.
+struct LaunchEffect {
+  double inflation = 1;                                      // of a variance
+  double degrees = std::numeric_limits<double>::infinity();  // of freedom, with which it is known
+};
+
+// What the intervals of a family are for.
+struct Confidence {
+  double chance = 0.05;        // that one of them does not hold
+  LaunchEffect launches = {};  // what launches have of their own, unless the family itself shows more
+};
+
 // From here on an interval holds the truth as often as it says, for samples as skewed as steps are.
 inline constexpr size_t kFewestForInterval = 10;
 
@@ -62,11 +75,13 @@ struct RoundDifferences {
 // Student's t has their degrees of freedom. estimates_test.cc says how often intervals then hold. With one
 // launch nothing is known of the next.
 //
-// `looks`: how many times, planned beforehand, a run looks whether its intervals are narrow enough to end.
-// Each look has an equal share of the 5 cases of 100 (Bonferroni), so intervals hold at whichever it ends.
+// What looks several times, as planned beforehand, gives each look its share of the 5 cases of 100
+// (Bonferroni).
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks = 1,
+                                     const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
+// What the launches of a family have of their own, be it by chance.
+LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // By how much each difference of the family is at least above 0, as these are X - Y for one X and each rival
 // Y: one-sided bounds, which hold all at once in 95 cases of 100, whatever the differences have in common
@@ -75,7 +90,7 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
 // rounds. A wrong choice is worse than none: launches are the samples where they differ by more than rounds
 // explain, be it by chance.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks = 1);
+                                     const std::vector<size_t>& launches, const Confidence& confidence = {});
 
 // Values that nothing ties to another sample's, launch after launch.
 struct LooseSample {

@@ -55,6 +55,8 @@ struct Choice {
   // Those that may be the fastest, the shortest step first. One alone is the fastest. Of kUse the first is
   // the one to use.
   std::vector<const Comparison*> candidates{};
+  // Those that were dropped (`--choose`), and of these those that might not have been in another launch.
+  std::vector<const Comparison*> left_early{}, doubtful{};
   double behind = 0;   // how much longer than the fastest row's step the first one's is at most; of kEqual
                        // each one's; as all here as a part of the baseline's step
   double lead = kNaN;  // how much longer all other rows' steps are at least, if the baseline alone is a
@@ -69,6 +71,9 @@ struct Choice {
 };
 // One for each baseline.
 std::vector<Choice> MakeChoices(const Settings& settings);
+// Of a launch that chooses: the flags of the launches after it, and who leads. They take the rows that it did
+// not show to be slower than another exact one in every place, and as many rounds or more, in whole blocks.
+std::string ChoiceOfLaunches(const Settings& settings);
 // "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...", or why
 // there is no choice; and which rows took no part, and why.
 std::string SentenceOf(const Choice& choice);

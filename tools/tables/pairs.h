@@ -13,6 +13,9 @@ namespace gradsync::tools {
 // its costs and their parts.
 void EstimateInTurn(Setting* setting);
 
+// What its launches have of their own.
+LaunchEffect FindLaunchEffect(const Setting& setting);
+
 // The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
 // once. They have none where nothing may be said (Setting::void_reason), or where rows did not take turns.
 using RowPairs = std::vector<std::pair<const Row*, const Row*>>;

@@ -1,7 +1,9 @@
 #ifndef GRADSYNC_TOOLS_TABLES_ROWS_H_
 #define GRADSYNC_TOOLS_TABLES_ROWS_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +35,8 @@ std::string_view WordOf(Verdict verdict);
 // A variant of a setting. In all_reduce it is a backend, whose step is one collective.
 struct Row {
   const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
+  // Measured in the launch alone that chose the others (`--choose`), which its estimates come from.
+  bool left_early = false;
   std::string label{};  // its variant, without the backend unless it is compared over several
   Warnings warnings{};
   std::string
@@ -102,8 +106,9 @@ struct Setting {
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // of all launches together; 0: not in turn
   size_t num_launches = 0;
-  size_t num_looks = 1;  // that were planned, whether it may end (`--precision`)
-  double round_s = 0;    // how long a round takes on the watch, or all rows' steps where that is unknown
+  size_t num_looks = 1;     // that were planned, whether it may end (`--precision`)
+  Confidence confidence{};  // of the intervals of a family
+  double round_s = 0;       // how long a round takes on the watch, or all rows' steps where that is unknown
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
   std::string void_reason{};
 
@@ -113,6 +118,8 @@ struct Setting {
 
   // Whether differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
+  // How many rows took turns in its rounds.
+  int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Any row; they agree in what is the setting's.
   const Row& any() const { return rows.front(); }
   // Without rows if there is none.
@@ -120,7 +127,8 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// One for each group, which must outlive them. `baseline_row`: a strategy, whose row over a backend is the
+// One for each group, which must outlive them, but one for a group of launches that decide together with that
+// of the launch that chose its rows. `baseline_row`: a strategy, whose row over a backend is the
 // baseline of the rows over that backend, or a variant, which is that of all; where there is none, the first
 // row takes its place.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
