@@ -65,12 +65,12 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
       "format", &line->format,
       OneOf(
           {Format::kMarkdown, Format::kCsv, Format::kLatex, Format::kJson, Format::kScreen, Format::kChoice}),
-      "What to print: tables, or the answer alone (screen).\nchoice: the flags of the launches after one of "
+      "Prints tables, or the answer alone (screen).\nchoice: the flags of the launches after one of "
       "--choose. In csv (RFC 4180) each of "
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
       "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
-             "The row that others are compared with.\nA strategy: its row over the same backend, of the same "
+             "Compares the others with this row.\nA strategy: its row over the same backend, of the same "
              "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
              "Default: core, or the first row's strategy where there is no core.");
   flags->Add("run", &line->run, Text("a run's name, such as 20261124T073209-5e1f"),

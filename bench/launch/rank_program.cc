@@ -214,7 +214,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   const RankOptions& options = program.options;
   bool answer = true;
   flags.BeginGroup("At the end");
-  flags.Add("answer", &answer, Switch(), "End with the answer on one screen.\nWithout it: records alone.");
+  flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.");
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);

@@ -184,15 +184,15 @@ std::string_view Length(Preset preset) {
 
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add("preset", &preset, OneOf({Preset::kSmoke, Preset::kQuick, Preset::kReference}),
-            "Which experiments to run: smoke (1 minute), quick (6 minutes) or reference (hours).\n"
+            "Runs these experiments: smoke (1 minute), quick (6 minutes) or reference (hours).\n"
             "smoke: whether everything works, within a minute. quick: a comparison, in six on two cores. "
             "reference: the published experiments, for hours on a CPU.");
   flags.Add(
       "backend", &backends, OneOf(comm::BackendNames()),
-      "What moves the gradients; every experiment compares them.\nDefault: gloo, but for quick on a CPU "
+      "Moves the gradients over these backends, in every experiment.\nDefault: gloo, but for quick on a CPU "
       "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
-            "A text to train on, whose bytes are the tokens, instead of random tokens.");
+            "Trains on this text, whose bytes are the tokens, instead of random tokens.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }
