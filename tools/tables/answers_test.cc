@@ -189,20 +189,21 @@ Group InStage(const char* stage, const std::vector<std::pair<const char*, double
   return group;
 }
 
-// Whole blocks of six rows are 24 rounds. The baseline, the floor and what is not exact stay, however slow.
+// 24 rounds or more are 30 in whole blocks of five rows. The baseline, the floor and what is not exact stay,
+// however slow.
 TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
   const Group choosing = InStage("choosing", {{"none", 90},
                                               {"core", 104},
                                               {"flat", 125},
                                               {"naive", 130},
                                               {"zero1", 100},
-                                              {"core_update", 100.1},
+                                              {"core_update", 100.6},
                                               {"bf16_wire", 140}});
   EXPECT_EQ(ChoiceOfLaunches(Tabled({choosing}).settings),
             "--variants=none,core@gloo,zero1@gloo,core_update@gloo,bf16_wire@gloo --steps=30\n"
             "5 of 7 variants go on. The fastest so far: zero1@gloo\n");
   const Group deciding =
-      InStage("deciding", {{"none", 90}, {"core", 104}, {"zero1", 100}, {"core_update", 103}});
+      InStage("deciding", {{"none", 90}, {"core", 104}, {"zero1", 100}, {"core_update", 100.6}});
   const Tabled alone({choosing}), together({choosing, deciding});
   ASSERT_EQ(together.measured.size(), 1u);
   EXPECT_EQ(together.measured[0].num_rounds, 24u);
@@ -212,10 +213,10 @@ TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
   EXPECT_EQ(together.comparison("flat@gloo").estimate.value, alone.comparison("flat@gloo").estimate.value);
   EXPECT_EQ(together.comparison("flat@gloo").base, &together.row("core@gloo"));
   EXPECT_EQ(together.cost("naive@gloo").total.value, alone.cost("naive@gloo").total.value);
-  EXPECT_NEAR(together.comparison("core_update@gloo").estimate.value, -1 / 104.0, 0.002);
+  EXPECT_NEAR(together.comparison("core_update@gloo").estimate.value, -3.4 / 104, 0.002);
   EXPECT_EQ(together.row("zero1@gloo").measured->launches.size(), 1u);
   const Choice choice = MakeChoices(together.settings)[0];
-  EXPECT_THAT(SentenceOf(choice), StartsWith("Use zero1: "));
+  EXPECT_THAT(SentenceOf(choice), MatchesRegex("Equal within [0-9.]+ %: use zero1 or core_update"));
   ASSERT_EQ(choice.left_early.size(), 3u);
   EXPECT_EQ(choice.left_early[0]->row->variant(), "flat@gloo");
   EXPECT_FALSE(together.comparison("flat@gloo").may_be_fastest);
@@ -226,7 +227,8 @@ TEST(ChoiceTest, WhereLaunchesDifferARowMayHaveLeftByChance) {
   const Group choosing =
       InStage("choosing", {{"none", 90}, {"core", 100}, {"flat", 106}, {"zero1", 90}, {"zero2", 104}});
   const Group deciding = InStage("deciding", {{"none", 90}, {"core", 100}, {"zero1", 106}, {"zero2", 92}});
-  const Choice choice = MakeChoices(Tabled({choosing, deciding}).settings)[0];
+  const Tabled t({choosing, deciding});
+  const Choice choice = MakeChoices(t.settings)[0];
   EXPECT_EQ(choice.state, State::kUndecided);
   EXPECT_EQ(SentenceOf(choice), "Undecided: launches differ so much that flat may have left early by chance");
 }
