@@ -22,6 +22,7 @@
 #include "model/base/text.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
+#include "tools/tables/answers.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 #include "tools/tables/words.h"
@@ -29,10 +30,10 @@
 namespace gradsync::tools {
 namespace {
 
-enum class Format { kMarkdown, kCsv, kLatex, kJson, kScreen };
+enum class Format { kMarkdown, kCsv, kLatex, kJson, kScreen, kChoice };
 
 std::string_view Name(Format format) {
-  constexpr std::string_view kNames[] = {"markdown", "csv", "latex", "json", "screen"};
+  constexpr std::string_view kNames[] = {"markdown", "csv", "latex", "json", "screen", "choice"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -62,12 +63,14 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->Add(
       "format", &line->format,
-      OneOf({Format::kMarkdown, Format::kCsv, Format::kLatex, Format::kJson, Format::kScreen}),
-      "What to print: tables, or the answer alone (screen).\nIn csv (RFC 4180) each of "
+      OneOf(
+          {Format::kMarkdown, Format::kCsv, Format::kLatex, Format::kJson, Format::kScreen, Format::kChoice}),
+      "Prints tables, or the answer alone (screen).\nchoice: the flags of the launches after one of "
+      "--choose. In csv (RFC 4180) each of "
       "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
       "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
-             "The row that others are compared with.\nA strategy: its row over the same backend, of the same "
+             "Compares the others with this row.\nA strategy: its row over the same backend, of the same "
              "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
              "Default: core, or the first row's strategy where there is no core.");
   flags->Add("run", &line->run, Text("a run's name, such as 20261124T073209-5e1f"),
@@ -121,6 +124,9 @@ void Render(const Summary& summary, const CommandLine& line, std::ostream& out) 
       return RenderJson(report, out);
     case Format::kScreen:
       out << ScreenOf(summary);
+      return;
+    case Format::kChoice:
+      out << ChoiceOfLaunches(summary.settings);
   }
 }
 

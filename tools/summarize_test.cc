@@ -253,9 +253,9 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
-  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex, json or screen");
+  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex, json, screen or choice");
   refuses({dir, "--format=cvs"},
-          "--format=cvs: expected markdown, csv, latex, json or screen; did you mean csv?");
+          "--format=cvs: expected markdown, csv, latex, json, screen or choice; did you mean csv?");
   refuses({dir, "--table=dpd"},
           "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
   refuses({dir, "--table=links"}, "--table=links: the records make no such table, but all_reduce and ddp");

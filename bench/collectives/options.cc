@@ -18,24 +18,24 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   std::vector<std::string> names = comm::BackendNames();
   names.emplace_back(kMemoryLimit);
   flags.Add("backend", &backends, OneOf(std::move(names)),
-            "Backends to measure, which take turns.\nmemory_limit is a plain loop in shared memory, for "
+            "Measures these backends, which take turns.\nmemory_limit is a plain loop in shared memory, for "
             "comparison.");
   using enum comm::Collective;
   flags.Add("collectives", &collectives, OneOf({kAllReduce, kReduceScatter, kAllGather, kBroadcast}),
-            "Collectives to measure, one after the other.");
+            "Measures these collectives, one after the other.");
   flags.Add("sizes", &sizes_bytes, Bytes(),
-            "Sizes of the whole vector.\nThe whole vector is what all ranks reduce, or have at the end.");
+            "Measures whole vectors of these sizes.\nThe whole vector is what all ranks reduce, or have at the end.");
   flags.Add(
       "in_flight", &in_flight, Integer(1, 64),
-      "How many collectives are issued before the first is waited for.\nSeveral numbers are measured one "
+      "Issues this number of collectives before it waits for the first.\nSeveral numbers are measured one "
       "after the other.");
   flags.Add("op", &op, OneOf({comm::ReduceOp::kSum, comm::ReduceOp::kMean}),
-            "The reduction, where there is one.");
+            "Reduces so, where something is reduced.");
   flags.Add("dtype", &dtype, OneOf({model::DType::kF32, model::DType::kF64, model::DType::kBF16}),
-            "The type of an element.");
-  flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Timed collectives of each size.");
+            "Sets the type of an element.");
+  flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Times so many collectives of each size.");
   flags.Add("warmup_iterations", &warmup_iterations, Integer(0, kMaxIterations),
-            "Untimed collectives before the timed ones.");
+            "Runs so many untimed collectives before the timed ones.");
   ranks.AddTo(flags);
 }
 

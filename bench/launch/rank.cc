@@ -99,6 +99,7 @@ void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
   facts.Set("launch_set", launch_.set);
   facts.Set("launch", launch_.index);
   facts.Set("launches", options_.num_launches());
+  if (options_.choose) facts.Set("stage", launch_.index == 0 ? "choosing" : "deciding");
   record.link = DescribeLink(group);
   facts.Set("launcher", world_.launcher);
   facts.Set("boot", comm::BootIdentity());

@@ -28,11 +28,14 @@ struct RankOptions {
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
   // Width of intervals as a fraction of a step; no launch is started after the width is reached.
   std::optional<double> precision = {};
+  // If true, the first launch takes all variants, and the others take the variants that the first launch did
+  // not show to be slower.
+  bool choose = false;
 
   void AddTo(FlagTable& flags);
   bool on_cpu() const { return device == model::Device::Type::kCpu; }
   std::string device_name() const;
-  int64_t num_launches() const { return repeats.value_or(precision ? 4 : 1); }
+  int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // Adds the options to a record, except the seed, which differs by launch. "link_rate" is the value of
   // GRADSYNC_LINK_RATE (tools/dev/hosts.sh).

@@ -18,6 +18,7 @@
 #include <span>
 #include <system_error>
 
+#include "absl/strings/str_split.h"
 #include "bench/launch/tools.h"
 #include "comm/factory.h"
 #include "comm/processes/launch.h"
@@ -119,6 +120,22 @@ bool IsPreciseEnough(const char* argv0, const std::string& out, double precision
   return answer.ok();
 }
 
+// The arguments of the launches after a choosing one, whose program and flags are given.
+std::vector<std::string> ArgumentsOfChosen(const char* argv0, const FlagTable& flags, const std::string& out,
+                                           const std::string& set) {
+  const comm::CommandResult choice = comm::RunCommand(ChoiceCommand(argv0, out, set), kPatience);
+  if (!choice.ok()) throw std::runtime_error(Join("--choose: ", choice.message));
+  std::vector<std::string> arguments = {argv0};
+  for (const auto& [name, value] : flags.Values({"variants", "strategies", "backend", "bucket_bytes",
+                                                 "buffer_elements", "units", "steps", "time"})) {
+    if (flags.given(name.substr(2))) arguments.push_back(Join(name, "=", value));
+  }
+  const std::vector<std::string> lines = absl::StrSplit(choice.output, '\n');
+  for (const auto& flag : absl::StrSplit(lines[0], ' ')) arguments.emplace_back(flag);
+  std::fprintf(stderr, "%s\n", lines.at(1).c_str());
+  return arguments;
+}
+
 // Throws InvalidInput if what the flags name cannot be used.
 int RunRank(const RankProgram& program, const comm::World& world, bool answer, int argc, char** argv) {
   // Other ranks also report this error, and not only that this rank has ended.
@@ -167,13 +184,20 @@ int LaunchRanks(const RankProgram& program, bool with_mpirun, bool answer, std::
   launch.finish = options.timeout + std::chrono::seconds(10);
   const std::string set = NewRunId(), out = options.OutputDirectory(Join(program.experiment, "-", set));
   const int64_t num_launches = options.num_launches();
+  std::vector<std::string> chosen;
+  std::vector<char*> arguments(argv.begin(), argv.end());
   try {
     for (int64_t i = 0; i < num_launches; ++i) {
       if (i >= 2 && options.precision && IsPreciseEnough(argv[0], out, *options.precision)) break;
       if (num_launches > 1) std::printf("Launch %lld of %lld\n", 1LL + i, 0LL + num_launches);
       std::fflush(stdout);
       SetLaunch(set, i);
-      if (const int status = comm::LaunchSelf(launch, argv); status != kDone) return status;
+      if (i == 1 && options.choose) {
+        chosen = ArgumentsOfChosen(argv[0], program.flags, out, set);
+        arguments.clear();
+        for (std::string& argument : chosen) arguments.push_back(argument.data());
+      }
+      if (const int status = comm::LaunchSelf(launch, arguments); status != kDone) return status;
     }
     if (answer) ShowAnswer(argv[0], program.experiment, out, set);
     return kDone;
@@ -191,7 +215,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   const RankOptions& options = program.options;
   bool answer = true;
   flags.BeginGroup("At the end");
-  flags.Add("answer", &answer, Switch(), "End with the answer on one screen.\nWithout it: records alone.");
+  flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.");
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
@@ -228,7 +252,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     if (known.launcher != "self") {
       if (program.answer && program.answer(known)) return kDone;
       program.check(known);
-      if (options.precision) PrecisionCommand(argv[0], "", *options.precision);  // throws without the tool
+      if (options.precision || options.choose) AnswerCommand(argv[0], "");  // throws without the tool
       CheckOutputDirectory(options);
     }
   } catch (const InvalidInput& error) {

@@ -43,6 +43,10 @@ Command PrecisionCommand(const char* argv0, const std::string& records, double p
   return {Summarize(argv0), records, Join("--precision=", 100 * precision, "%")};
 }
 
+Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set) {
+  return {Summarize(argv0), records, "--format=choice", "--run=" + set};
+}
+
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file) {
   return {RunfilePath(argv0, "tools/report"), records, "--out=" + file};
 }

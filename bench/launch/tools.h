@@ -24,6 +24,8 @@ Command TablesCommand(const char* argv0, const std::string& records, const std::
 // Exits with kNo unless all intervals of the latest launches are within +- `precision` of the baseline's
 // step.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
+// Prints the flags of the launches that follow a choosing launch (--choose), and a line with the fastest row.
+Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Runs //tools:report, which writes a page of figures, and exits with kLacking without matplotlib. Throws
 // InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);

@@ -73,31 +73,32 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
   flags.ShowFirst({"variants", "strategies", "corpus", "steps", "seeds", "learning_rate", "batch_size",
                    "seq_len", "world_size", "out"});
   flags.BeginGroup("Schedule");
-  flags.Add("lr_schedule", &lr_schedule, LearningRateSchedules(),
-            "How the learning rate changes.\nwarmup: it grows in the first STEPS. cosine: it then falls "
-            "until the last step, to min=SHARE of --learning_rate, else to 0.");
+  flags.Add(
+      "lr_schedule", &lr_schedule, LearningRateSchedules(),
+      "Changes the learning rate in this way.\nwarmup: it grows in the first STEPS. cosine: it then falls "
+      "until the last step, to min=SHARE of --learning_rate, else to 0.");
   flags.Add("decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
-            "What AdamW's weight decay applies to.\nall: all parameters. matrices: matrices only.");
+            "Applies AdamW's weight decay to these parameters.\nall: all parameters. matrices: matrices only.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
-            "How many seeds every variant trains with.\nA seed decides the initial weights and the order of "
+            "Trains every variant with so many seeds.\nA seed decides the initial weights and the order of "
             "the text. Every variant "
             "trains once with each.");
-  flags.Add("steps", &training.steps, Integer(1, kMax), "Training steps of each variant with each seed.");
+  flags.Add("steps", &training.steps, Integer(1, kMax),
+            "Takes so many steps with each variant and each seed.");
   flags.Add("evaluate_every", &evaluate_every, Integer(1, kMax),
-            "After how many steps the loss on held-out text is measured again.\nA multiple of all periods. "
+            "Measures the loss on held-out text after every so many steps.\nA multiple of all periods. "
             "Default: "
             "about 20 times in all.");
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
-            "How many sequences of held-out text, at even distances, the loss is measured on.");
-  flags.Add(
-      "text_bytes", &text_bytes, Bytes(),
-      "How much of a text is read, at most.\nOf a directory, whole files are read until that is reached.");
+            "Measures the loss on so many sequences of held-out text, at even distances.");
+  flags.Add("text_bytes", &text_bytes, Bytes(),
+            "Reads at most so much of a text.\nOf a directory, whole files are read until that is reached.");
   flags.Add(
       "tune", &tune, TunedOptions(),
       "Tries all combinations of these values with every variant that takes the options.\nVariants that set "
       "such an option keep it. Then each variant trains with its best setting, on other seeds.");
-  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds --tune tries each setting with.");
+  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "Tries each setting of --tune with this number of seeds.");
 }
 
 ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags)

@@ -49,8 +49,8 @@ void MakeDirectory(const std::string& out) {
 
 class Suite {
  public:
-  Suite(const char* argv0, std::string out, std::vector<Alternatives> experiments)
-      : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)) {}
+  Suite(const char* argv0, std::string out, std::vector<Alternatives> experiments, std::string_view length)
+      : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)), length_(length) {}
 
   // Runs the suite, and returns the exit status.
   int Run() {
@@ -69,18 +69,23 @@ class Suite {
   // Returns false if this host lacks memory; the program has printed the reason.
   bool RunExperiment(const Experiment& experiment, const std::string& title) {
     const auto begin = std::chrono::steady_clock::now();
+    std::cerr << title << " begins after " << TextOf(begin - begin_) << "; all take about " << length_
+              << std::endl;
     Command command = {RunfilePath(argv0_, "bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
     command.emplace_back("--answer=false");
     const bool has_memory = RunProgram(title, command, experiment.title) != kLacking;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     std::cout << title << ": "
-              << (has_memory ? absl::FormatDuration(absl::Seconds(std::llround(elapsed.count())))
+              << (has_memory ? TextOf(std::chrono::steady_clock::now() - begin)
                              : "left out, for want of memory")
               << std::endl;
     return has_memory;
+  }
+
+  static std::string TextOf(std::chrono::duration<double> time) {
+    return absl::FormatDuration(absl::Seconds(std::llround(time.count())));
   }
 
   // Runs a program that makes a file. The file has a temporary name until it is complete.
@@ -151,6 +156,8 @@ class Suite {
   const char* const argv0_;
   const std::string out_;
   const std::vector<Alternatives> experiments_;
+  const std::string_view length_;  // of all of them
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<std::string> failures_;
   std::optional<int> stopped_by_;
   std::string stopped_doing_;
@@ -179,7 +186,7 @@ int RunSuite(int argc, char** argv) try {
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
   auto [out, experiments] = Begin(options);
-  auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments));
+  auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments), Length(options.preset));
   const int status = suite->Run();
   const std::optional<int> signal = suite->stopped_by();
   suite.reset();  // The suite blocks signals until it is destroyed.

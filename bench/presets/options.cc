@@ -118,28 +118,28 @@ void Smoke(Builder& builder) {
                             "--warmup_steps=1", "--steps=5"}}});
 }
 
-// Ten minutes on two cores of any speed, because long experiments have a limit of time. The small model
-// decides between strategies, because it has the most rounds. The larger model shows the cost of
-// synchronisation for long computations, with the rows that may be the fastest. Every claim has at least ten
-// rounds, and rounds are whole blocks (bench/timing/schedule.h). A turn of zero1:gather=forward has four
-// steps. Over shm it is not included, because there zero1 gathers nothing.
+// Six minutes on two cores, and a little more on slow cores, because long experiments have a limit of time. The
+// small model decides between strategies: it has the most rounds, and its first launch leaves the other
+// launches to the rows that may be the fastest. The larger model shows the cost of synchronisation for long
+// computations, with rows that were fastest elsewhere. Every claim has at least ten rounds, and rounds are whole
+// blocks (bench/timing/schedule.h). A turn of zero1:gather=forward has four steps. Over shm it is not included,
+// because there zero1 gathers nothing.
 void Quick(const SuiteOptions& options, Builder& builder) {
-  std::string forward;
-  for (const std::string& backend : options.backends)
-    if (!comm::TraitsOf(Variant::Parse("@" + backend).backend).is_within_host)
-      forward += ",zero1:gather=forward@" + backend;
+  std::string forward, fastest;
+  for (const std::string& backend : options.backends) {
+    const bool is_within_host = comm::TraitsOf(Variant::Parse("@" + backend).backend).is_within_host;
+    if (!is_within_host) forward += ",zero1:gather=forward@" + backend;
+    fastest += Join(",zero1", is_within_host ? "" : ":gather=forward", "@", backend);
+  }
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Train(OfModels({"tiny"}, "exact strategies",
                          {"--variants=none,naive,flat,overlap,bucketed_sync,bucketed_async,core,core:rows=1,"
                           "core_update,zero1" +
                               forward + ",zero2",
-                          "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--repeats=2"}));
+                          "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--choose"}));
   builder.Train(OfModels({"small"}, "exact strategies that could win",
-                         {"--variants=none,bucketed_async,core,core_update,zero1" + forward, "--batch_size=1",
-                          "--seq_len=64", "--warmup_steps=1", "--time=4m"}));
-  builder.Train(OfModels({"tiny"}, "batch size x sequence length",
-                         {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
-                          "--warmup_steps=1", "--steps=30"}));
+                         {"--variants=none,core" + fastest, "--batch_size=1", "--seq_len=64",
+                          "--warmup_steps=1", "--time=2m20s"}));
   builder.Train(
       OfModels(
           {"tiny"}, "a traced step of each strategy",
@@ -149,7 +149,7 @@ void Quick(const SuiteOptions& options, Builder& builder) {
   // A ResNet-50 of half the width has 6.6 Mi elements.
   builder.CompareBuckets({{"bucket sizes, resnet50 of half the width",
                            {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",
-                            "--warmup_steps=1", "--steps=36"}}});
+                            "--warmup_steps=1", "--steps=24"}}});
 }
 
 void Reference(Builder& builder) {
@@ -179,16 +179,22 @@ std::string_view Name(Preset preset) {
   return kNames[static_cast<size_t>(preset)];
 }
 
+std::string_view Length(Preset preset) {
+  constexpr std::string_view kLengths[] = {"a minute", "6 minutes on two cores", "hours on a CPU"};
+  return kLengths[static_cast<size_t>(preset)];
+}
+
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add("preset", &preset, OneOf({Preset::kSmoke, Preset::kQuick, Preset::kReference}),
-            "Which experiments to run: smoke (1 minute), quick (10 minutes) or reference (hours).\n"
-            "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
+            "Runs these experiments: smoke (1 minute), quick (6 minutes) or reference (hours).\n"
+            "smoke: whether everything works, within a minute. quick: a comparison, in six on two cores. "
             "reference: the published experiments, for hours on a CPU.");
-  flags.Add("backend", &backends, OneOf(comm::BackendNames()),
-            "What moves the gradients; every experiment compares them.\nDefault: gloo; for quick on a CPU "
-            "gloo,shm.");
+  flags.Add(
+      "backend", &backends, OneOf(comm::BackendNames()),
+      "Moves the gradients over these backends, in every experiment.\nDefault: gloo; for quick on a CPU "
+      "gloo,shm.");
   flags.Add("corpus", &corpus, Path("a text file"),
-            "A text to train on, whose bytes are the tokens, instead of random tokens.");
+            "Trains on this text, whose bytes are the tokens, instead of random tokens.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }

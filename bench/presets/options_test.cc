@@ -111,7 +111,7 @@ TEST(SuiteOptionsTest, QuickTakesTenRoundsOrMoreInWholeBlocks) {
       EXPECT_EQ(parsed.steps % RoundsPerBlock(static_cast<int>(parsed.variants.size())), 0)
           << experiment.title;
     }
-    EXPECT_EQ(trainings, 4);
+    EXPECT_EQ(trainings, 3);
   }
 }
 
@@ -127,18 +127,19 @@ TEST(SuiteOptionsTest, QuickTracesAStepOfEachStrategy) {
   EXPECT_THAT(strategies, IsSupersetOf({"naive", "flat", "overlap", "bucketed_async", "core", "zero1"}));
 }
 
-// Two launches, which share their time.
-TEST(SuiteOptionsTest, QuickMeasuresEachLaunchOfTheDecidingModelForNinetySeconds) {
+// Three launches, which share their time, and of which the first chooses.
+TEST(SuiteOptionsTest, QuickChoosesForAMinuteWhichRowsOfTheDecidingModelGoOn) {
   const TrainingPlan parsed = Parsed(Make({}).at(1));
   EXPECT_EQ(parsed.model, "tiny");
-  EXPECT_EQ(parsed.ranks.num_launches(), 2);
-  EXPECT_EQ(parsed.launch_time(), std::chrono::seconds(90));
+  EXPECT_TRUE(parsed.ranks.choose);
+  EXPECT_EQ(parsed.ranks.num_launches(), 3);
+  EXPECT_EQ(parsed.launch_time(), std::chrono::seconds(60));
 }
 
 TEST(SuiteOptionsTest, QuickGivesTheLargerModelATimeSoThatASlowMachineTakesNoLonger) {
   const TrainingPlan parsed = Parsed(Make({}).at(2));
   EXPECT_EQ(parsed.model, "small");
-  EXPECT_EQ(parsed.time, std::chrono::minutes(4));
+  EXPECT_EQ(parsed.time, std::chrono::seconds(140));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PresetTest,
@@ -159,11 +160,11 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
   EXPECT_THAT(backends_of(options), ElementsAre("all_reduce=gloo", "ddp=gloo", "compare=gloo"));
   options.preset = Preset::kQuick;
   EXPECT_THAT(backends_of(options), ElementsAre("all_reduce=gloo,shm", "ddp=gloo,shm", "ddp=gloo,shm",
-                                                "ddp=gloo,shm", "ddp=gloo,shm", "compare=gloo,shm"));
+                                                "ddp=gloo,shm", "compare=gloo,shm"));
   options.backends = {"hierarchical"};
   EXPECT_THAT(backends_of(options),
               ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "ddp=hierarchical",
-                          "ddp=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
+                          "ddp=hierarchical", "compare=hierarchical"));
 }
 
 TEST(SuiteOptionsTest, OfPublishedModelsTheLargestComesFirst) {

@@ -165,6 +165,8 @@ inline constexpr SchemaName kSchema[] = {
      "run_id of the first launch of --repeats, or the name in GRADSYNC_LAUNCH"},
     {kFacts, "launch", kInt, kBenchmarks, "index of the launch in its set, from 0"},
     {kFacts, "launches", kInt, kBenchmarks, "number of planned launches"},
+    {kFacts, "stage", kText, kSome,
+     "with --choose: choosing for the first launch, of all rows; deciding for the later launches"},
     {kFacts, "boot", kText, kSome,
      "identity of the machine and its boot; ranks with equal values share CPUs and a clock"},
     {kFacts, "allowed_cpus", kText, kSome, "CPUs that this rank may use"},

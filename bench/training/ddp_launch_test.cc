@@ -144,6 +144,36 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
   EXPECT_EQ(launches_at("--precision=2%", "exit 3"), 3u);
 }
 
+// By the word of the estimator, in whose place a program stands: the first launch takes all variants, the
+// later ones those that it names, for as many steps as it says.
+TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
+  const std::string out = FreshDirectory(), runfiles = FreshDirectory();
+  const std::filesystem::path estimator = runfiles + "/gradsync/tools/summarize";
+  std::filesystem::create_directories(estimator.parent_path());
+  std::ofstream(estimator) << "#!/bin/sh\n[ \"$2 ${3%%=*}\" = \"--format=choice --run\" ] || exit 1\n"
+                              "echo --variants=none,core@gloo --steps=4\necho core leads\n";
+  std::filesystem::permissions(estimator, std::filesystem::perms::owner_all);
+  const Arguments arguments = Micro(out, {"--strategies=none,naive,core", "--backend=gloo", "--choose"});
+  const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "2"),
+                                          {{"RUNFILES_DIR", runfiles}, {"RUNFILES_MANIFEST_FILE", ""}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "core leads\n");
+  std::map<int64_t, std::multiset<std::string>> variants;  // by launch, of both ranks
+  std::set<std::string> sets;
+  for (const Record& record : RecordsIn(out)) {
+    const int64_t launch = record.facts.IntOr("launch", -1);
+    variants[launch].insert(record.variant.name());
+    sets.insert(record.facts.StringOr("launch_set", ""));
+    EXPECT_EQ(record.facts.StringOr("stage", ""), launch == 0 ? "choosing" : "deciding");
+    EXPECT_EQ(record.samples.at("forward_ns").size(), launch == 0 ? 2u : 4u);
+  }
+  const std::multiset<std::string> all = {"none",       "none",      "naive@gloo",
+                                          "naive@gloo", "core@gloo", "core@gloo"},
+                                   chosen = {"none", "none", "core@gloo", "core@gloo"};
+  EXPECT_EQ(variants, (std::map<int64_t, std::multiset<std::string>>{{0, all}, {1, chosen}, {2, chosen}}));
+  EXPECT_EQ(sets.size(), 1u);
+}
+
 // What differs between ranks under a launcher: GRADSYNC_LAUNCH, and the directory where each is started.
 struct Differs {
   std::vector<std::string> launches = {"", ""};

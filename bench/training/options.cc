@@ -83,60 +83,63 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
         "scaled: what --help shows, minutes on a CPU. Other flags override either.");
   }
   flags.BeginGroup("Model");
-  flags.Add("model", &model, OneOf(ModelNames(learns)), "The model that is trained.");
-  flags.Add("num_layers", &num_layers, Integer(1),
-            "A transformer's blocks, instead of the model's own number.");
-  flags.Add("d_model", &d_model, Integer(1), "A transformer's width, instead of the model's own.");
-  flags.Add("d_ff", &d_ff, Integer(1), "A transformer's feed-forward width, instead of the model's own.");
-  flags.Add("num_heads", &num_heads, Integer(1),
-            "A transformer's attention heads, instead of the model's own number.");
+  flags.Add("model", &model, OneOf(ModelNames(learns)), "Trains this model.");
+  flags.Add("num_layers", &num_layers, Integer(1), "Sets how many blocks a transformer has.");
+  flags.Add("d_model", &d_model, Integer(1), "Sets the width of a transformer.");
+  flags.Add("d_ff", &d_ff, Integer(1), "Sets the width of a transformer's feed-forward layers.");
+  flags.Add("num_heads", &num_heads, Integer(1), "Sets how many attention heads a transformer has.");
   if (!learns) {
-    flags.Add("vocab_size", &vocab_size, Integer(1), "A transformer's vocabulary size, instead of 10000.");
-    flags.Add("width", &width, Integer(1), "Channels of ResNet-50's first layer, instead of 64.");
+    flags.Add("vocab_size", &vocab_size, Integer(1),
+              "Sets the size of a transformer's vocabulary, instead of 10000.");
+    flags.Add("width", &width, Integer(1),
+              "Sets how many channels ResNet-50's first layer has, instead of 64.");
     flags.Add("weights", &weights, Path("a safetensors file"),
-              "Initial weights by name, instead of random ones.");
+              "Reads the initial weights, by name, instead of drawing them.");
   }
 
   flags.BeginGroup("Batches");
-  flags.Add("batch_size", &batch_sizes, Integer(1), "Sequences, or images, in the batch of one rank.");
+  flags.Add("batch_size", &batch_sizes, Integer(1),
+            "Gives each rank so many sequences, or images, in a batch.");
   flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
-            "Batches of a rank in one step.\nMost strategies add their gradients before they average them.");
-  flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
-  flags.Add("corpus", &corpus, Path(learns ? "a text file, or a directory of them" : "a text file"),
-            learns
-                ? "A text to learn, whose bytes are the tokens, instead of this machine's C++ headers.\nOf a "
-                  "file the last tenth is held out, of a directory every tenth file."
-                : "A text to train on, whose bytes are the tokens, instead of random tokens.");
+            "Takes so many batches of a rank in one step.\nMost strategies add their gradients before they "
+            "average them.");
+  flags.Add("seq_len", &seq_lens, Integer(1), "Makes sequences of so many tokens.");
+  flags.Add(
+      "corpus", &corpus, Path(learns ? "a text file, or a directory of them" : "a text file"),
+      learns ? "Learns this text, whose bytes are the tokens, instead of this machine's C++ headers.\nOf a "
+               "file the last tenth is held out, of a directory every tenth file."
+             : "Trains on this text, whose bytes are the tokens, instead of random tokens.");
   if (!learns) {
-    flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
-              "Pixels on each side of an image.\nBelow 80, some CPUs compute the last layers slowly.");
+    flags.Add(
+        "image_size", &image_size, Integer(1, kMaxImageSize),
+        "Makes images of so many pixels on each side.\nBelow 80, some CPUs compute the last layers slowly.");
   }
 
   flags.BeginGroup("Training");
   using enum model::DType;
-  flags.Add(
-      "dtype", &dtype, OneOf({kF32, kF64, kBF16}),
-      "The type of weights, activations and gradients.\nWith bf16 only activations, and what matrix products "
-      "and convolutions read, are bf16; weights, gradients and the optimizer's state are f32.");
+  flags.Add("dtype", &dtype, OneOf({kF32, kF64, kBF16}),
+            "Sets the type of weights, activations and gradients.\nWith bf16 only activations, and what "
+            "matrix products "
+            "and convolutions read, are bf16; weights, gradients and the optimizer's state are f32.");
   if (!learns) {
     flags.Add(
         "tf32", &tf32, Switch(),
         "Lets matrix products of f32 on a GPU round their factors to TF32, for several times the speed.");
   }
   flags.Add("optimizer", &optimizer, OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd}),
-            "Which optimizer updates the weights.");
-  flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's learning rate.");
+            "Updates the weights with this optimizer.");
+  flags.Add("learning_rate", &learning_rate, PositiveNumber(), "Sets the optimizer's learning rate.");
 }
 
 void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.BeginGroup("What is compared");
-  flags.Add("variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
-            "The variants that take turns.\nOptions: bucket_bytes=12Mi or bucket_elements=3Mi; clip_norm=1, "
-            "which scales gradients down if their total norm is larger than 1; and the options that "
-            "--help=strategies lists. A variant without a backend runs once for each --backend, and a "
-            "variant without a size once for each --bucket_bytes. "
-            "Default: --strategies.");
-  std::string help = "Ways of averaging gradients.";
+  flags.Add(
+      "variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
+      "Compares these variants, which take turns.\nOptions: bucket_bytes=12Mi or bucket_elements=3Mi; "
+      "clip_norm=1, which scales gradients down if their total norm is larger than 1; and the options that "
+      "--help=strategies lists. A variant without a backend runs once for each --backend, and a variant "
+      "without a size once for each --bucket_bytes. Default: --strategies.");
+  std::string help = "Compares these ways of averaging gradients.";
   for (const std::string& name : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
     help += Join("\n", name, ": ", traits.summary);
@@ -148,43 +151,53 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
     }
   }
   flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
-  flags.Add("backend", &backends, OneOf(comm::BackendNames()), "What moves the gradients.");
+  flags.Add("backend", &backends, OneOf(comm::BackendNames()), "Moves the gradients over these backends.");
   if (!sweep) {
-    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "How many bytes a bucket holds at most.");
+    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "Puts at most so many bytes into a bucket.");
     return;
   }
-  flags.Add("buffer_elements", &sweep->buffer_elements, Elements(), "Sizes of a bucket to compare.");
+  flags.Add("buffer_elements", &sweep->buffer_elements, Elements(), "Compares these sizes of a bucket.");
   flags.Add("units", &sweep->in_published_units, OneOf<bool>({{"bytes", false}, {"published", true}}),
-            "What sizes count.\nbytes: buckets of as many bytes for every strategy. published: as in the "
+            "Counts sizes in these units.\nbytes: buckets of as many bytes for every strategy. published: as "
+            "in the "
             "original, whose sizes are MiB for one strategy and Mi elements for the others.");
 }
 
 void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.BeginGroup("Steps");
   flags.Add("warmup_steps", &warmup_steps, Integer(0, kMaxSteps),
-            "Untimed steps of each variant before the timed ones.");
-  flags.Add("steps", &steps, Integer(1, kMaxSteps), "Timed steps of each variant in each cell.");
-  flags.Add("time", &time, Duration(),
-            "How long to measure each cell, instead of --steps.\nThe time is for all launches of --repeats "
-            "together. A launch measures whole blocks of rounds, in which every variant has every position "
-            "equally often, and at least one block and ten rounds, even if this takes longer.");
+            "Takes this number of untimed steps of each variant before the timed steps.");
+  flags.Add("steps", &steps, Integer(1, kMaxSteps),
+            "Takes this number of timed steps of each variant in each setting.");
+  flags.Add(
+      "time", &time, Duration(),
+      "Measures each setting for this time, instead of --steps.\nThe time is for all launches of --repeats "
+      "together. A launch measures whole blocks of rounds, in which every variant has every position equally "
+      "often, and at least one block and ten rounds, even if this takes longer.");
   flags.Add(
       "precision", &ranks.precision, Percent(),
       "Stops when every interval is within +- this part of the baseline's step.\nThese are the intervals of "
       "differences to the baseline and of costs. They are checked after each launch, from the second on, for "
       "at most --repeats launches (default 4). Intervals are widened for these checks.");
+  flags.Add(
+      "choose", &ranks.choose, Switch(),
+      "Drops variants that the first of three launches shows to be slower than another exact variant.\nThe "
+      "later launches (--repeats) have at least the rounds of the first. Intervals of the remaining variants "
+      "come from the later launches, intervals of dropped variants from the first. The baseline and `none` "
+      "remain.");
   flags.Add("order", &order, OneOf({Order::kInterleaved, Order::kBlocks}),
-            "How variants take turns.\ninterleaved: in every round each variant takes one step, in random "
-            "order. blocks: one variant "
-            "after the other.");
-  flags.Add("max_memory", &max_memory, Bytes(),
-            "Prints which variants of which model fit into this memory for each rank, by estimate.\nNothing "
-            "is measured. The estimate is for one variant in its own processes, without --verify. All "
-            "resident pages of a rank's process count, including code and libraries, which are 20 to 30 MiB, "
-            "or about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each rank.");
+            "Orders the steps of variants.\ninterleaved: in every round each variant takes one step, in "
+            "random order. blocks: one variant after the other.");
+  flags.Add(
+      "max_memory", &max_memory, Bytes(),
+      "Prints which variants of which model fit into this memory for each rank, by estimate.\nNothing "
+      "is measured. The estimate is for one variant in its own processes, without --verify. All "
+      "resident pages of a rank's process count, including code and libraries, which are 20 to 30 MiB, "
+      "or about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each rank.");
   flags.Add("repeats", &ranks.repeats, Integer(1, kMaxRepeats),
-            "Launches, one after the other.\nEach launch has new processes, another seed and another order, "
-            "so that intervals include the variation between launches.");
+            "Starts all ranks this number of times, one launch after the other.\nEach launch has new "
+            "processes, another seed and another order, so that intervals include the variation between "
+            "launches.");
 }
 
 void TrainingOptions::AddChecksTo(FlagTable& flags) {

@@ -171,6 +171,21 @@ TEST(OptionsTest, LaunchesShareTheTime) {
           "--precision: ends between launches, expected --repeats of 3 or more, found 2"));
 }
 
+TEST(OptionsTest, AChoiceNeedsLaunchesAfterIt) {
+  const TrainingPlan options = Parse({"--choose", "--time=3m"});
+  EXPECT_EQ(options.ranks.num_launches(), 3);
+  EXPECT_EQ(options.launch_time(), std::chrono::minutes(1));
+  EXPECT_EQ(Parse({"--choose", "--repeats=5"}).ranks.num_launches(), 5);
+  for (const char* const flag : {"--repeats=1", "--precision=2%", "--order=blocks"}) {
+    EXPECT_THAT(
+        [&] {
+          Parse({"--choose", flag});
+        },
+        ThrowsMessage<InvalidInput>(
+            "--choose: expected --repeats of 2 or more, --order=interleaved and no --precision"));
+  }
+}
+
 TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
   const TrainingPlan options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
   EXPECT_TRUE(options.on_images());

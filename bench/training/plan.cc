@@ -64,8 +64,8 @@ void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
 void CheckMaxMemory(const TrainingPlan& options, const FlagTable& flags) {
   Require(options.ranks.on_cpu(), "--max_memory: expected --device=cpu, found ", options.ranks.device_name());
   for (const char* const name :
-       {"steps", "warmup_steps", "time", "precision", "order", "repeats", "with_peers", "verify", "trace",
-        "profile", "nvtx", "check_gradients", "dump_grads", "out", "answer"})
+       {"steps", "warmup_steps", "time", "precision", "choose", "order", "repeats", "with_peers", "verify",
+        "trace", "profile", "nvtx", "check_gradients", "dump_grads", "out", "answer"})
     Require(!flags.given(name), "--", name, ": has no effect with --max_memory");
 }
 
@@ -97,6 +97,8 @@ TrainingPlan::TrainingPlan(const TrainingOptions& given, const FlagTable& flags)
   Require(!ranks.precision || ranks.num_launches() > 2,
           "--precision: ends between launches, expected --repeats of 3 or more, found ",
           ranks.num_launches());
+  Require(!ranks.choose || (!ranks.precision && ranks.num_launches() > 1 && interleaved()),
+          "--choose: expected --repeats of 2 or more, --order=interleaved and no --precision");
   if (max_memory) CheckMaxMemory(*this, flags);
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (!ranks.on_cpu() && dtype == model::DType::kF32),

@@ -149,9 +149,11 @@ void AddNumbers(std::vector<Found>* found) {
     const Record& record = each.record;
     const std::string run = Join(record.experiment, "\n", record.facts.StringOr("launch_set", record.run_id),
                                  "\n", record.world_size, "\n");
+    // What only chose is not put together with what decides.
+    const std::string of_stage = Join(run, record.facts.StringOr("stage", ""), "\n");
     each.run = number_of(run);
-    each.group = number_of(run + KeyOf(CellOf(record)));
-    each.measurement = number_of(run + KeyOf(ConfigurationOf(record)));
+    each.group = number_of(of_stage + KeyOf(CellOf(record)));
+    each.measurement = number_of(of_stage + KeyOf(ConfigurationOf(record)));
     each.launch = number_of(record.run_id);
   }
 }

@@ -154,6 +154,23 @@ TEST_F(ReaderTest, LaunchesOfASetAreOneMeasurement) {
   EXPECT_EQ(records_.num_records, 4);
 }
 
+// What only chose the rows of the others is a group of its own.
+TEST_F(ReaderTest, AChoosingLaunchIsNotPutTogetherWithThoseThatDecide) {
+  const std::string path = FreshTestDir("stages") + "/a.jsonl";
+  const auto launch = [](const char* strategy, const char* run, const char* stage) {
+    Record record = DdpRecord(strategy, 0, {1000});
+    record.run_id = run;
+    record.facts.Set("launch_set", "first");
+    record.facts.Set("stage", stage);
+    return record;
+  };
+  WriteLines(path, {launch("core", "first", "choosing"), launch("flat", "first", "choosing"),
+                    launch("core", "second", "deciding"), launch("core", "third", "deciding")});
+  Read({path});
+  ASSERT_EQ(Order(), "core:1,flat:1|core:1");
+  EXPECT_EQ(records_.groups[1][0].launches, (std::vector<Launch>{{"second", 1}, {"third", 1}}));
+}
+
 TEST_F(ReaderTest, WithoutStrategiesNothingIsCompared) {
   const std::string path = FreshTestDir("alone") + "/a.jsonl";
   WriteLines(path, {AllReduceRecord(1, 0, {1}), AllReduceRecord(2, 0, {1}), AllReduceRecord(1, 1, {1})});

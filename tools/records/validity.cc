@@ -198,7 +198,8 @@ constexpr Check kChecks[] = {
      }},
     {Warning::kOneLaunch, "one-launch", "one launch: launch-to-launch variation is unknown (`--repeats`)",
      [](const Evidence& evidence) {
-       return If(evidence.measurement.launches.size() < 2 && !evidence.measurement.is_published());
+       return If(evidence.measurement.launches.size() < 2 && !evidence.measurement.is_published() &&
+                 evidence.facts().StringOr("stage", "") != "choosing");
      }},
     {Warning::kOutliers, "outliers",
      "N steps differ from the median by more than 10 scaled median absolute deviations; plain means (*) "
@@ -225,6 +226,8 @@ constexpr Check kChecks[] = {
        return If(evidence.config().DoubleOr("precision", 0) > 0 &&
                  launches < evidence.facts().IntOr("launches", 0));
      }},
+    {Warning::kLeftEarly, "left-early", "measured only in the first launch, which chose the rows of the others (`--choose`)",
+     [](const Evidence& evidence) { return If(evidence.facts().StringOr("stage", "") == "choosing"); }},
     {Warning::kTraced, "traced", "times include writing a trace or checking gradients",
      [](const Evidence& evidence) { return If(evidence.config().BoolOr("traced", false)); }},
     {Warning::kDirty, "dirty", "built from files that differ from the commit",

@@ -41,6 +41,7 @@ enum class Warning {
   kTooFewForP99,       // "n<100"
   kPublished,          // "published"
   kEndedEarly,         // "ended-early"
+  kLeftEarly,          // "left-early"
   kTraced,             // "traced"
   kDirty,              // "dirty"
 };

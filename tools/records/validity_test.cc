@@ -56,6 +56,19 @@ TEST(ValidityTest, EndedEarly) {
   EXPECT_EQ(with(0, 4), "");
 }
 
+// A launch that chose rows: others show how much launches vary.
+TEST(ValidityTest, LeftEarly) {
+  const auto of_stage = [](const char* stage) {
+    Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
+    record.facts.Set("stage", stage);
+    return TextOf(FindWarnings(EvidenceOf(CombineRanks({record, record}))));
+  };
+  EXPECT_NE(of_stage("choosing").find("left-early"), std::string::npos);
+  EXPECT_EQ(of_stage("choosing").find("one-launch"), std::string::npos);
+  EXPECT_EQ(of_stage("deciding").find("left-early"), std::string::npos);
+  EXPECT_NE(of_stage("deciding").find("one-launch"), std::string::npos);
+}
+
 TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllWarnings({}), ""); }
 
 TEST(ValidityTest, WorldOfOne) {

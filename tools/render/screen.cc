@@ -129,7 +129,7 @@ std::string ChecksOf(const Settings& settings) {
 // Returns "oversubscribed 44 of 44 rows".
 std::string CountWarnings(const Settings& settings) {
   constexpr Warning kHarmless[] = {Warning::kDrifts, Warning::kOutliers, Warning::kTooFewForP95,
-                                   Warning::kTooFewForP99};
+                                   Warning::kTooFewForP99, Warning::kLeftEarly};
   std::map<Warning, size_t> counts;
   size_t num_rows = 0;
   for (const NamedSetting& at : settings) {
@@ -233,6 +233,13 @@ std::string ScreenOf(const Summary& summary) {
   const auto add = [](const std::string& name, const std::string& text, size_t most, Lines* lines) {
     if (!text.empty()) AddText(Padded(name, 12), text, most, lines);
   };
+  std::vector<std::string> left_early;
+  for (const Choice& choice : shown) {
+    std::vector<std::string> names;
+    for (const Comparison* const own : choice.left_early) names.push_back(own->row->label);
+    if (!names.empty()) left_early.push_back(Join(Listed(names), " (", NameOf(choice), ")"));
+  }
+  add("left early", absl::StrJoin(left_early, "; "), 4, &tail);
   if (const std::string text = NotCompared(training); !text.empty()) AddText("", text, 2, &tail);
   for (const Table& table : summary.report.tables) {
     if (table.name() == "ddp" || table.is_detail() || table.findings().empty()) continue;

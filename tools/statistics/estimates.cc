@@ -118,12 +118,6 @@ Located Locate(const RoundDifferences& differences, const std::vector<size_t>& l
   return located;
 }
 
-// The variation between launches in addition to the variation of rounds.
-struct LaunchEffect {
-  double inflation = 1;  // variance between launches divided by the variance that rounds explain
-  double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
-};
-
 // Returns the value, divided by `degrees`, that chi-square with `degrees` degrees of freedom exceeds in one
 // of ten cases (Wilson and Hilferty, The distribution of chi-square, 1931).
 double ChiSquareLimit(double degrees) {
@@ -209,25 +203,39 @@ LaunchEffect EstimateLaunchEffect(const std::set<LooseLocation>& samples) {
   return ratios > degrees ? LaunchEffect{ratios / degrees, degrees} : LaunchEffect{};
 }
 
-// Implements EstimateRounds, and with `one_sided` LeastDifferences, which uses only the lower ends.
-std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
-                                const std::vector<size_t>& all_launches, size_t looks, double trimmed,
-                                bool one_sided) {
-  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
-  // If launches have one round each, only rounds can be used.
-  const std::vector<size_t> launches =
-      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
+// If launches have one round each, only rounds can be used.
+std::vector<size_t> UsefulLaunches(const std::vector<size_t>& launches) {
+  const size_t num_rounds = std::accumulate(launches.begin(), launches.end(), size_t{0});
+  return num_rounds < 2 * launches.size() ? std::vector{num_rounds} : launches;
+}
+
+struct LocatedFamily {
   std::vector<Located> all;
-  for (const RoundDifferences& differences : family) all.push_back(Locate(differences, launches, trimmed));
   std::map<const void*, std::vector<const Located*>> by_base;
   size_t num_intervals = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!(all[i].variance > 0)) continue;
-    by_base[family[i].base].push_back(&all[i]);
-    ++num_intervals;
+
+  LocatedFamily(std::span<const RoundDifferences> family, const std::vector<size_t>& launches,
+                double trimmed) {
+    for (const RoundDifferences& differences : family) all.push_back(Locate(differences, launches, trimmed));
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!(all[i].variance > 0)) continue;
+      by_base[family[i].base].push_back(&all[i]);
+      ++num_intervals;
+    }
   }
-  const LaunchEffect own = EstimateLaunchEffect(by_base, launches, /*tested=*/!one_sided);
-  const double chance = 0.05 / static_cast<double>(looks);
+  LocatedFamily(const LocatedFamily&) = delete;
+};
+
+// See EstimateRounds, and with `one_sided` LeastDifferences, for which only the low ends are meant.
+std::vector<Estimate> Estimated(std::span<const RoundDifferences> family,
+                                const std::vector<size_t>& all_launches, const Confidence& confidence,
+                                double trimmed, bool one_sided) {
+  const std::vector<size_t> launches = UsefulLaunches(all_launches);
+  const LocatedFamily located_family(family, launches, trimmed);
+  const auto& [all, by_base, num_intervals] = located_family;
+  LaunchEffect own = EstimateLaunchEffect(by_base, launches, /*tested=*/!one_sided);
+  if (confidence.launches.inflation > own.inflation) own = confidence.launches;
+  const double chance = confidence.chance;
   const double critical =
       one_sided ? SidakCritical(1, 2 * chance / static_cast<double>(std::max<size_t>(1, num_intervals)))
                 : SidakCritical(num_intervals, chance);
@@ -273,14 +281,21 @@ double SidakCritical(size_t count, double chance) {
 }
 
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks, double trimmed) {
-  return Estimated(family, launches, looks, trimmed, /*one_sided=*/false);
+                                     const std::vector<size_t>& launches, const Confidence& confidence,
+                                     double trimmed) {
+  return Estimated(family, launches, confidence, trimmed, /*one_sided=*/false);
+}
+
+LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family,
+                              const std::vector<size_t>& all_launches) {
+  const std::vector<size_t> launches = UsefulLaunches(all_launches);
+  return EstimateLaunchEffect(LocatedFamily(family, launches, kTrimmed).by_base, launches, /*tested=*/false);
 }
 
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks) {
+                                     const std::vector<size_t>& launches, const Confidence& confidence) {
   std::vector<double> least;
-  for (const Estimate& estimate : Estimated(family, launches, looks, kTrimmed, /*one_sided=*/true))
+  for (const Estimate& estimate : Estimated(family, launches, confidence, kTrimmed, /*one_sided=*/true))
     least.push_back(estimate.interval.low);
   return least;
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,18 @@ struct Estimate {
 // Multiplies the value and both ends of the interval.
 Estimate Scaled(const Estimate& estimate, double factor);
 
+// The variation between launches in addition to the variation of rounds.
+struct LaunchEffect {
+  double inflation = 1;  // variance between launches divided by the variance that rounds explain
+  double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
+};
+
+// What the intervals of a family must hold for.
+struct Confidence {
+  double chance = 0.05;        // probability that at least one interval is wrong
+  LaunchEffect launches = {};  // variation between launches, unless the family itself shows more
+};
+
 // The smallest number of samples with which intervals have their nominal coverage, for samples as skewed as
 // steps.
 inline constexpr size_t kFewestForInterval = 10;
@@ -66,11 +79,13 @@ struct RoundDifferences {
 // intervals are then correct. With one launch, the variation between launches is unknown.
 //
 // `looks` is the planned number of times that a run checks whether its intervals are narrow enough to end.
-// Each check has an equal share of the 5 % (Bonferroni), so intervals are correct at any check that ends the
-// run.
+// Each check has an equal share of the error probability (Bonferroni), so intervals are correct at any check
+// that ends the run.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks = 1,
+                                     const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
+// What the launches of a family have of their own, be it by chance.
+LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // Returns a one-sided lower bound for each difference of the family. The differences are X - Y for one row X
 // and each other row Y. In 95 of 100 cases all bounds are correct together, also for dependent differences
@@ -79,7 +94,7 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
 // rounds. A wrong choice is worse than no choice, so launches are the samples if they differ by more than
 // rounds explain, even if the difference may be chance.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, size_t looks = 1);
+                                     const std::vector<size_t>& launches, const Confidence& confidence = {});
 
 // Values that are not paired with the values of another sample, ordered by launch.
 struct LooseSample {

@@ -100,7 +100,8 @@ TEST(EstimatesTest, TheLeastDifferenceIsABoundToOneSide) {
   EXPECT_NEAR(LeastDifferences({&differences, 1}, {20})[0], 9.5 - 1.796 * error, 0.03 * error);
   const std::vector<RoundDifferences> family(5, differences);
   EXPECT_NEAR(LeastDifferences(family, {20})[4], 9.5 - 2.718 * error, 0.05 * error);
-  EXPECT_NEAR(LeastDifferences({&differences, 1}, {20}, /*looks=*/5)[0], 9.5 - 2.718 * error, 0.05 * error);
+  EXPECT_NEAR(LeastDifferences({&differences, 1}, {20}, {.chance = 0.01})[0], 9.5 - 2.718 * error,
+              0.05 * error);
   const RoundDifferences one{Values{3}}, same{Values(12, 3.0)};
   EXPECT_TRUE(std::isnan(LeastDifferences({&one, 1}, {1})[0]));
   EXPECT_EQ(LeastDifferences({&same, 1}, {12})[0], 3);
@@ -233,7 +234,8 @@ std::vector<Estimate> EstimatesAfter(size_t num_launches, const Run& all, const 
     for (size_t i = 0; i < run.steps[k].size(); ++i)
       family[k - 1].values.push_back(run.steps[k][i] - run.steps[0][i]);
   }
-  return EstimateRounds(family, launches, setting.looks, setting.trimmed);
+  return EstimateRounds(family, launches, {.chance = 0.05 / static_cast<double>(setting.looks)},
+                        setting.trimmed);
 }
 
 Score ScoreOf(const Setting& setting, int runs) {

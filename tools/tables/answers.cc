@@ -107,6 +107,12 @@ double TimesToDecide(const Estimate& estimate) {
   return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
 }
 
+// Whether it may be the row to use, if it is fast.
+bool TakesPart(const Comparison& own) {
+  return own.row->facts().StringOr("agreement", "exact") == "exact" && own.no_verdict.empty() &&
+         (own.is_of_baseline() || own.verdict != Verdict::kNone);
+}
+
 bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers) {
   std::set<std::string> places, rows;
   for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
@@ -205,9 +211,8 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
     Choice& choice = choices.emplace_back(Choice{at, base});
     std::vector<const Comparison*> rows;
     for (const Comparison* const own : choice.comparisons()) {
-      const bool is_exact = own->row->facts().StringOr("agreement", "exact") == "exact";
-      const bool is_comparable = own == base || own->verdict != Verdict::kNone;
-      if (is_exact && is_comparable && own->no_verdict.empty()) rows.push_back(own);
+      if (own->row->left_early) choice.left_early.push_back(own);
+      if (TakesPart(*own) && !own->row->left_early) rows.push_back(own);
     }
     if (rows.size() < 2 || !at.setting->takes_turns()) continue;
     std::ranges::stable_sort(rows, {}, [](const Comparison* own) { return own->estimate.value; });
@@ -235,6 +240,9 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
                    : choice.behind < kEqualWithin ? State::kUse
                                                   : State::kUndecided;
     if (choice.state == State::kEqual) choice.behind = most_behind;
+    const auto may_be_fastest = [](const Comparison* own) { return own->may_be_fastest && TakesPart(*own); };
+    std::ranges::copy_if(choice.left_early, std::back_inserter(choice.doubtful), may_be_fastest);
+    if (!choice.doubtful.empty()) choice.state = State::kUndecided;
     for (size_t k = 0; is_alone && k < rows.size(); ++k) {
       if (k != first && (rows[first] == base || rows[k] == base))
         choice.lead = std::fmin(choice.lead, leads[k][first]);
@@ -243,8 +251,40 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
   return choices;
 }
 
+std::string ChoiceOfLaunches(const Settings& settings) {
+  const std::vector<Choice> choices = MakeChoices(settings);
+  std::vector<std::string> all, chosen, leaders;
+  size_t num_rounds = 1;
+  for (const NamedSetting& at : settings) {
+    num_rounds = std::max(num_rounds, at.setting->num_rounds);
+    for (const Row& row : at.setting->rows) {
+      if (row.is_peer()) continue;  // They go with the rows that they are compared with.
+      const Comparison own = at.setting->ComparisonOf(row);
+      const bool leaves = std::ranges::any_of(choices, [&](const Choice& choice) {
+        const auto is_own = [&](const Comparison* candidate) { return candidate->row == &row; };
+        return choice.base->row == own.base && !choice.candidates.empty() && !own.is_of_baseline() &&
+               TakesPart(own) && std::ranges::none_of(choice.candidates, is_own);
+      });
+      for (std::vector<std::string>* const names : {&all, &chosen}) {
+        if (std::ranges::count(*names, row.variant()) == 0 && !(leaves && names == &chosen))
+          names->push_back(row.variant());
+      }
+    }
+  }
+  for (const Choice& choice : choices) {
+    if (!choice.candidates.empty())
+      leaders.push_back(
+          Join(choice.candidates[0]->row->variant(), choice.at.name.empty() ? "" : " at ", choice.at.name));
+  }
+  const auto block = static_cast<size_t>(bench::RoundsPerBlock(std::ssize(chosen)));
+  return Join("--variants=", absl::StrJoin(chosen, ","),
+              " --steps=", (num_rounds + block - 1) / block * block, "\n", chosen.size(), " of ", all.size(),
+              " variants go on. The fastest so far: ", leaders.empty() ? "unknown" : Listed(leaders), "\n");
+}
+
 std::string SentenceOf(const Choice& choice) {
-  std::vector<std::string> names, without;
+  std::vector<std::string> names, without, doubtful;
+  for (const Comparison* const own : choice.doubtful) doubtful.push_back(own->row->label);
   for (const Comparison* const own : choice.candidates) names.push_back(own->row->label);
   for (const Comparison* const own : choice.comparisons()) {
     if (!own->no_verdict.empty()) without.push_back(Join(own->row->label, " (", own->row->no_verdict, ")"));
@@ -262,6 +302,9 @@ std::string SentenceOf(const Choice& choice) {
       return Join("Equal within ", PercentAtMost(choice.behind), ": use ", absl::StrJoin(names, " or "),
                   excluded);
     case State::kUndecided:
+      if (!doubtful.empty())
+        return Join("Undecided: launches differ so much that ", Listed(doubtful),
+                    " may have left early by chance", excluded);
       return Join("Undecided: ", Listed(names), " differ by less than can be told (",
                   PercentRange(choice.differences), ")", excluded);
     case State::kUse:
@@ -325,7 +368,7 @@ std::string NotCompared(const Settings& settings) {
 double SecondsToDecide(const Setting& setting, const Estimate& difference) {
   const auto launches =
       static_cast<double>(setting.num_looks > 1 ? setting.num_looks + 1 : setting.num_launches);
-  const auto block = static_cast<double>(bench::RoundsPerBlock(std::ssize(setting.rows)));
+  const auto block = static_cast<double>(bench::RoundsPerBlock(setting.num_in_turn()));
   const double rounds = TimesToDecide(difference) * static_cast<double>(setting.num_rounds) / launches;
   // Adds half a block, because a run ends when it has no time for another block, and may be a little slower.
   return block * (std::ceil(rounds / block) + 0.5) * setting.round_s * launches;

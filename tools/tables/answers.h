@@ -56,6 +56,10 @@ struct Choice {
   // Rows that may be the fastest, ordered by step. A single candidate is the fastest row. For kUse, the first
   // candidate is the row to use.
   std::vector<const Comparison*> candidates{};
+  // Exact rows that were dropped after the first launch (`--choose`).
+  std::vector<const Comparison*> left_early{};
+  // Rows of left_early that another launch might have kept.
+  std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the first candidate's step is than the fastest row's step; for kEqual, the
   // bound of every candidate. All fields here are fractions of the baseline's step.
   double behind = 0;
@@ -72,6 +76,10 @@ struct Choice {
 };
 // Makes one choice for each baseline.
 std::vector<Choice> MakeChoices(const Settings& settings);
+// Returns the flags of the launches that follow a choosing launch, and a line with the fastest row. The later
+// launches take the rows that are not shown to be slower than another exact row in every setting, and have at
+// least the rounds of the choosing launch, in whole blocks.
+std::string ChoiceOfLaunches(const Settings& settings);
 // Returns "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...",
 // or the reason why there is no choice; and names ignored rows, with reasons.
 std::string SentenceOf(const Choice& choice);

@@ -174,6 +174,65 @@ TEST(ChoiceTest, EachBackendHasItsOwn) {
   EXPECT_EQ(choices[1].candidates[0]->row->variant(), "zero1@shm");
 }
 
+// These rows, with wobbles that differ by row, in a launch that chooses or in one that decides.
+Group InStage(const char* stage, const std::vector<std::pair<const char*, double>>& rows) {
+  Group group;
+  int phase = 0;
+  for (const auto& [strategy, mean_ms] : rows) {
+    group.push_back(Of(strategy, mean_ms, ++phase, [&, stage = stage](Record& rank) {
+      rank.run_id = stage;
+      rank.facts.Set("launch_set", "set");
+      rank.facts.Set("stage", stage);
+      if (rank.variant.strategy == "bf16_wire") rank.facts.Set("agreement", "lossy");
+    }));
+  }
+  return group;
+}
+
+// 24 rounds or more are 30 in whole blocks of five rows. The baseline, the floor and what is not exact stay,
+// however slow.
+TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
+  const Group choosing = InStage("choosing", {{"none", 90},
+                                              {"core", 104},
+                                              {"flat", 125},
+                                              {"naive", 130},
+                                              {"zero1", 100},
+                                              {"core_update", 100.6},
+                                              {"bf16_wire", 140}});
+  EXPECT_EQ(ChoiceOfLaunches(Tabled({choosing}).settings),
+            "--variants=none,core@gloo,zero1@gloo,core_update@gloo,bf16_wire@gloo --steps=30\n"
+            "5 of 7 variants go on. The fastest so far: zero1@gloo\n");
+  const Group deciding =
+      InStage("deciding", {{"none", 90}, {"core", 104}, {"zero1", 100}, {"core_update", 100.6}});
+  const Tabled alone({choosing}), together({choosing, deciding});
+  ASSERT_EQ(together.measured.size(), 1u);
+  EXPECT_EQ(together.measured[0].num_rounds, 24u);
+  EXPECT_DOUBLE_EQ(alone.measured[0].confidence.chance, 0.01);
+  EXPECT_DOUBLE_EQ(together.measured[0].confidence.chance, 0.04);
+  // A row's own difference is that of the launch that it took part in.
+  EXPECT_EQ(together.comparison("flat@gloo").estimate.value, alone.comparison("flat@gloo").estimate.value);
+  EXPECT_EQ(together.comparison("flat@gloo").base, &together.row("core@gloo"));
+  EXPECT_EQ(together.cost("naive@gloo").total.value, alone.cost("naive@gloo").total.value);
+  EXPECT_NEAR(together.comparison("core_update@gloo").estimate.value, -3.4 / 104, 0.002);
+  EXPECT_EQ(together.row("zero1@gloo").measured->launches.size(), 1u);
+  const Choice choice = MakeChoices(together.settings)[0];
+  EXPECT_THAT(SentenceOf(choice), MatchesRegex("Equal within [0-9.]+ %: use zero1 or core_update"));
+  ASSERT_EQ(choice.left_early.size(), 3u);
+  EXPECT_EQ(choice.left_early[0]->row->variant(), "flat@gloo");
+  EXPECT_FALSE(together.comparison("flat@gloo").may_be_fastest);
+}
+
+// What the first launch showed may be the launch: rows are then not known to be slower.
+TEST(ChoiceTest, WhereLaunchesDifferARowMayHaveLeftByChance) {
+  const Group choosing =
+      InStage("choosing", {{"none", 90}, {"core", 100}, {"flat", 106}, {"zero1", 90}, {"zero2", 104}});
+  const Group deciding = InStage("deciding", {{"none", 90}, {"core", 100}, {"zero1", 106}, {"zero2", 92}});
+  const Tabled t({choosing, deciding});
+  const Choice choice = MakeChoices(t.settings)[0];
+  EXPECT_EQ(choice.state, State::kUndecided);
+  EXPECT_EQ(SentenceOf(choice), "Undecided: launches differ so much that flat may have left early by chance");
+}
+
 // 24 rounds, which take 250 ms on the watch, with what is not timed; the half-width has to become 2 % / 1.3,
 // or so, and the rounds are whole blocks of two, and half of one.
 TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {

@@ -171,5 +171,95 @@ TEST(CoverageTest, WhatToUseIsSeldomWrong) {
   }
 }
 
+// A choice, and the launches after it: as many runs as in which all printed differences to the baseline hold,
+// in which a choice is wrong, and in which it says what to use; how many of the rows go on.
+struct StagedScore {
+  double hold = 0, wrong = 0, decided = 0, chosen = 0;
+};
+
+// The rows with these steps of so many rounds, from the first round of each launch on; `chosen` alone.
+Group Staged(const Group& all, const std::vector<std::string>& chosen, const char* stage, const Run& run,
+             const std::vector<size_t>& first_rounds, size_t num_rounds) {
+  Group group;
+  for (size_t k = 0; k < all.size(); ++k) {
+    if (std::ranges::count(chosen, all[k].variant()) == 0) continue;
+    Measurement& row = group.emplace_back(all[k]);
+    row.record.facts.Set("stage", stage);
+    row.launches.clear();
+    Values steps;
+    for (const size_t first : first_rounds) {
+      row.launches.push_back({std::to_string(first), num_rounds});
+      for (size_t i = first; i < first + num_rounds; ++i) steps.push_back(kUnit * run.steps[k][i]);
+    }
+    row.series["step_ns"].max = steps;
+    row.num_steps = steps.size();
+  }
+  return group;
+}
+
+// The last of eight rows is the fastest.
+StagedScore StagedScoreOf(std::span<const int> residuals, double percent, double launch_std) {
+  constexpr int kStagedRuns = 400;
+  constexpr size_t kFirst = 18, kMost = 36;  // rounds: a block of nine rows; what the later launches may have
+  Group all = Rows({.num_strategies = 8});
+  all.resize(9);
+  std::vector<std::string> names;
+  for (const Measurement& row : all) names.push_back(row.variant());
+  Values effects(all.size());
+  effects.back() = -percent / 100 * kSimulatedStep;
+  const double typical = TrimmedMean(Values(residuals.begin(), residuals.end()));
+  Draws draws(20261128);
+  StagedScore score;
+  for (int r = 0; r < kStagedRuns; ++r) {
+    const Run run = Simulate(residuals, {kFirst, kMost, kMost}, effects, launch_std, &draws);
+    std::vector<Group> groups = {Staged(all, names, "choosing", run, {0}, kFirst)};
+    const std::vector<Setting> choosing = MakeSettings(groups);
+    const std::string flags = ChoiceOfLaunches(NameSettings(choosing));
+    const size_t variants = flags.find("--variants="), steps = flags.find(" --steps=");
+    const std::vector<std::string> chosen = bench::Variant::Split(flags.substr(variants + 11, steps - 11));
+    const size_t num_rounds = std::stoul(flags.substr(steps + 9));
+    groups.push_back(Staged(all, chosen, "deciding", run, {kFirst, kFirst + kMost}, num_rounds));
+    const std::vector<Setting> settings = MakeSettings(groups);
+    EXPECT_EQ(settings.size(), 1u);
+    const double of_base = run.mean + typical;
+    bool hold = true;
+    for (const Comparison& own : settings[0].comparisons) {
+      const bool is_best = own.row->variant() == names.back();
+      if (!own.is_of_baseline()) hold &= Holds(own.estimate, is_best ? effects.back() / of_base : 0);
+    }
+    const Choice choice = MakeChoices(NameSettings(settings))[0];
+    const auto is_best = [&](const Comparison* own) { return own->row->variant() == names.back(); };
+    const bool is_decided = choice.state == State::kUse || choice.state == State::kEqual;
+    bool is_wrong = false;
+    for (size_t k = 0; is_decided && k < (choice.state == State::kUse ? 1 : choice.candidates.size()); ++k)
+      is_wrong |= !is_best(choice.candidates[k]) && -effects.back() / of_base > choice.behind;
+    score.hold += hold / double{kStagedRuns};
+    score.wrong += (percent > 0 && is_wrong) / double{kStagedRuns};
+    score.decided += is_decided / double{kStagedRuns};
+    score.chosen += static_cast<double>(chosen.size()) / static_cast<double>(names.size()) / kStagedRuns;
+  }
+  return score;
+}
+
+TEST(CoverageTest, AChoiceAndTheLaunchesAfterItHold) {
+  for (const auto& [name, residuals] :
+       {std::pair{"tiny", TinyResiduals()}, std::pair{"small", SmallResiduals()}}) {
+    for (const double launch_std : {0.0, 12.5, 25.0, 50.0}) {
+      for (const double percent : {0.0, 1.0, 3.0, 6.0}) {
+        const StagedScore score = StagedScoreOf(residuals, percent, launch_std);
+        std::printf(
+            "%s, launches differ by %.2f %%, best by %.0f %%: hold %.3f, wrong %.3f, decided %.2f, "
+            "chosen %.2f\n",
+            name, launch_std / 10, percent, score.hold, score.wrong, score.decided, score.chosen);
+        EXPECT_GE(score.hold, launch_std < 50 ? 0.94 : 0.9);
+        EXPECT_LE(score.wrong, 0.05);
+        if (launch_std == 0) {
+          EXPECT_GE(score.decided, percent == 6 ? 0.5 : 0);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradsync::tools

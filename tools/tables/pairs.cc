@@ -6,6 +6,10 @@
 namespace gradsync::tools {
 namespace {
 
+// The part of the error probability that a choosing launch has. The launches that it chooses rows for have the
+// rest, so all intervals are correct together (Bonferroni).
+constexpr double kChoosing = 0.2;
+
 using ByRound = std::vector<double>;  // NaN if the variant has no step in the round
 
 // The rounds of a setting, launch after launch.
@@ -19,6 +23,7 @@ struct Rounds {
 Rounds RoundsOf(const Setting& setting) {
   Rounds rounds;
   for (const Row& row : setting.rows) {
+    if (row.left_early) continue;
     for (const Launch& launch : row.measured->launches) {
       const auto found = std::ranges::find(rounds.run_ids, launch.run_id);
       const auto number = static_cast<size_t>(found - rounds.run_ids.begin());
@@ -33,13 +38,14 @@ Rounds RoundsOf(const Setting& setting) {
 }
 
 // Returns the samples by round. Step i belongs to round i. An interrupted launch has fewer steps of some
-// variants.
+// variants. A row that left early has no steps in the rounds of the later launches.
 ByRound InRounds(const Measurement& measurement, SampleName samples, const Rounds& rounds) {
   ByRound values(rounds.count(), kNaN);
   const Series* const series = measurement.Find(samples);
   if (series == nullptr || series->published) return values;
   size_t from = 0;
   for (const Launch& launch : measurement.launches) {
+    if (std::ranges::count(rounds.run_ids, launch.run_id) == 0) continue;
     size_t begin = 0;
     for (size_t i = 0; rounds.run_ids[i] != launch.run_id; ++i) begin += rounds.launches[i];
     std::copy_n(series->max.begin() + static_cast<std::ptrdiff_t>(from), launch.num_steps,
@@ -57,7 +63,9 @@ double SecondsPerRound(const Setting& setting) {
     return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
   double seconds = 0;
   for (const Row& row : setting.rows)
-    seconds += static_cast<double>(row.measured->turn_steps()) * TypicalTime(row.measured->Find("step_ns"));
+    seconds += row.left_early ? 0
+                              : static_cast<double>(row.measured->turn_steps()) *
+                                    TypicalTime(row.measured->Find("step_ns"));
   return seconds;
 }
 
@@ -117,8 +125,8 @@ void EstimateCosts(const Rounds& rounds, Setting* setting) {
     for (const ByRound& part : {exposed, tax, own, rest}) parts.push_back({part, {}, total});
     owners.push_back(&cost);
   }
-  const std::vector<Estimate> of_totals = EstimateRounds(totals, rounds.launches, setting->num_looks);
-  const std::vector<Estimate> of_parts = EstimateRounds(parts, rounds.launches, setting->num_looks);
+  const std::vector<Estimate> of_totals = EstimateRounds(totals, rounds.launches, setting->confidence);
+  const std::vector<Estimate> of_parts = EstimateRounds(parts, rounds.launches, setting->confidence);
   for (size_t k = 0; k < owners.size(); ++k) {
     owners[k]->total = of_totals[k];
     for (size_t part = 0; part < std::size(kCostParts); ++part)
@@ -126,17 +134,32 @@ void EstimateCosts(const Rounds& rounds, Setting* setting) {
   }
 }
 
-// Compares all rows with their baselines.
-void CompareWithBaselines(Setting* setting) {
+// Pairs all rows with their baselines.
+RowPairs PairsOf(const Setting& setting) {
   RowPairs pairs;
-  std::vector<Comparison*> owners;
-  for (Comparison& comparison : setting->comparisons) {
-    if (comparison.is_of_baseline()) continue;
-    pairs.emplace_back(comparison.row, comparison.base);
-    owners.push_back(&comparison);
+  for (const Comparison& comparison : setting.comparisons) {
+    if (!comparison.is_of_baseline()) pairs.emplace_back(comparison.row, comparison.base);
   }
-  const std::vector<Estimate> estimates = CompareSteps(*setting, pairs);
-  for (size_t k = 0; k < owners.size(); ++k) owners[k]->estimate = estimates[k];
+  return pairs;
+}
+
+std::vector<RoundDifferences> FamilyOf(const RowPairs& pairs, const Rounds& rounds) {
+  std::vector<RoundDifferences> family;
+  for (const auto& [own, other] : pairs) {
+    const auto steps = [&](const Row* row) {
+      return InRounds(*row->measured, StepSamples(*row->measured), rounds);
+    };
+    family.push_back({.values = Minus(steps(own), steps(other)), .divisors = steps(other), .base = other});
+  }
+  return family;
+}
+
+void CompareWithBaselines(Setting* setting) {
+  const std::vector<Estimate> estimates = CompareSteps(*setting, PairsOf(*setting));
+  auto next = estimates.begin();
+  for (Comparison& comparison : setting->comparisons) {
+    if (!comparison.is_of_baseline()) comparison.estimate = *next++;
+  }
 }
 
 }  // namespace
@@ -150,6 +173,9 @@ void EstimateInTurn(Setting* setting) {
   const bench::Record& record = setting->any().measured->record;
   if (record.config.DoubleOr("precision", 0) > 0)
     setting->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
+  const std::string stage = record.facts.StringOr("stage", "");
+  if (!stage.empty()) setting->confidence.chance *= stage == "choosing" ? kChoosing : 1 - kChoosing;
+  setting->confidence.chance /= static_cast<double>(setting->num_looks);
   CompareWithBaselines(setting);
   EstimateCosts(rounds, setting);
 }
@@ -161,14 +187,12 @@ std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs
     return estimates;
   }
   const Rounds rounds = RoundsOf(setting);
-  std::vector<RoundDifferences> family;
-  for (const auto& [own, other] : pairs) {
-    const auto steps = [&](const Row* row) {
-      return InRounds(*row->measured, StepSamples(*row->measured), rounds);
-    };
-    family.push_back({.values = Minus(steps(own), steps(other)), .divisors = steps(other), .base = other});
-  }
-  return EstimateRounds(family, rounds.launches, setting.num_looks);
+  return EstimateRounds(FamilyOf(pairs, rounds), rounds.launches, setting.confidence);
+}
+
+LaunchEffect FindLaunchEffect(const Setting& setting) {
+  const Rounds rounds = RoundsOf(setting);
+  return EstimateLaunches(FamilyOf(PairsOf(setting), rounds), rounds.launches);
 }
 
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
@@ -187,7 +211,7 @@ std::vector<std::vector<double>> FindLeads(const Setting& setting,
     for (size_t j = 0; j < rows.size(); ++j) {
       if (j != i) family.push_back({.values = Minus(steps[i], steps[j]), .divisors = base});
     }
-    const std::vector<double> least = LeastDifferences(family, rounds.launches, setting.num_looks);
+    const std::vector<double> least = LeastDifferences(family, rounds.launches, setting.confidence);
     for (size_t j = 0; j < rows.size(); ++j) {
       if (j != i) leads[i][j] = least[j - (j > i)];
     }
@@ -213,7 +237,7 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
     family.push_back({.values = Minus(over_floor(own), over_floor(other)), .base = other.row});
     owners.push_back(i);
   }
-  const std::vector<Estimate> of_family = EstimateRounds(family, rounds.launches, setting.num_looks);
+  const std::vector<Estimate> of_family = EstimateRounds(family, rounds.launches, setting.confidence);
   for (size_t k = 0; k < owners.size(); ++k) estimates[owners[k]] = of_family[k];
   return estimates;
 }

@@ -12,6 +12,9 @@ namespace gradsync::tools {
 // took turns.
 void EstimateInTurn(Setting* setting);
 
+// Returns the variation between the launches of a setting.
+LaunchEffect FindLaunchEffect(const Setting& setting);
+
 // Returns the difference of the steps of two rows, as a fraction of the second row's step, for each pair. The
 // intervals of all pairs are simultaneous. There are no intervals if Setting::void_reason is set, or if rows
 // did not take turns.

@@ -106,7 +106,7 @@ void Conclude(Setting* setting) {
     if (std::isnan(estimate.value)) estimate.value = row.step_s / base.step_s - 1;
     Judge(&comparison);
     const bool is_comparable = comparison.is_of_baseline() || comparison.verdict != Verdict::kNone;
-    if (is_comparable && row.is_right() && comparison.no_verdict.empty())
+    if (is_comparable && row.is_right() && comparison.no_verdict.empty() && !row.left_early)
       rivals[&base].push_back(&comparison);
   }
   for (const auto& [base, own] : rivals) {
@@ -216,11 +216,50 @@ Cost Setting::CostOf(const Row& row) const {
 
 namespace {
 
-Setting MakeSetting(const Group& group, std::string_view baseline_row) {
+// Of the rows that left early, as estimated in the launch that they took part in.
+void KeepEstimates(const Setting& choosing, Setting* setting) {
+  const auto are_same = [](const Row& own, const Row& other) {
+    return own.left_early && own.measured == other.measured;
+  };
+  for (Comparison& own : setting->comparisons) {
+    for (const Comparison& other : choosing.comparisons)
+      if (are_same(*own.row, *other.row))
+        own.estimate = other.estimate, own.may_be_fastest = other.may_be_fastest;
+  }
+  for (Cost& own : setting->costs) {
+    for (Cost other : choosing.costs) {
+      if (!are_same(*own.row, *other.row)) continue;
+      other.row = own.row, other.floor = own.floor;
+      own = other;
+    }
+  }
+}
+
+std::string StageOf(const Group& group) { return group.front().record.facts.StringOr("stage", ""); }
+
+// The rows that took part in all launches, which show by how much launches differ. A row has other
+// predecessors in the later ones, so their values are not pooled.
+Group Together(const Group& choosing, const Group& deciding) {
+  Group together;
+  for (const Measurement& early : choosing) {
+    const auto later = std::ranges::find(deciding, early.variant(), &Measurement::variant);
+    if (later != deciding.end()) AddLaunch(*later, &together.emplace_back(early));
+  }
+  return together;
+}
+
+// `choosing`: of the launch that chose the group's rows; null without one. `launches`: what is known of them.
+Setting MakeSetting(const Group& group, std::string_view baseline_row, const Group* choosing = nullptr,
+                    LaunchEffect launches = {}) {
   const bench::Record& record = group.front().record;
   Setting setting;
   setting.experiment = record.experiment;
   for (const Measurement& measurement : group) setting.rows.push_back({.measured = &measurement});
+  for (size_t i = 0; choosing != nullptr && i < choosing->size(); ++i) {
+    const Measurement& early = (*choosing)[i];
+    if (std::ranges::count(group, early.variant(), &Measurement::variant) == 0)
+      setting.rows.push_back({.measured = &early, .left_early = true});
+  }
   FindBaselines(baseline_row, &setting);
   for (Row& row : setting.rows) {
     row.step_s = TypicalTime(row.measured->Find(StepSamples(*row.measured)));
@@ -230,7 +269,13 @@ Setting MakeSetting(const Group& group, std::string_view baseline_row) {
                                  base == nullptr ? nullptr : base->measured});
     row.no_verdict = WhyNoVerdict(row);
   }
+  if (choosing != nullptr) {
+    const Group together = Together(*choosing, group);
+    if (!together.empty()) launches = FindLaunchEffect(MakeSetting(together, baseline_row));
+  }
+  setting.confidence.launches = launches;
   if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&setting);
+  if (choosing != nullptr) KeepEstimates(MakeSetting(*choosing, baseline_row, nullptr, launches), &setting);
   Conclude(&setting);
   return setting;
 }
@@ -239,7 +284,22 @@ Setting MakeSetting(const Group& group, std::string_view baseline_row) {
 
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups, std::string_view baseline_row) {
   std::vector<Setting> settings;
-  for (const Group& group : groups) settings.push_back(MakeSetting(group, baseline_row));
+  const auto are_of_one_run = [](const Group& a, const Group& b) {
+    const bench::Record &first = a.front().record, &second = b.front().record;
+    return first.facts.StringOr("launch_set", "") == second.facts.StringOr("launch_set", "") &&
+           CellOf(first) == CellOf(second);
+  };
+  const auto find = [&](const Group& group, std::string_view stage) {
+    const auto found = std::ranges::find_if(
+        groups, [&](const Group& other) { return StageOf(other) == stage && are_of_one_run(other, group); });
+    return found == groups.end() ? nullptr : &*found;
+  };
+  for (const Group& group : groups) {
+    const std::string stage = StageOf(group);
+    if (stage == "choosing" && find(group, "deciding") != nullptr) continue;
+    settings.push_back(
+        MakeSetting(group, baseline_row, stage == "deciding" ? find(group, "choosing") : nullptr));
+  }
   return settings;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,9 @@ std::string_view WordOf(Verdict verdict);
 // A row is a variant in a setting. In all_reduce a row is a backend, and its step is one collective.
 struct Row {
   const Measurement* measured = nullptr;  // phases, percentiles, configuration and facts; never null
+  // True if only the launch that chose the rows of the others (`--choose`) measured this row. The row's
+  // estimates come from that launch.
+  bool left_early = false;
   // Text of the variant, with the backend only if rows over several backends are compared.
   std::string label{};
   Warnings warnings{};
@@ -106,8 +111,9 @@ struct Setting {
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // number of rounds of all launches together; 0 if variants did not take turns
   size_t num_launches = 0;
-  size_t num_looks = 1;  // planned number of checks whether the run may end (`--precision`)
-  double round_s = 0;    // wall-clock time of a round; if unknown, the sum of all rows' steps
+  size_t num_looks = 1;     // planned number of checks whether the run may end (`--precision`)
+  Confidence confidence{};  // of the intervals of a family
+  double round_s = 0;       // wall-clock time of a round; if unknown, the sum of all rows' steps
   // Reason why no comparison of the setting has a verdict: "fewer than 10 steps (`n<10`)". Empty if
   // comparisons may have verdicts.
   std::string void_reason{};
@@ -119,6 +125,8 @@ struct Setting {
 
   // Returns whether differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
+  // Returns the number of rows that took turns in the setting's rounds.
+  int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns any row. All rows have equal values for the setting.
   const Row& any() const { return rows.front(); }
   // Returns the comparison of a row; it has no rows if the row is not compared.
@@ -126,7 +134,8 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes one setting for each group. The groups must outlive the settings. `baseline_row` is a strategy or a
+// Makes one setting for each group; a group of deciding launches and the group of the launch that chose its
+// rows make one setting together. The groups must outlive the settings. `baseline_row` is a strategy or a
 // variant. The row of a strategy over a backend is the baseline of all rows over this backend. The row of a
 // variant is the baseline of all rows. If there is no such row, the first row is the baseline.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
