@@ -24,7 +24,8 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   flags.Add("collectives", &collectives, OneOf({kAllReduce, kReduceScatter, kAllGather, kBroadcast}),
             "Measures these collectives, one after the other.");
   flags.Add("sizes", &sizes_bytes, Bytes(),
-            "Measures whole vectors of these sizes.\nThe whole vector is what all ranks reduce, or have at the end.");
+            "Measures whole vectors of these sizes.\nThe whole vector is what all ranks reduce, or have at "
+            "the end.");
   flags.Add(
       "in_flight", &in_flight, Integer(1, 64),
       "Issues this number of collectives before it waits for the first.\nSeveral numbers are measured one "

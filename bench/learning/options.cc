@@ -77,8 +77,9 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "lr_schedule", &lr_schedule, LearningRateSchedules(),
       "Changes the learning rate in this way.\nwarmup: it grows in the first STEPS. cosine: it then falls "
       "until the last step, to min=SHARE of --learning_rate, else to 0.");
-  flags.Add("decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
-            "Applies AdamW's weight decay to these parameters.\nall: all parameters. matrices: matrices only.");
+  flags.Add(
+      "decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
+      "Applies AdamW's weight decay to these parameters.\nall: all parameters. matrices: matrices only.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
             "Trains every variant with so many seeds.\nA seed decides the initial weights and the order of "
@@ -98,7 +99,8 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "tune", &tune, TunedOptions(),
       "Tries all combinations of these values with every variant that takes the options.\nVariants that set "
       "such an option keep it. Then each variant trains with its best setting, on other seeds.");
-  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "Tries each setting of --tune with this number of seeds.");
+  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000),
+            "Tries each setting of --tune with this number of seeds.");
 }
 
 ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags)

@@ -118,12 +118,12 @@ void Smoke(Builder& builder) {
                             "--warmup_steps=1", "--steps=5"}}});
 }
 
-// Six minutes on two cores, and a little more on slow cores, because long experiments have a limit of time. The
-// small model decides between strategies: it has the most rounds, and its first launch leaves the other
+// Six minutes on two cores, and a little more on slow cores, because long experiments have a limit of time.
+// The small model decides between strategies: it has the most rounds, and its first launch leaves the other
 // launches to the rows that may be the fastest. The larger model shows the cost of synchronisation for long
-// computations, with rows that were fastest elsewhere. Every claim has at least ten rounds, and rounds are whole
-// blocks (bench/timing/schedule.h). A turn of zero1:gather=forward has four steps. Over shm it is not included,
-// because there zero1 gathers nothing.
+// computations, with rows that were fastest elsewhere. Every claim has at least ten rounds, and rounds are
+// whole blocks (bench/timing/schedule.h). A turn of zero1:gather=forward has four steps. Over shm it is not
+// included, because there zero1 gathers nothing.
 void Quick(const SuiteOptions& options, Builder& builder) {
   std::string forward, fastest;
   for (const std::string& backend : options.backends) {

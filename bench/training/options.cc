@@ -188,12 +188,11 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.Add("order", &order, OneOf({Order::kInterleaved, Order::kBlocks}),
             "Orders the steps of variants.\ninterleaved: in every round each variant takes one step, in "
             "random order. blocks: one variant after the other.");
-  flags.Add(
-      "max_memory", &max_memory, Bytes(),
-      "Prints which variants of which model fit into this memory for each rank, by estimate.\nNothing "
-      "is measured. The estimate is for one variant in its own processes, without --verify. All "
-      "resident pages of a rank's process count, including code and libraries, which are 20 to 30 MiB, "
-      "or about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each rank.");
+  flags.Add("max_memory", &max_memory, Bytes(),
+            "Prints which variants of which model fit into this memory for each rank, by estimate.\nNothing "
+            "is measured. The estimate is for one variant in its own processes, without --verify. All "
+            "resident pages of a rank's process count, including code and libraries, which are 20 to 30 MiB, "
+            "or about 180 MiB with the libraries of CUDA. Memory that ranks share counts for each rank.");
   flags.Add("repeats", &ranks.repeats, Integer(1, kMaxRepeats),
             "Starts all ranks this number of times, one launch after the other.\nEach launch has new "
             "processes, another seed and another order, so that intervals include the variation between "

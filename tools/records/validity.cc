@@ -226,7 +226,8 @@ constexpr Check kChecks[] = {
        return If(evidence.config().DoubleOr("precision", 0) > 0 &&
                  launches < evidence.facts().IntOr("launches", 0));
      }},
-    {Warning::kLeftEarly, "left-early", "measured only in the first launch, which chose the rows of the others (`--choose`)",
+    {Warning::kLeftEarly, "left-early",
+     "measured only in the first launch, which chose the rows of the others (`--choose`)",
      [](const Evidence& evidence) { return If(evidence.facts().StringOr("stage", "") == "choosing"); }},
     {Warning::kTraced, "traced", "times include writing a trace or checking gradients",
      [](const Evidence& evidence) { return If(evidence.config().BoolOr("traced", false)); }},

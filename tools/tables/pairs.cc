@@ -6,8 +6,8 @@
 namespace gradsync::tools {
 namespace {
 
-// The part of the error probability that a choosing launch has. The launches that it chooses rows for have the
-// rest, so all intervals are correct together (Bonferroni).
+// The part of the error probability that a choosing launch has. The launches that it chooses rows for have
+// the rest, so all intervals are correct together (Bonferroni).
 constexpr double kChoosing = 0.2;
 
 using ByRound = std::vector<double>;  // NaN if the variant has no step in the round
