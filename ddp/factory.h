@@ -69,6 +69,7 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
 }
 
 // The arguments of a strategy. Parameters are in forward order; they and the group must outlive the strategy.
+// Frozen parameters are left out.
 // Every rank makes the same strategies with the same parameters.
 struct StrategyContext {
   std::span<model::Parameter* const> params;

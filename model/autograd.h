@@ -40,8 +40,8 @@ class Var {
   Var() = default;
   // A constant: no gradient flows into it.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf, whose value is parameter.ForwardValue(). The parameter must outlive the graph. Implicit, so that
-  // parameters can be passed to operations.
+  // A leaf, whose value is parameter.ForwardValue(); a constant if it is frozen. The parameter must outlive
+  // the graph. Implicit, so that parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
@@ -64,10 +64,11 @@ class Var {
   bool changed() const;
 
   Tensor value_;
-  Tensor::Version read_;            // version of the value when the operation read it
-  Parameter* parameter_ = nullptr;  // set for a leaf
-  uint64_t version_ = 0;            // of the parameter
-  std::shared_ptr<Node> node_;      // set for the output of an operation
+  Tensor::Version read_;               // version of the value when the operation read it
+  const Parameter* source_ = nullptr;  // the parameter that it is the value of, frozen or not
+  uint64_t version_ = 0;               // of the source
+  Parameter* parameter_ = nullptr;     // set for a leaf
+  std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
 // One operation in a backward pass: the gradient of its output, and the destinations of its inputs'
@@ -118,9 +119,9 @@ using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// Where p.has_grad(), it is added. Afterwards every p.has_grad().
+// Where p.has_grad(), it is added. Afterwards every p.has_grad(), except for frozen ones.
 //
-// Calls on_ready exactly once for each parameter, as soon as its last contribution has
+// Calls on_ready exactly once for each parameter that is not frozen, as soon as its last contribution has
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //
