@@ -48,6 +48,16 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
+// Those that Muon takes: no rank has a part of a matrix.
+inline std::vector<Tested> StrategiesOfMatrices() {
+  std::vector<Tested> all = AveragingStrategies();
+  std::erase_if(all, [](const Tested& tested) {
+    return tested.traits().shards_state && tested.traits().divides_matrices;
+  });
+  all.push_back({"owned", {{"gather", 1}}});
+  return all;
+}
+
 // The options that are on or off.
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
@@ -74,6 +84,9 @@ inline std::vector<Tested> EveryCombination() {
 // What each rank computes from the parameters. By default it uses every parameter once.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // of the parameters
+  std::vector<model::Shape> shapes = {};  // as TestModel takes them
+  std::vector<size_t> tables = {};        // parameters that Muon leaves to AdamW
+  std::vector<size_t> frozen = {};
   // Parameters that a rank uses in a step, in order. A repeated parameter is shared.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
   // The elements that a use touches; nullopt or an empty function: all.
@@ -85,7 +98,8 @@ struct Graph {
   // AdamW instead of gradient descent, which rounds nothing. With equal gradients, AdamW makes equal updates
   // of single elements.
   bool adamw = false;
-  double grad_scale = 1;                                        // with AdamW
+  bool muon = false;                                            // instead of both
+  double grad_scale = 1;                                        // with AdamW or Muon
   model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
   std::vector<size_t> without_copy = {};                        // parameters without a copy
 };
@@ -102,7 +116,11 @@ struct Result {
 };
 
 inline std::unique_ptr<TestModel> MakeModel(const Graph& graph, const model::DevicePtr& device) {
-  return std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy);
+  auto model =
+      std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy, graph.shapes);
+  for (const size_t p : graph.tables) model->params()[p]->SetTable();
+  for (const size_t p : graph.frozen) model->params()[p]->Freeze();
+  return model;
 }
 
 inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, int step) {
@@ -138,13 +156,18 @@ inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& mode
 }
 
 inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, const Graph& graph) {
+  if (graph.muon) {
+    const bool in_bf16 = graph.copy == model::Parameter::Copy::kBF16;
+    return std::make_unique<model::Muon>(
+        model.params(), model::Muon::Options{.adamw = {.learning_rate = kRate}, .in_bf16 = in_bf16});
+  }
   if (!graph.adamw) return std::make_unique<model::Sgd>(model.params(), model::Sgd::Options{kRate});
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
 // Gradient descent, implemented independently of the optimizer.
 inline void Descend(const TestModel& model) {
-  for (model::Parameter* param : model.params()) {
+  for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
     Scale(update, -kRate);
     AddTo(update, param->MutableValue());
@@ -184,7 +207,7 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
                                         1.0 / (world_size * graph.num_passes)),
                       model->params());
     }
-    graph.adamw ? optimizer->Step(graph.grad_scale) : Descend(*model);
+    graph.adamw || graph.muon ? optimizer->Step(graph.grad_scale) : Descend(*model);
   }
   return {ValuesOf(*model), ReadFrom(*model), GradsOf(*model)};
 }

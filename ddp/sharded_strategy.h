@@ -13,6 +13,8 @@ namespace gradsync::ddp {
 
 // Pads a bucket so that all ranks' parts have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
+// Buckets in reverse forward order, padded. `traits` have small_first and small_last.
+BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Every rank updates one part of every bucket, and keeps the optimizer's state of this part only: "ZeRO",
 // arXiv:1910.02054, section 5. Rank r has elements [r m, (r + 1) m) of a bucket of p m elements, whatever the
@@ -50,12 +52,9 @@ class ShardedStrategy : public OverlappedBuckets {
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // plan_ has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
-  // have equal size. `traits` have small_first and small_last. With `in_common` ranks keep one copy of the
-  // weights if they share memory.
-  ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common = true);
-  // `plan`: like plan_.
-  ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common);
+  // `plan`: the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
+  // have equal size. With `in_common` ranks keep one copy of the weights if they share memory.
+  ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients, by
   // bucket, and of the values; without values, they are in the parameters. Makes the optimizer of these parts
   // like `like`; if `like` is null, the first update makes it.

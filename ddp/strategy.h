@@ -65,6 +65,9 @@ class Strategy {
   virtual Parts parts() const { return {}; }
   // Bytes that this rank does not send in a step because rows are untouched; nullopt: it sends all rows.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
+  // The work of an update: the largest rank's over the mean of all ranks; nullopt: ranks share no work, or
+  // share it evenly.
+  virtual std::optional<double> largest_work() const { return std::nullopt; }
 
   // For checks, between Finish and Update, which is not affected. On return every p.grad() is the whole mean
   // over ranks. Takes time and memory.

@@ -90,15 +90,16 @@ struct Traits {
   std::string_view name;     // also the file's, the flag's and the records'
   std::string_view summary;  // one line, for people
   Agreement agreement = Agreement::kExact;
-  bool communicates = true;    // if not, it is the floor that the cost of the others is measured from
-  bool overlaps = false;       // communicates during backward
-  bool has_buckets = false;    // takes StrategyOptions::bucket_bytes
-  bool owns_update = false;    // does not update every weight by Optimizer::Step alone, or communicates then
-  bool owns_state = false;     // leaves the state of the optimizer that Update gets alone: it has its own
-  bool shards_state = false;   // of which every rank has one part, as many as there are ranks (but kWithin)
-  bool shards_grads = false;   // likewise, between steps
-  bool shards_values = false;  // likewise, between steps
-  bool needs_f32 = false;      // of parameters and gradients
+  bool communicates = true;   // if not, it is the floor that the cost of the others is measured from
+  bool overlaps = false;      // communicates during backward
+  bool has_buckets = false;   // takes StrategyOptions::bucket_bytes
+  bool owns_update = false;   // does not update every weight by Optimizer::Step alone, or communicates then
+  bool owns_state = false;    // leaves the state of the optimizer that Update gets alone: it has its own
+  bool shards_state = false;  // of which every rank has one part, as many as there are ranks (but kWithin)
+  bool divides_matrices = true;  // if it shards the state: parts end within matrices
+  bool shards_grads = false;     // likewise, between steps
+  bool shards_values = false;    // likewise, between steps
+  bool needs_f32 = false;        // of parameters and gradients
   bool needs_cpu = false;
   bool can_clip = true;  // Update takes another scale than 1
   // Puts every gradient into storage of its own before forward. Others leave them where they are.

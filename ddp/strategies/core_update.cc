@@ -5,7 +5,7 @@ namespace gradsync::ddp::core_update {
 namespace {
 
 // `core`, whose optimizer does not wait for all gradients: it updates the parameters of a bucket as soon as
-// their sums are there, while later buckets still travel. An element's update depends on its own gradient
+// their sums are there, while later buckets still travel. A parameter's update depends on its own gradient
 // alone, so the weights are bitwise those of `core`; the norm of all gradients is known too late to clip by.
 //
 // The nearest known way is PyTorch's _hook_then_optimizer (ddp_comm_hooks/optimizer_overlap_hooks.py), which
