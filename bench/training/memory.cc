@@ -23,8 +23,10 @@ constexpr double kBufferBytes = 32 * kMiB;  // of these for communication
 constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
-// The optimizer's state.
-double StateCopies(const TrainingPlan& plan) { return plan.optimizer == OptimizerKind::kAdamW ? 2 : 0; }
+// The optimizer's state, at most: of a matrix Muon keeps one copy, and needs the rest for its products.
+double StateCopies(const TrainingPlan& plan) {
+  return plan.optimizers == std::vector{OptimizerKind::kSgd} ? 0 : 2;
+}
 
 // Whether it keeps values in memory of its own alone.
 bool LeavesValues(const TrainingVariant& variant) {

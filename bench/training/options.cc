@@ -36,7 +36,7 @@ TrainingOptions CompareDefaults() {
   std::erase_if(options.strategies, [](const std::string& name) { return !ddp::TraitsOf(name).has_buckets; });
   std::ranges::reverse(options.strategies);  // the best first: the others are compared with it
   options.sweep.emplace().buffer_elements = {3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi};
-  options.optimizer = OptimizerKind::kSgd;
+  options.optimizers = {OptimizerKind::kSgd};
   options.warmup_steps = 2;
   options.steps = 24;  // two blocks of the twelve variants
   return options;
@@ -122,8 +122,11 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
         "tf32", &tf32, Switch(),
         "Lets matrix products of f32 on a GPU round their factors to TF32, for several times the speed.");
   }
-  flags.Add("optimizer", &optimizer, OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd}),
-            "Which optimizer updates the weights.");
+  flags.Add(
+      "optimizer", &optimizers, OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kMuon}),
+      Join("Which optimizer updates the weights.\nmuon: matrices are updated by Muon (for embeddings, the "
+           "output layer and vectors AdamW), which no strategy takes that divides matrices among ranks.",
+           learns ? " Of several, each with every variant." : ""));
   flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's learning rate.");
 }
 

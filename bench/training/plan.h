@@ -59,6 +59,9 @@ struct TrainingPlan : TrainingOptions {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
   }
+  OptimizerKind OptimizerOf(const TrainingVariant& variant) const {
+    return variant.optimizer().value_or(optimizers.front());
+  }
   // The type of gradients, and of what is communicated and kept from step to step.
   model::DType gradient_type() const { return WideDType(dtype); }
 

@@ -48,7 +48,7 @@ Record SamplesOf(const StepResult& step, int64_t position);
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
-  bool decay_vectors = true;  // of AdamW, see model::AdamW::Options
+  bool decay_vectors = true;  // of AdamW, see model::AdamW::Options. Muon iterates in the type of activations
   // Hears of the phases of each step, and of the collectives of strategies; null: nobody does. It must
   // outlive the trainer.
   RangeSink* ranges = nullptr;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -23,8 +24,10 @@ namespace gradsync::bench {
 using ddp::kDefaultBucketBytes;
 
 // What updates the weights.
-enum class OptimizerKind { kAdamW, kSgd };
-constexpr std::string_view Name(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? "sgd" : "adamw"; }
+enum class OptimizerKind { kAdamW, kSgd, kMuon };
+// "given": a variant has none of its own.
+inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
+constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
 // A variant that there is, and what it means. Its options are only those that differ from their defaults: the
 // strategy's own (its traits), those that the benchmark gives to every strategy (BenchOptions), and the
@@ -44,6 +47,8 @@ struct TrainingVariant : Variant {
   double clip_norm() const;
   // The optimizer's; 0: it has none of its own.
   double learning_rate() const;
+  // nullopt: it has none of its own.
+  std::optional<OptimizerKind> optimizer() const;
   // What the strategy is made with.
   ddp::StrategyOptions strategy_options() const;
   // Every how many steps it synchronises.
