@@ -71,6 +71,7 @@ class CheckedStrategy : public Strategy {
   bool places_values() const override { return strategy_->places_values(); }
   Parts parts() const override { return strategy_->parts(); }
   std::optional<double> rows_save_bytes() const override { return strategy_->rows_save_bytes(); }
+  std::optional<double> largest_work() const override { return strategy_->largest_work(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
   void CompleteValues() override { strategy_->CompleteValues(); }
   std::vector<model::NamedTensor> State() override { return strategy_->State(); }

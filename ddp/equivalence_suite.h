@@ -48,6 +48,16 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
+// Returns the strategies that Muon accepts, in which no rank has a part of a matrix.
+inline std::vector<Tested> StrategiesOfMatrices() {
+  std::vector<Tested> all = AveragingStrategies();
+  std::erase_if(all, [](const Tested& tested) {
+    return tested.traits().shards_state && tested.traits().divides_matrices;
+  });
+  all.push_back({"owned", {{"gather", 1}}});
+  return all;
+}
+
 // Returns the names of the options that can only be on or off.
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
@@ -74,6 +84,9 @@ inline std::vector<Tested> EveryCombination() {
 // Describes what each rank computes from the parameters. By default a rank uses every parameter once.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
+  std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
+  std::vector<size_t> tables = {};        // parameters that Muon leaves to AdamW
+  std::vector<size_t> frozen = {};        // parameters that do not train
   // Returns the parameters that a rank uses in a step, in order. A parameter that occurs twice is shared by
   // two layers.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
@@ -87,7 +100,8 @@ struct Graph {
   // If true, the test uses AdamW. If false, it uses gradient descent, which rounds nothing here. With equal
   // gradients, AdamW makes equal updates of single elements.
   bool adamw = false;
-  double grad_scale = 1;                                        // used only with AdamW
+  bool muon = false;                                            // uses Muon instead of AdamW or SGD
+  double grad_scale = 1;                                        // used only with AdamW and Muon
   model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
   std::vector<size_t> without_copy = {};                        // parameters without a copy
 };
@@ -105,7 +119,11 @@ struct Result {
 };
 
 inline std::unique_ptr<TestModel> MakeModel(const Graph& graph, const model::DevicePtr& device) {
-  return std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy);
+  auto model =
+      std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy, graph.shapes);
+  for (const size_t p : graph.tables) model->params()[p]->SetTable();
+  for (const size_t p : graph.frozen) model->params()[p]->Freeze();
+  return model;
 }
 
 inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, int step) {
@@ -142,13 +160,18 @@ inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& mode
 }
 
 inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, const Graph& graph) {
+  if (graph.muon) {
+    const bool in_bf16 = graph.copy == model::Parameter::Copy::kBF16;
+    return std::make_unique<model::Muon>(
+        model.params(), model::Muon::Options{.adamw = {.learning_rate = kRate}, .in_bf16 = in_bf16});
+  }
   if (!graph.adamw) return std::make_unique<model::Sgd>(model.params(), model::Sgd::Options{kRate});
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
 // Takes a step of gradient descent. The implementation does not use the optimizer.
 inline void Descend(const TestModel& model) {
-  for (model::Parameter* param : model.params()) {
+  for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
     Scale(update, -kRate);
     AddTo(update, param->MutableValue());
@@ -188,7 +211,7 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
                                         1.0 / (world_size * graph.num_passes)),
                       model->params());
     }
-    graph.adamw ? optimizer->Step(graph.grad_scale) : Descend(*model);
+    graph.adamw || graph.muon ? optimizer->Step(graph.grad_scale) : Descend(*model);
   }
   return {ValuesOf(*model), ReadFrom(*model), GradsOf(*model)};
 }

@@ -135,6 +135,76 @@ INSTANTIATE_TEST_SUITE_P(InForward, AdamWEquivalenceTest,
                          testing::Values(Tested{"zero1", {{"gather", 1}}}, Tested{"zero1", {{"within", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
 
+// Muon, whose unit is the matrix: wide, tall and square ones, one that no other is like, vectors, a table.
+// Gradients are integers and their means exact, so that the iteration gets the same bits, and makes the same.
+class MuonEquivalenceTest : public testing::TestWithParam<Tested> {
+ protected:
+  static Graph Matrices() {
+    Graph graph = {.numels = {320, 960, 960, 576, 7, 576, 576, 165, 960, 576, 9},
+                   .shapes = {{40, 8},
+                              {24, 40},
+                              {40, 24},
+                              {24, 24},
+                              {7},
+                              {24, 24},
+                              {24, 24},
+                              {33, 5},
+                              {24, 40},
+                              {24, 24},
+                              {9}},
+                   .tables = {0},
+                   .muon = true};
+    return graph;
+  }
+};
+
+TEST_P(MuonEquivalenceTest, EqualsOneProcessBitForBit) {
+  for (const char* const backend : {"local", "shm"}) {
+    for (const int world_size : {1, 2, 3, 4, 5, 8}) {
+      for (const size_t bucket_bytes : {size_t{8000}, size_t{25} << 20})
+        CheckEquivalence(GetParam(), bucket_bytes, backend, Cpus(world_size), Matrices());
+    }
+  }
+  CheckEquivalence(GetParam(), 8000, "gloo", Cpus(3), Matrices());
+  CheckEquivalence(GetParam(), 8000, "hierarchical", Cpus(comm::OuterAddress().empty() ? 2 : 4), Matrices());
+}
+
+// Several passes, a scale as of clipping, a matrix with two uses, another that is unused by some ranks.
+TEST_P(MuonEquivalenceTest, EqualsOneProcessOverPassesWithTiedFrozenAndUnusedMatrices) {
+  Graph graph = Matrices();
+  graph.uses = [](int rank, int step) {
+    std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 3, 0};
+    if ((rank + step) % 2 == 0) uses.erase(uses.begin() + 2);
+    return uses;
+  };
+  graph.frozen = {5, 10};
+  graph.num_passes = 2;
+  if (GetParam().traits().can_clip) graph.grad_scale = 0.3;
+  for (const char* const backend : {"local", "shm"}) {
+    for (const int world_size : {1, 2, 3, 5}) {
+      for (const auto copy : {model::Parameter::Copy::kNone, model::Parameter::Copy::kBF16}) {
+        graph.copy = copy;
+        CheckEquivalence(GetParam(), 8000, backend, Cpus(world_size), graph);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllStrategies, MuonEquivalenceTest, testing::ValuesIn(StrategiesOfMatrices()),
+                         [](const auto& tested) { return tested.param.name(); });
+
+TEST(DividedMatricesTest, AreRefusedByMuon) {
+  const auto groups = comm::MakeLocalGroups(2);
+  for (const std::string& name : StrategyNames()) {
+    if (!TraitsOf(name).shards_state || !TraitsOf(name).divides_matrices) continue;
+    const TestModel model({6});
+    const model::Muon muon(model.params(), {});
+    const StrategyContext context = {
+        .params = model.params(), .group = *groups[0], .options = {}, .optimizer = &muon};
+    EXPECT_THROW(MakeStrategy(name, context), InvalidInput) << name;
+  }
+}
+
 // A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are
 // added before they are averaged; unused, by all ranks or by some, whose share of the mean is zero (PyTorch
 // calls that find_unused_parameters, and leaves the gradient alone where no rank has one).
@@ -178,6 +248,8 @@ TEST_P(UncommonParametersTest, OverSeveralPasses) {
   for (const size_t bucket_bytes : {size_t{4000}, size_t{25} << 20})
     CheckEquivalence(GetParam(), bucket_bytes, "local", Cpus(3), graph);
 }
+
+TEST_P(UncommonParametersTest, Frozen) { Check({.frozen = {0, 3, 5}}); }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, UncommonParametersTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param.name(); });

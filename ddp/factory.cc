@@ -74,8 +74,7 @@ void CheckValue(const Option& option, double value) {
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {
   const Row& row = RowOf(name);
-  const std::span<model::Parameter* const> params = context.params;
-  model::RequireDistinct(params);
+  const std::vector<model::Parameter*> params = model::Trained(context.params);
   Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
   for (const auto& [name_of_option, value] : context.options.values) {
     const Option& option = OptionOf(row.traits, name_of_option);
@@ -94,15 +93,23 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
     Require(!row.traits.needs_cpu || param->device()->is_cpu(), "strategy '", name, "': parameter '",
             param->name(), "' is on ", param->device()->name(), ", expected the CPU");
   }
+  std::vector<std::vector<model::Parameter*>> units;
   for (const std::vector<model::Parameter*>& unit : context.units) {
+    if (std::vector<model::Parameter*> kept = model::Trained(unit); !kept.empty())
+      units.push_back(std::move(kept));
     for (const model::Parameter* param : unit) {
       Require(std::ranges::count(context.params, param) == 1, "strategy '", name, "': parameter '",
               param->name(), "' is in a unit and not among the parameters");
     }
   }
+  const StrategyContext trained = {.params = params,
+                                   .group = context.group,
+                                   .options = context.options,
+                                   .optimizer = context.optimizer,
+                                   .units = units};
   std::unique_ptr<Strategy> strategy =
-      StartExactly(StartOf(row.traits, context.options), row.make(context), context);
-  return Checked(row.traits, std::move(strategy), context);
+      StartExactly(StartOf(row.traits, context.options), row.make(trained), trained);
+  return Checked(row.traits, std::move(strategy), trained);
 }
 
 }  // namespace gradsync::ddp

@@ -69,7 +69,7 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
 }
 
 // The arguments of a strategy. Parameters are in forward order. The parameters and the group must outlive the
-// strategy. Every rank must make equal strategies with equal parameters.
+// strategy. Frozen parameters are left out. Every rank must make equal strategies with equal parameters.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;

@@ -45,6 +45,45 @@ TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
   EXPECT_EQ(StepAndUpdate(), expected);
 }
 
+// Whole matrices: a bucket has as many for each rank, and padding for those that the last one lacks.
+TEST_F(ScheduleTest, OwnedReducesMatricesToTheirOwners) {
+  Make("owned");
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce_scatter 262144",
+                           "grad 2",
+                           "grad 1",
+                           "reduce_scatter 262144",
+                           "grad 0",
+                           "reduce_scatter 262144",
+                           "update",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait all_gather 524288",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait all_gather 524288",
+                           "wait all_gather 524288"};
+  EXPECT_EQ(StepAndUpdate(), expected);
+  EXPECT_EQ(StepAndUpdate(), expected);
+  EXPECT_DOUBLE_EQ(strategy_->largest_work().value(), 6.0 / 5);  // three matrices, of two and a half
+  // Weights that are in common memory are not gathered.
+  group_.has_common_memory = true;
+  Make("owned");
+  StepAndUpdate();
+  EXPECT_EQ(std::ranges::count_if(log_, [](auto& e) { return e.starts_with("all_gather"); }), 0);
+  // With gather=forward the next forward waits, the first layer for its own alone.
+  Make("owned", 2 * kBytes, {{"gather", 1}});
+  StepAndUpdate();
+  log_.clear();
+  strategy_->BeginStep();
+  model_.params()[0]->ForwardValue();
+  EXPECT_EQ(log_, Events{"wait all_gather 524288"});
+  strategy_->CompleteValues();
+}
+
 // When a step ends weights are on their way, the first layers' first; the next forward waits for each when it
 // reads it.
 TEST_F(ScheduleTest, Zero1LeavesWeightsToTheNextForward) {

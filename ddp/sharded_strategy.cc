@@ -14,15 +14,6 @@ namespace {
 using model::Parameter;
 using model::Tensor;
 
-BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
-  BucketPlan plan =
-      PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes,
-                 ValueOf(traits, kSmallFirst.name, context.options) != 0,
-                 ValueOf(traits, kSmallLast.name, context.options) != 0);
-  for (Bucket& bucket : plan.buckets) PadToParts(context.group, bucket);
-  return plan;
-}
-
 // Returns whole pages to the system. These pages are zero at their next use.
 void GiveBack(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.device()->is_cpu()) return;
@@ -40,8 +31,14 @@ void PadToParts(const comm::ProcessGroup& group, Bucket& bucket) {
   bucket.numel = (bucket.numel + group.size() - 1) / group.size() * group.size();
 }
 
-ShardedStrategy::ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common)
-    : ShardedStrategy(PlanParts(traits, context), context, in_common) {}
+BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
+  BucketPlan plan =
+      PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes,
+                 ValueOf(traits, kSmallFirst.name, context.options) != 0,
+                 ValueOf(traits, kSmallLast.name, context.options) != 0);
+  for (Bucket& bucket : plan.buckets) PadToParts(context.group, bucket);
+  return plan;
+}
 
 ShardedStrategy::ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common)
     : OverlappedBuckets(context.group, std::move(plan)),

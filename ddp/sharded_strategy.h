@@ -12,6 +12,8 @@ namespace gradsync::ddp {
 
 // Pads a bucket so that the parts of all ranks have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
+// Buckets in reverse forward order, padded. `traits` have small_first and small_last.
+BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
 // arXiv:1910.02054, section 5. With p ranks, a bucket has p m elements, and rank r has the elements [r m, (r
@@ -49,12 +51,9 @@ class ShardedStrategy : public OverlappedBuckets {
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // Makes plan_, which has the buckets in the order in which gradients are reduced, padded so that all parts
-  // of a bucket have equal size. `traits` must have small_first and small_last. If `in_common` is true, ranks
-  // that share memory keep one copy of the weights.
-  ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common = true);
-  // `plan` becomes plan_.
-  ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common);
+  // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket have
+  // equal size. If `in_common` is true, ranks that share memory keep one copy of the weights.
+  ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients, by
   // bucket, and of the values; without values, they are in the parameters. Makes the optimizer of these parts
   // with the settings of `like`; if `like` is null, the first update makes the optimizer.

@@ -18,6 +18,7 @@
   ROW(zero1)                     \
   ROW(zero2)                     \
   ROW(zero3)                     \
+  ROW(owned)                     \
   ROW(bf16_wire)                 \
   ROW(powersgd)                  \
   ROW(topk)                      \

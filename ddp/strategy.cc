@@ -6,7 +6,9 @@ namespace gradsync::ddp {
 
 double Strategy::SquaredNorm(std::span<model::Parameter* const> params) {
   std::vector<model::Tensor> grads;
-  for (model::Parameter* const param : params) grads.push_back(param->grad());
+  for (model::Parameter* const param : params) {
+    if (!param->frozen()) grads.push_back(param->grad());
+  }
   return model::SquaredNorm(grads);
 }
 

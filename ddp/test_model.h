@@ -28,15 +28,19 @@ class TestModel {
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows, and
-  // one element in each row. All parameters except `without_copy` have the copy.
+  // one element in each row. `shapes` may replace the shapes of these matrices, with equal numbers of elements.
+  // All parameters except `without_copy` have the copy.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
-                     const std::vector<size_t>& without_copy = {})
+                     const std::vector<size_t>& without_copy = {},
+                     const std::vector<model::Shape>& shapes = {})
       : device_(std::move(device)) {
     for (const int64_t numel : numels) {
       const auto index = static_cast<int>(owned_.size());
       owned_.push_back(std::make_unique<model::Parameter>(
-          "p" + std::to_string(index), Integers(numel, [&](int64_t i) { return (i * 7 + index) % 11; }),
+          "p" + std::to_string(index),
+          Integers(shapes.empty() ? model::Shape{numel, 1} : shapes[owned_.size()],
+                   [&](int64_t i) { return (i * 7 + index) % 11; }),
           std::ranges::count(without_copy, owned_.size()) > 0 ? model::Parameter::Copy::kNone : copy));
       params_.push_back(owned_.back().get());
     }
@@ -81,7 +85,7 @@ class TestModel {
   // passes the rows to Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
-    model::Var loss(Integers(1, [](int64_t) { return 0; }));
+    model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));
     for (size_t use = 0; use < uses.size(); ++use) {
       const size_t p = uses[use];
       const std::optional<std::vector<int32_t>> touched = rows ? rows(static_cast<int>(use)) : std::nullopt;
@@ -99,7 +103,7 @@ class TestModel {
         const auto write = [&](const model::Destination<model::Tensor>& grad) {
           if (visit) visit(index);
           const std::vector<float> in_backward = Floats(weight);
-          const model::Tensor scaled = Integers(weight.numel(), [&](int64_t i) {
+          const model::Tensor scaled = Integers(weight.shape(), [&](int64_t i) {
             const auto at = static_cast<size_t>(i);
             if (!is_touched[at]) return 0.0f;
             return GradientAt(rank, step, index, i, i % 2 == 0 ? in_forward[at] : in_backward[at]);
@@ -126,10 +130,10 @@ class TestModel {
 
  private:
   template <class Fn>
-  model::Tensor Integers(int64_t numel, Fn fn) const {
+  model::Tensor Integers(const model::Shape& shape, Fn fn) const {
     std::vector<float> values;
-    for (int64_t i = 0; i < numel; ++i) values.push_back(static_cast<float>(fn(i)));
-    return model::Tensor::From<float>(device_, {numel, 1}, std::span<const float>(values));
+    for (int64_t i = 0; i < model::Numel(shape); ++i) values.push_back(static_cast<float>(fn(i)));
+    return model::Tensor::From<float>(device_, shape, std::span<const float>(values));
   }
 
   const model::DevicePtr device_;

@@ -100,9 +100,10 @@ struct Traits {
   bool owns_state = false;
   // Each rank keeps one part of the optimizer's state; with kWithinHost the ranks of one host have all parts.
   bool shards_state = false;
-  bool shards_grads = false;   // each rank keeps one part of the gradients between steps
-  bool shards_values = false;  // each rank keeps one part of the weights between steps
-  bool needs_f32 = false;      // parameters and gradients must be f32
+  bool divides_matrices = true;  // with shards_state: parts end within matrices
+  bool shards_grads = false;     // each rank keeps one part of the gradients between steps
+  bool shards_values = false;    // each rank keeps one part of the weights between steps
+  bool needs_f32 = false;        // parameters and gradients must be f32
   bool needs_cpu = false;
   bool can_clip = true;  // Update accepts a grad_scale other than 1
   // True if BeginStep moves every gradient into the strategy's own storage.

@@ -39,9 +39,7 @@ struct Node {
 class BackwardPass {
  public:
   BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready, const UseHook& on_use)
-      : params_(params.begin(), params.end()), on_ready_(on_ready), on_use_(on_use) {
-    RequireDistinct(params);
-  }
+      : params_(Trained(params)), on_ready_(on_ready), on_use_(on_use) {}
 
   void Run(const Var& loss) {
     const std::vector<std::shared_ptr<Node>> order = SortFromLoss(loss.node_);
@@ -52,7 +50,7 @@ class BackwardPass {
       contributed_.assign(node->inputs.size(), false);
       if (on_use_) {
         for (const Var& input : node->inputs)
-          if (input.parameter_ != nullptr) on_use_(*input.parameter_);
+          if (input.source_ != nullptr) on_use_(*input.source_);
       }
       TraceRange range(node->device->tracer(), node->name);
       // The function is moved out of the node, so that its tensors are freed after the call.
@@ -100,7 +98,7 @@ class BackwardPass {
  private:
   // Returns "parameter 'w'", "the output of 'linear'" or "a constant".
   static std::string Describe(const Var& input) {
-    if (input.parameter_ != nullptr) return Join("parameter '", input.parameter_->name(), "'");
+    if (input.source_ != nullptr) return Join("parameter '", input.source_->name(), "'");
     return input.node_ != nullptr ? Join("the output of '", input.node_->name, "'") : "a constant";
   }
 
@@ -209,10 +207,13 @@ void Node::TakeInputs(std::vector<std::shared_ptr<Node>>& into) {
 }
 
 Var::Var(Parameter& parameter)
-    : value_(parameter.ForwardValue()), parameter_(&parameter), version_(parameter.version()) {}
+    : value_(parameter.ForwardValue()),
+      source_(&parameter),
+      version_(parameter.version()),
+      parameter_(parameter.frozen() ? nullptr : &parameter) {}
 
 bool Var::changed() const {
-  return read_.changed() || (parameter_ != nullptr && parameter_->version() != version_);
+  return read_.changed() || (source_ != nullptr && source_->version() != version_);
 }
 
 Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {

@@ -40,8 +40,9 @@ class Var {
   Var() = default;
   // Makes a constant, which has no gradient.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // Makes a leaf, whose value is parameter.ForwardValue(). The parameter must outlive the graph. The
-  // constructor is implicit, so that parameters can be passed to operations.
+  // Makes a leaf, whose value is parameter.ForwardValue(), or a constant if the parameter is frozen. The
+  // parameter must outlive the graph. The constructor is implicit, so that parameters can be passed to
+  // operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // Returns the output of the operation `name` (a string literal) applied to `inputs`. `backward` is called
@@ -64,10 +65,11 @@ class Var {
   bool changed() const;
 
   Tensor value_;
-  Tensor::Version read_;            // version of the value when the operation read it
-  Parameter* parameter_ = nullptr;  // set for a leaf
-  uint64_t version_ = 0;            // version of the parameter
-  std::shared_ptr<Node> node_;      // set for the output of an operation
+  Tensor::Version read_;               // version of the value when the operation read it
+  const Parameter* source_ = nullptr;  // the parameter of the value, frozen or not
+  uint64_t version_ = 0;               // version of the source
+  Parameter* parameter_ = nullptr;     // set for a leaf
+  std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
 // One operation in a backward pass: the gradient of its output, and the destinations of its inputs'
@@ -119,9 +121,10 @@ using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// If p.has_grad(), the gradient is added to p.grad(). Afterwards p.has_grad() is true for every parameter.
+// If p.has_grad(), the gradient is added to p.grad(). Afterwards p.has_grad() is true for every parameter that
+// is not frozen.
 //
-// Calls on_ready exactly once for each parameter, as soon as its last contribution has
+// Calls on_ready exactly once for each parameter that is not frozen, as soon as its last contribution has
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //

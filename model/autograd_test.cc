@@ -215,6 +215,7 @@ TEST_F(AutogradTest, AContributionThatIsMadeTwiceIsNamed) {
 TEST_F(AutogradTest, AParameterThatIsListedTwiceIsNamed) {
   const std::vector<Parameter*> twice{&a_, &b_, &c_, &b_};
   EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), twice); }), "parameter 'b' is listed twice");
+  EXPECT_EQ(ErrorOf([&] { Trained(twice); }), "parameter 'b' is listed twice");
 }
 
 TEST_F(AutogradTest, AValueThatIsChangedBeforeItsGradientsIsNamed) {
@@ -241,6 +242,16 @@ TEST_F(AutogradTest, AValueThatIsChangedByTheHookIsNamed) {
   EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), params_, update); }),
             "Backward: parameter 'a' was changed after operation 'mul' had read it, and before its gradients "
             "were computed");
+}
+
+TEST_F(AutogradTest, AFrozenParameterThatWasChangedIsNamed) {
+  b_.Freeze();
+  const Var product = Mul(a_, b_);
+  b_.MutableValue();
+  EXPECT_EQ(ErrorOf([&] { Backward(product, params_, Hook()); }),
+            "Backward: parameter 'b' was changed after operation 'mul' had read it, and before its gradients "
+            "were computed");
+  EXPECT_TRUE(log_.events.empty());  // nothing has been sent
 }
 
 // A batch that is filled again, by each of the functions that write.
@@ -283,8 +294,20 @@ TEST_F(AutogradTest, AGradientOnAnotherDeviceIsRefused) {
   EXPECT_THROW(a_.PlaceGrad(Of({0}).To(CpuDevice())), InvalidInput);
 }
 
-// Forward's reads are heard when they happen, backward's before the operation that has read.
+TEST_F(AutogradTest, AFrozenParameterIsAConstant) {
+  b_.Freeze();
+  EXPECT_FALSE(Mul(b_, b_).requires_grad());
+  Backward(Mul(Mul(b_, a_), b_), params_, Hook());
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "mul1", "ready a", "ready c"}));
+  EXPECT_EQ(Grad(a_), 25);
+  EXPECT_FALSE(b_.has_grad());
+  EXPECT_EQ(Trained(params_), (std::vector<Parameter*>{&a_, &c_}));
+}
+
+// Forward's reads are heard when they happen, backward's before the operation that has read, also of what is
+// frozen.
 TEST_F(AutogradTest, UsesAreHeardInForwardAndInBackward) {
+  b_.Freeze();
   for (Parameter* param : params_)
     param->SetOnRead([this, param] { log_.events.push_back("read " + param->name()); });
   const Var product = Mul(Mul(a_, b_), c_);
@@ -294,7 +317,7 @@ TEST_F(AutogradTest, UsesAreHeardInForwardAndInBackward) {
   Backward(product, params_, Hook(),
            [this](const Parameter& p) { log_.events.push_back("use " + p.name()); });
   EXPECT_EQ(log_.events, (std::vector<std::string>{"use c", "mul0", "mul1", "ready c", "use a", "use b",
-                                                   "mul0", "ready a", "mul1", "ready b"}));
+                                                   "mul0", "ready a"}));
 }
 
 // What is brought into placed memory before each read may be other numbers than forward's neighbours left

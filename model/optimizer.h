@@ -31,6 +31,9 @@ struct Part {
   bool is_whole() const { return begin == 0 && end == param->numel(); }
 };
 
+// Whether a rule for matrices updates the parameter as one: it has two dimensions, and is no table.
+inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is_table(); }
+
 // Updates parameters with their gradients. The first update or State() allocates the state, zeroed; later
 // steps allocate nothing. Gradients do not change: the training loop resets them.
 //
@@ -38,10 +41,13 @@ struct Part {
 // no parameter may be listed twice; otherwise constructors throw InvalidInput. A parameter's copy in bf16 is
 // written in the same pass as its value, unless only a part of it is updated.
 //
-// The update of an element depends only on this element, so results are bitwise equal for every division into
-// parts and calls.
+// A rule has a unit, which is the element or the matrix. The update of a unit depends only on this unit, so
+// results are bitwise equal for every division into parts and calls that divides no unit. Constructors throw
+// InvalidInput for a part that divides a unit.
 class Optimizer {
  public:
+  enum class Unit { kElement, kMatrix };  // kMatrix: of a parameter that is no matrix, the element
+
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -67,6 +73,8 @@ class Optimizer {
   // Returns the state between steps, without the number of steps: "exp_avg.NAME", for a part
   // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. The tensors can be read and written.
   std::vector<NamedTensor> State();
+  // How many states a parameter has, each as large as the parameter.
+  virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }
   // Resets the state to before the first step. The parameters keep their values.
@@ -74,12 +82,14 @@ class Optimizer {
 
  protected:
   // `states` has the names of at most two states.
-  Optimizer(std::string_view name, std::vector<std::string_view> states, std::vector<Part> parts,
+  Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
   // Applies a rule of kernels/optimizer.h, made of these factors, to these parts and their states.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
+  // The first state of a part.
+  const Tensor& FirstStateOf(const Part& part);
 
  private:
   // Computes step number num_steps(), counted from 1.
@@ -136,10 +146,56 @@ class AdamW : public Optimizer {
 
   std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const override;
 
- private:
+ protected:
+  AdamW(std::string_view name, Unit unit, std::vector<Part> parts, const Options& options);
+
   void Update(std::span<const Part* const> parts, double grad_scale) override;
 
+ private:
   const Options options_;
+};
+
+// Muon, https://kellerjordan.github.io/posts/muon (Keller Jordan, 2024): the update of a matrix is its
+// momentum, orthogonalized: singular values become about 1, from 0.7 to 1.2. With the gradient g, and five
+// iterations of the published quintic:
+//
+//   mean = momentum * mean + (1 - momentum) * g
+//   u = (1 - momentum) * g + momentum * mean                     Nesterov's
+//   x = u / (|u| + 1e-7)                                         Frobenius norm
+//   x = 3.4445 x + (-4.7750 a + 2.0315 a a) x, with a = x x^T    five times; tall matrices are transposed
+//   value -= learning_rate * (weight_decay * value + 0.2 * sqrt(max(rows, columns)) * x)
+//
+// The scale by shape is Moonlight's (arXiv:2502.16982, section 2.2; PyTorch: adjust_lr_fn="match_rms_adamw"):
+// an update is about as large as AdamW's, so that one learning rate serves all parameters. Keller Jordan's
+// own, sqrt(max(1, rows / columns)), needs a second rate. All that is no matrix (IsMatrix) is updated by
+// AdamW. A matrix has one state, exp_avg. The first update of the largest matrix allocates a workspace.
+class Muon : public AdamW {
+ public:
+  struct Options {
+    AdamW::Options adamw = {};  // its learning rate and weight decay are for matrices, too
+    double momentum = 0.95;
+    bool in_bf16 = false;  // iterates in bf16, as published; else in the parameters' type, f32 or f64
+  };
+
+  // Throws InvalidInput like AdamW, and for options outside 0 <= momentum < 1.
+  Muon(std::span<Parameter* const> params, const Options& options);
+  Muon(std::vector<Part> parts, const Options& options);
+
+  std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const override;
+  size_t NumStatesOf(const Parameter& p) const override { return IsMatrix(p) ? 1 : 2; }
+
+ private:
+  void Update(std::span<const Part* const> parts, double grad_scale) override;
+  template <class T>
+  void UpdateMatrix(const Part& part, double grad_scale);
+  // Five iterations in T on `u`, which is overwritten: x is the product of both that are returned.
+  template <class T>
+  std::pair<Tensor, double> Orthogonalize(const Tensor& u);
+  // The i-th tensor of the workspace, with this shape and dtype.
+  Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
+
+  const Options options_;
+  std::vector<Tensor> workspace_;  // bytes
 };
 
 }  // namespace gradsync::model

@@ -122,6 +122,45 @@ TEST(OptimizerCudaTest, Sgd) {
   });
 }
 
+// Matrices, of which gradients have full rank, and what is none.
+TEST(OptimizerCudaTest, Muon) {
+  const auto train = [](const DevicePtr& device, DType dtype, bool in_bf16) {
+    std::deque<Parameter> params;
+    std::vector<Parameter*> list;
+    for (const Shape& shape : {Shape{24, 40}, Shape{40, 24}, Shape{17}, Shape{32, 32}}) {
+      list.push_back(&params.emplace_back("p", Tensor::Empty(device, shape, dtype)));
+      FillTruncatedNormal(params.back().MutableValue(), 1.0, /*seed=*/0, list.size());
+    }
+    Muon muon(list, {.adamw = {.learning_rate = 0.02}, .in_bf16 = in_bf16});
+    for (uint64_t step = 1; step <= 2; ++step) {
+      for (size_t i = 0; i < list.size(); ++i) {
+        FillTruncatedNormal(list[i]->grad(), 1.0, step, i);
+        list[i]->MarkGrad();
+      }
+      muon.Step();
+    }
+    std::vector<double> all;
+    for (const Parameter* p : list) {
+      DispatchFloat(dtype, "test", [&]<class T>() {
+        for (const T value : p->value().ToVector<T>()) all.push_back(value);
+      });
+    }
+    return all;
+  };
+  const auto gpu = std::make_shared<CudaDevice>(0);
+  const std::vector<double> expected = train(CpuDevice(), DType::kF64, false);
+  const auto check = [&](DType dtype, bool in_bf16, double tolerance) {
+    const std::vector<double> found = train(gpu, dtype, in_bf16);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << Name(dtype);
+  };
+  // An element of an update is at most 0.02 * 0.2 * sqrt(40) * 1.2 = 0.03. Iterations enlarge what is rounded
+  // by at most 485.
+  check(DType::kF64, false, 1e-13);
+  check(DType::kF32, false, 2 * 0.03 * 485 * 0x1p-23);
+  check(DType::kF32, true, 2 * 0.03 * 0.1);
+}
+
 TEST(OptimizerCudaTest, AdamW) {
   ExpectAgreement([](std::span<Parameter* const> params) {
     return std::make_unique<AdamW>(params, AdamW::Options{.learning_rate = 0.02, .weight_decay = 0.1});

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "model/muon_reference.h"
 #include "model/random.h"
 #include "model/tensor_ops.h"
 
@@ -267,10 +268,133 @@ TYPED_TEST(OptimizerTest, MissingGradientStopsTheWholeStep) {
   EXPECT_EQ(this->a_.value().template ToVector<TypeParam>(), before);
 }
 
+using Matrix = ReferenceMatrix;
+
+class MuonTest : public testing::TestWithParam<Shape> {
+ protected:
+  static constexpr double kRate = 0.05, kDecay = 0.1, kScale = 0.3;
+
+  // Square ones have rank 2, with singular values far apart.
+  static Matrix GradientOf(const Shape& shape, uint64_t step) {
+    const auto normal = [&](int64_t rows, int64_t columns, uint64_t stream) {
+      const Tensor t = Tensor::Empty(CpuDevice(), {rows, columns}, DType::kF64);
+      FillTruncatedNormal(t, 1.0, step, stream);
+      return Matrix(Eigen::Map<const Matrix>(t.data<double>(), rows, columns));
+    };
+    const bool is_deficient = shape[0] == shape[1];
+    if (!is_deficient) return normal(shape[0], shape[1], 1);
+    return normal(shape[0], 1, 2) * normal(1, shape[1], 3) +
+           1e-2 * normal(shape[0], 1, 4) * normal(1, shape[1], 5);
+  }
+
+  // The largest difference to the definition, relative to an update's size, of three steps.
+  template <class T>
+  static double Error(bool in_bf16) {
+    const Shape& shape = GetParam();
+    Parameter p("p", Tensor::Zeros(CpuDevice(2), shape, kDTypeOf<T>));
+    FillTruncatedNormal(p.MutableValue(), 1.0, 0, 0);
+    const std::vector<Parameter*> list{&p};
+    Muon muon(list, {.adamw = {.learning_rate = kRate, .weight_decay = kDecay}, .in_bf16 = in_bf16});
+    MuonReference reference{.rate = kRate, .decay = kDecay};
+    double largest = 0;
+    for (uint64_t step = 0; step < 3; ++step) {
+      const Eigen::Matrix<T, -1, -1, Eigen::RowMajor> grad = GradientOf(shape, step).cast<T>();
+      p.grad().CopyFrom(
+          Tensor::From<T>(p.device(), shape, std::span(grad.data(), grad.data() + grad.size())));
+      p.MarkGrad();
+      const auto value = [&] {
+        const std::vector<T> values = p.value().ToVector<T>();
+        return Matrix(
+            Eigen::Map<const Eigen::Matrix<T, -1, -1, Eigen::RowMajor>>(values.data(), shape[0], shape[1])
+                .template cast<double>());
+      };
+      const Matrix before = value();
+      muon.Step(kScale);
+      const Matrix expected = reference.Next(before, kScale * grad.template cast<double>());
+      const double rank = static_cast<double>(std::min(shape[0], shape[1]));
+      largest = std::max(largest, (value() - expected).norm() / (reference.SizeOf(before) * std::sqrt(rank)));
+    }
+    return largest;
+  }
+};
+
+// Where the gradient has no direction there is nothing but rounding to enlarge, by at most 3.4445^5 = 485.
+TEST_P(MuonTest, FollowsItsDefinition) {
+  EXPECT_LE(Error<double>(false), 485 * 8 * 0x1p-52);
+  EXPECT_LE(Error<float>(false), 485 * 8 * 0x1p-23);
+  // bf16 rounds by 2^-9, which the iteration enlarges by 485 if the matrix has no full rank: then all
+  // directions are in the update. Else singular values change by some per cent.
+  if (GetParam()[0] == GetParam()[1]) return;
+  EXPECT_LE(Error<float>(true), 0.05);
+  EXPECT_GT(Error<float>(true), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MuonTest,
+                         testing::Values(Shape{24, 40}, Shape{200, 16}, Shape{16, 200}, Shape{32, 32},
+                                         Shape{1, 7}, Shape{7, 1}),
+                         [](const auto& shape) { return Join(shape.param[0], "x", shape.param[1]); });
+
+TEST(Muon, LeavesTablesAndVectorsToAdamWAndTakesNoPartOfAMatrix) {
+  const DevicePtr device = CpuDevice();
+  const auto make = [&](const char* name, Shape shape) {
+    auto p = std::make_unique<Parameter>(name, Tensor::Zeros(device, std::move(shape), DType::kF32));
+    FillTruncatedNormal(p->MutableValue(), 1.0, 0, 0);
+    FillTruncatedNormal(p->grad(), 1.0, 1, 0);
+    p->MarkGrad();
+    return p;
+  };
+  const auto values_after = [&](bool muon, std::vector<std::string>* states) {
+    const auto matrix = make("matrix", {6, 8}), table = make("table", {6, 8}), vector = make("vector", {8});
+    table->SetTable();
+    const std::vector<Parameter*> list{matrix.get(), table.get(), vector.get()};
+    const AdamW::Options options{.learning_rate = 0.1};
+    std::unique_ptr<Optimizer> optimizer = std::make_unique<AdamW>(list, options);
+    if (muon) optimizer = std::make_unique<Muon>(list, Muon::Options{.adamw = options});
+    optimizer->Step();
+    for (const NamedTensor& state : optimizer->State()) states->push_back(state.first);
+    std::vector<std::vector<float>> all;
+    for (const Parameter* p : list) all.push_back(p->value().ToVector<float>());
+    return all;
+  };
+  std::vector<std::string> states, ignored;
+  const auto found = values_after(true, &states), elementwise = values_after(false, &ignored);
+  EXPECT_NE(found[0], elementwise[0]);
+  EXPECT_EQ(found[1], elementwise[1]);
+  EXPECT_EQ(found[2], elementwise[2]);
+  EXPECT_EQ(states, (std::vector<std::string>{"exp_avg.matrix", "exp_avg.table", "exp_avg.vector",
+                                              "exp_avg_sq.table", "exp_avg_sq.vector"}));
+  const auto matrix = make("matrix", {6, 8}), table = make("table", {6, 8});
+  table->SetTable();
+  const std::vector<Parameter*> list{matrix.get()};
+  Muon muon(list, {});
+  EXPECT_EQ(muon.ForParts({{table.get(), 1, 5}, {matrix.get(), 0, 48}})->State().size(), 3u);
+  try {
+    muon.ForParts({{matrix.get(), 0, 24}});
+    FAIL();
+  } catch (const InvalidInput& error) {
+    EXPECT_STREQ(error.what(),
+                 "Muon: found elements 0 to 24 of the matrix 'matrix', expected the whole matrix");
+  }
+  EXPECT_THROW(Muon(list, {.momentum = 1}), InvalidInput);
+  // As often as one likes, from the same start.
+  const std::vector<float> start = matrix->value().ToVector<float>();
+  muon.Step();
+  const std::vector<float> first = matrix->value().ToVector<float>();
+  muon.Reset();
+  matrix->MutableValue().CopyFrom(Tensor::From<float>(device, {6, 8}, std::span<const float>(start)));
+  muon.Step();
+  EXPECT_EQ(matrix->value().ToVector<float>(), first);
+  // A zero gradient has no direction.
+  muon.Reset();
+  matrix->grad().Zero();
+  muon.Step();
+  for (const float value : matrix->value().ToVector<float>()) EXPECT_TRUE(std::isfinite(value));
+}
+
 TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
   const DevicePtr device = CpuDevice(2);
   const auto check = [&](const auto& make) {
-    Parameter p("p", Tensor::Empty(device, {kNumel}, DType::kF32), Parameter::Copy::kBF16);
+    Parameter p("p", Tensor::Empty(device, {kNumel / 17, 17}, DType::kF32), Parameter::Copy::kBF16);
     FillTruncatedNormal(p.MutableValue(), 1.0, 0, 0);
     FillTruncatedNormal(p.grad(), 1.0, 0, 1);
     p.MarkGrad();
@@ -283,6 +407,7 @@ TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
   using Params = std::span<Parameter* const>;
   check([](Params params) { return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.1}); });
   check([](Params params) { return std::make_unique<AdamW>(params, kAdamW); });
+  check([](Params params) { return std::make_unique<Muon>(params, Muon::Options{.in_bf16 = true}); });
 }
 
 // On every thread: those of OpenMP begin as the thread that starts them.
@@ -325,9 +450,22 @@ TEST(Optimizer, RefusesWhatCannotWork) {
   EXPECT_THROW(AdamW(good, {.weight_decay = nan}), InvalidInput);
 }
 
-TEST(OptimizerParametersTest, NoneIsListedTwice) {
-  Parameter other("other", Tensor::Zeros(CpuDevice(), {1}, DType::kF32));
-  const std::vector<Parameter*> params{&other, &other};
+TEST(OptimizerParametersTest, AFrozenOneIsLeftAloneAndNoneIsListedTwice) {
+  const DevicePtr device = CpuDevice();
+  Parameter frozen("frozen", Tensor::Zeros(device, {1}, DType::kF32));
+  Parameter other("other", Tensor::Zeros(device, {1}, DType::kF32));
+  std::vector<Parameter*> params{&frozen, &other};
+  frozen.Freeze();
+  AdamW adamw(params, {});
+  Sgd sgd(params, {});
+  for (Optimizer* optimizer : {static_cast<Optimizer*>(&adamw), static_cast<Optimizer*>(&sgd)}) {
+    other.grad().data<float>()[0] = 1;
+    other.MarkGrad();
+    optimizer->Step();
+  }
+  EXPECT_EQ(frozen.value().data<float>()[0], 0);
+  EXPECT_LT(other.value().data<float>()[0], 0);
+  params.push_back(&other);
   try {
     const Sgd twice(params, {});
     FAIL();

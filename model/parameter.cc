@@ -69,10 +69,14 @@ void Parameter::PlaceGrad(Tensor place) {
   grad_ = std::move(place);
 }
 
-void RequireDistinct(std::span<Parameter* const> params) {
+std::vector<Parameter*> Trained(std::span<Parameter* const> params) {
   std::unordered_set<const Parameter*> seen;
-  for (const Parameter* const param : params)
+  std::vector<Parameter*> trained;
+  for (Parameter* param : params) {
     Require(seen.insert(param).second, "parameter '", param->name(), "' is listed twice");
+    if (!param->frozen()) trained.push_back(param);
+  }
+  return trained;
 }
 
 }  // namespace gradsync::model

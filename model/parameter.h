@@ -111,6 +111,15 @@ class Parameter {
   // tensor for each operation that contributed. Returns null if one operation did not pass its rows.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
+  // From now on operations see a constant. Call it before an optimizer or a strategy is made of a list of
+  // parameters: they leave the parameter out, as Backward does.
+  void Freeze() { frozen_ = true; }
+  bool frozen() const { return frozen_; }
+  // A table has one row for each token or class: an embedding, or the output layer. Rules that update whole
+  // matrices (Muon) leave it to an elementwise rule.
+  void SetTable() { is_table_ = true; }
+  bool is_table() const { return is_table_; }
+
  private:
   void CheckPlace(const char* what, const Tensor& place, DType dtype) const;
   void MoveTo(Tensor place, Tensor* from);
@@ -127,9 +136,12 @@ class Parameter {
   bool has_grad_ = false;
   bool any_row_ = false;  // true if any row may be nonzero
   std::vector<Tensor> touched_rows_;
+  bool frozen_ = false;
+  bool is_table_ = false;
 };
 
-// Throws InvalidInput, which names the parameter, if a parameter is listed twice.
-void RequireDistinct(std::span<Parameter* const> params);
+// Returns the parameters of `params` that are not frozen, in their order. Throws InvalidInput, which names the
+// parameter, if a parameter is listed twice.
+std::vector<Parameter*> Trained(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model

@@ -82,6 +82,7 @@ ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed
   }
   fc_weight_ = NewParameter("fc.weight", {config_.num_classes, blocks_.back().conv3.bias->numel()});
   fc_bias_ = NewParameter("fc.bias", {config_.num_classes});
+  fc_weight_->SetTable();
   Initialize(seed);
 }
 

@@ -95,6 +95,7 @@ Transformer::Transformer(TransformerConfig config, DevicePtr device, DType dtype
   }
   ln_final_ = NewParameter("ln_final.weight", {d});
   lm_head_ = NewParameter("lm_head.weight", {config_.vocab_size, d});
+  for (Parameter* const table : {token_embeddings_, lm_head_}) table->SetTable();
   Initialize(seed);
 }
 

@@ -97,6 +97,15 @@ TEST(Transformer, NamesAndShapes) {
 }
 
 // Together they are all parameters in forward order, and reads of one end when those of the next begin.
+// For rules that update whole matrices: neither the embedding nor the output layer.
+TEST(Transformer, MatricesAreThoseOfLayers) {
+  const Transformer model(MicroTransformer(), CpuDevice(), DType::kF32, 0);
+  for (const Parameter* p : model.parameters()) {
+    const bool is_of_layer = p->name().starts_with("layers.") && p->name().find("ln") == std::string::npos;
+    EXPECT_EQ(IsMatrix(*p), is_of_layer) << p->name();
+  }
+}
+
 TEST(Transformer, UnitsAreReadOneAfterTheOther) {
   const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice();

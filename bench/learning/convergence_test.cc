@@ -108,6 +108,31 @@ TEST(ConvergenceProgramTest, ChoosesSettingsOnOtherSeeds) {
                                                       {"naive:learning_rate=0.01@shm", others}}));
 }
 
+// Every variant with each optimizer, chosen among as many settings, on the same seeds.
+TEST(ConvergenceProgramTest, OptimizersAreCompared) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = Learn({"--variants=owned", "--optimizer=adamw,muon", "--steps=6",
+                                      "--tune_seeds=1", "--tune=learning_rate=1e-9,1e-2", "--out=" + out});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<std::string, std::set<int64_t>> judged;
+  std::map<std::string, int64_t> losses;
+  int num_tuning = 0;
+  for (const Record& record : RecordsIn(out)) {
+    EXPECT_THAT(SchemaFaults(record), IsEmpty());
+    EXPECT_EQ(record.config.Find("optimizer"), nullptr);  // or rows would be of two settings
+    num_tuning += record.facts.BoolOr("tuning", false);
+    if (record.facts.BoolOr("tuning", false)) continue;
+    judged[record.variant.name()].insert(record.config.IntOr("trial_seed", -1));
+    losses[record.variant.name()] = record.samples.at("held_out_loss_nano").back();
+  }
+  const std::set<int64_t> seeds = {0, 1};
+  EXPECT_EQ(judged, (std::map<std::string, std::set<int64_t>>{
+                        {"owned:learning_rate=0.01,optimizer=adamw@shm", seeds},
+                        {"owned:learning_rate=0.01,optimizer=muon@shm", seeds}}));
+  EXPECT_NE(losses.begin()->second, losses.rbegin()->second);
+  EXPECT_EQ(num_tuning, 2 * 2 * 2);
+}
+
 TEST(ConvergenceProgramTest, RefusesInOneLine) {
   const auto expect_refused = [](const std::vector<std::string>& arguments, const std::string& why) {
     const ProgramResult result = Learn(arguments);
@@ -126,6 +151,8 @@ TEST(ConvergenceProgramTest, RefusesInOneLine) {
       "--steps=6: ends within a period of local_sgd:period=4@shm, expected 8 or another multiple of 4");
   expect_refused({"--variants=naive,local_sgd:period=4", "--steps=8"},
                  "--evaluate_every=2: ends within a period of local_sgd:period=4@shm, expected 4 or ");
+  expect_refused({"--variants=zero1", "--optimizer=adamw,muon"},
+                 "--optimizer=muon: zero1:optimizer=muon@shm divides matrices among ranks");
   expect_refused({"--variants=topk", "--dtype=f64"}, "--dtype=f64: topk@shm takes f32 or bf16");
   expect_refused({"--variants=naive", "--accumulation_steps=1,2"}, "--accumulation_steps: expected one");
   expect_refused({"--variants=naive", "--vocab_size=9"}, "--vocab_size: convergence has no such flag");

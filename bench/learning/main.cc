@@ -126,7 +126,8 @@ class ConvergenceJob : public RankJob {
     config.Set("d_model", model.d_model);
     config.Set("d_ff", model.d_ff);
     config.Set("num_heads", model.num_heads);
-    config.Set("optimizer", Name(training.optimizer));
+    // If variants differ in it, it is an option of theirs.
+    if (!variant.optimizer()) config.Set("optimizer", Name(training.optimizers.front()));
     config.Set("learning_rate", training.learning_rate);
     const LearningRateSchedule& schedule = plan_.options.lr_schedule;
     if (schedule != LearningRateSchedule()) config.Set("lr_schedule", schedule.ToString());

@@ -108,7 +108,7 @@ ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTabl
   Require(training.batch_sizes.size() == 1, "--batch_size: expected one");
   Require(training.seq_lens.size() == 1, "--seq_len: expected one");
   Require(training.accumulation_steps.size() == 1, "--accumulation_steps: expected one");
-  Require(training.optimizer == OptimizerKind::kAdamW || !flags.given("decay"),
+  Require(std::ranges::count(training.optimizers, OptimizerKind::kSgd) == 0 || !flags.given("decay"),
           "--decay: sgd has no weight decay");
   const LearningRateSchedule& schedule = options.lr_schedule;
   Require(!schedule.is_cosine || schedule.warmup_steps < training.steps, "--lr_schedule: found ",

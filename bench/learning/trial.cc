@@ -26,8 +26,8 @@ Trial::Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_
       source_(TextTokens(text.training, static_cast<uint64_t>(seed))),
       trainer_(std::make_unique<model::Transformer>(plan.training.transformer_config(), device,
                                                     plan.training.dtype, static_cast<uint64_t>(seed)),
-               {plan.training.optimizer, plan.training.learning_rate, plan.options.decays_vectors}, device,
-               run, CpuClock(ThreadIds())),
+               {plan.training.OptimizerOf(variant), plan.training.learning_rate, plan.options.decays_vectors},
+               device, run, CpuClock(ThreadIds())),
       batch_(ShapeOf(plan.accumulation_steps() * plan.batch_size(), plan.seq_len()).NewBatch(device)) {
   trainer_.Restart();
   strategy_ = trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);

@@ -143,6 +143,18 @@ class PyTorchTest(unittest.TestCase):
         step = case.step("zero1", random_batch(CONFIG, torch.Generator()))
         self.assertTrue(begin < step["begin_ns"] < time.perf_counter_ns())
 
+    def test_muon_updates_matrices_and_adamw_the_rest(self):
+        case = case_of({**CONFIG, "optimizer": "muon"}, ddp=25 << 20)
+        before = {name: p.detach().clone() for name, p in case.model.named_parameters()}
+        case.step("ddp", random_batch(CONFIG, torch.Generator()))
+        for name, p in case.model.named_parameters():
+            change = (before[name] * (1 - 1e-5) - p.detach()) / 1e-3
+            if name.startswith("layers") and p.dim() == 2:
+                largest = torch.linalg.matrix_norm(change, 2) / (0.2 * max(p.shape) ** 0.5)
+                self.assertTrue(0.6 < largest < 1.3, f"{name}: {largest}")
+            else:  # the first step of AdamW is the rate, where there is a gradient
+                torch.testing.assert_close(change.abs().max(), torch.tensor(1.0), rtol=1e-2, atol=0)
+
     def test_blas_is_named(self):
         self.assertNotIn(libraries(torch.device("cpu"))["blas"], ("", "unknown"))
 

@@ -1,5 +1,6 @@
 """PyTorch's ways of synchronising training, and a step that is timed phase by phase."""
 
+import sys
 import time
 
 import torch
@@ -212,6 +213,37 @@ def clock_of(device):
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
+class Muon:
+    """torch.optim.Muon for matrices; AdamW for vectors, the embedding and the output layer. Both have the rate `lr` and
+    a weight decay of 0.01. PyTorch iterates in bf16, whatever the type of the weights."""
+
+    TABLES = ("token_embeddings.weight", "lm_head.weight")
+
+    def __init__(self, named_parameters, lr):
+        if not hasattr(torch.optim, "Muon"):
+            sys.exit(f"PyTorch {torch.__version__} has no torch.optim.Muon, expected 2.9 or newer")
+        matrices, others = [], []
+        for name, p in named_parameters:
+            (matrices if p.dim() == 2 and name not in self.TABLES else others).append(p)
+        self.parts = [
+            torch.optim.Muon(matrices, lr=lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(others, lr=lr, fused=True),
+        ]
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+
+def make_optimizer(config, model):
+    if config["optimizer"] == "muon":
+        return Muon(model.named_parameters(), config["learning_rate"])
+    # The fastest: fused, so that it reads memory once, as gradsync's own does. On a CPU that is not the default, which
+    # takes several times as long.
+    return OPTIMIZERS[config["optimizer"]](model.parameters(), lr=config["learning_rate"], fused=True)
+
+
 class Case:
     """Strategies that take their steps in turn, on the same weights.
 
@@ -224,10 +256,7 @@ class Case:
     def __init__(self, config, device, make_model):
         self.clock = clock_of(device)
         self.device, self.bf16 = device, config["dtype"] == "bf16"
-        # The fastest: fused, so that it reads memory once, as gradsync's own does. On a CPU that is not the default,
-        # which takes several times as long.
-        self.make_optimizer = lambda: OPTIMIZERS[config["optimizer"]](
-            self.params, lr=config["learning_rate"], fused=True)
+        self.make_optimizer = lambda: make_optimizer(config, self.model)
         # PyTorch allows TF32 by default for convolutions, but not for matrix products.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = config["dtype"] == "tf32"
         if any(name.endswith(COMPILED) for name in config["bucket_bytes"]):

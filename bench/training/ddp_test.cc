@@ -133,6 +133,39 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
   }
 }
 
+// Muon, by every strategy that leaves matrices whole, in f32 and in bf16.
+TEST(DdpTest, MuonUpdatesWholeMatrices) {
+  for (const char* const dtype : {"f32", "bf16"}) {
+    const std::string out = FreshDirectory();
+    const ProgramResult result = RunProgram(
+        kDdp, Micro(out, {"--variants=none,core,core_update,owned,owned:gather=forward,owned:clip_norm=0.01",
+                          "--backend=gloo,shm", "--optimizer=muon", Join("--dtype=", dtype)}));
+    ASSERT_EQ(result.status, 0) << result.err;
+    int num_owned = 0;
+    for (const Record& record : RecordsIn(out)) {
+      EXPECT_THAT(SchemaFaults(record), IsEmpty());
+      EXPECT_EQ(record.config.StringOr("optimizer", ""), "muon");
+      if (record.variant.strategy == "none") continue;
+      ExpectEqualGradients(record);
+      const bool is_owned = record.variant.strategy == "owned";
+      const double work = record.facts.DoubleOr("largest_work", 0);
+      EXPECT_EQ(work > 0, is_owned);
+      if (!is_owned) continue;
+      ++num_owned;
+      EXPECT_LE(work, 1.1);
+      const double sent = record.facts.DoubleOr("theory_sent_bytes", 0);
+      if (sent == 0) continue;  // in bf16 theory is another
+      EXPECT_NEAR(record.facts.DoubleOr("sent_bytes_per_step", 0), sent, 0.05 * sent);
+      const double kept = record.facts.DoubleOr("theory_bytes", 0);
+      EXPECT_NEAR(static_cast<double>(record.facts.IntOr("weights_bytes", 0) +
+                                      record.facts.IntOr("gradients_bytes", 0) +
+                                      record.facts.IntOr("state_bytes", 0)),
+                  kept, 0.1 * kept);
+    }
+    EXPECT_EQ(num_owned, 2 * 6);
+  }
+}
+
 // Every strategy, as far as it clips: in the cells, of steps of one and of three passes, and in the checks.
 TEST(DdpTest, AccumulatesAndClips) {
   const std::string out = FreshDirectory();

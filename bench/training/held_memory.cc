@@ -24,7 +24,7 @@ double Numel(std::span<Parameter* const> params) {
 
 // Adds the memory of "ZeRO", arXiv:1910.02054, table 1, and the sent bytes of its section 7.
 void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const TrainingVariant& variant,
-                    int64_t state_copies, int num_parts, int num_hosts, int64_t accumulation_steps,
+                    double state_copies, int num_parts, int num_hosts, int64_t accumulation_steps,
                     FactFields& facts) {
   const ddp::Traits& traits = *variant.traits;
   const double params = Numel(trainer.params()), ranks = num_parts, hosts = num_hosts;
@@ -33,7 +33,7 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
   const bool is_common = strategy.places_values();
   facts.Set("theory_bytes",
             Value(bytes * (part(traits.shards_values || is_common) + part(traits.shards_grads) +
-                           static_cast<double>(state_copies) * part(traits.shards_state))));
+                           state_copies * part(traits.shards_state))));
   std::vector<double> units;
   for (const std::vector<Parameter*>& unit : trainer.model().units()) units.push_back(Numel(unit) / params);
   // Data are sent in each pass in which the strategy is called, except gathers that happen once per step.
@@ -87,8 +87,11 @@ void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVar
   const bool is_known = variant.traits->agreement == ddp::Agreement::kExact && variant.traits->communicates &&
                         !strategy.rows_save_bytes() && !trainer.params().front()->has_copy();
   if (!is_known) return;
-  const auto of_one_element = trainer.optimizer().ForParts({{trainer.params().front(), 0, 1}});
-  DescribeTheory(trainer, strategy, variant, std::ssize(of_one_element->State()), num_parts, num_hosts,
+  double state_numel = 0;
+  for (const Parameter* const param : trainer.params())
+    state_numel +=
+        static_cast<double>(trainer.optimizer().NumStatesOf(*param)) * static_cast<double>(param->numel());
+  DescribeTheory(trainer, strategy, variant, state_numel / Numel(trainer.params()), num_parts, num_hosts,
                  accumulation_steps, facts);
 }
 

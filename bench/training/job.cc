@@ -65,7 +65,7 @@ class TrainingJob : public RankJob {
         threads_before_(ThreadIds()),
         group_(rank.Join(plan.GroupBackends())),
         trainer_(std::move(task_.model),
-                 {.optimizer = plan.optimizer,
+                 {.optimizer = plan.optimizers.front(),
                   .learning_rate = plan.learning_rate,
                   .ranges = ranges_.get(),
                   .check_gradients = plan.check_gradients,
@@ -241,7 +241,7 @@ class TrainingJob : public RankJob {
       if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
     }
     if (listen && plan_.profile) {
-      if (!series.profile) series.profile.emplace(peak_flops_, std::string(Name(plan_.optimizer)));
+      if (!series.profile) series.profile.emplace(peak_flops_, std::string(Name(plan_.optimizers.front())));
       series.profile->Add(result.marks.front(), *result.times.optimizer, recorder_.computed(),
                           recorder_.ops());
     }

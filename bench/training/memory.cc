@@ -22,8 +22,11 @@ constexpr double kBufferBytes = 32 * kMiB;  // part of kProgramBytes for communi
 constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
-// Returns the number of copies of the optimizer's state.
-double StateCopies(const TrainingPlan& plan) { return plan.optimizer == OptimizerKind::kAdamW ? 2 : 0; }
+// Returns the largest number of copies of the optimizer's state. For a matrix Muon keeps one copy, and needs
+// another one for its products.
+double StateCopies(const TrainingPlan& plan) {
+  return plan.optimizers == std::vector{OptimizerKind::kSgd} ? 0 : 2;
+}
 
 // Returns whether the variant keeps values only in its own memory.
 bool LeavesValues(const TrainingVariant& variant) {

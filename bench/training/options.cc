@@ -37,7 +37,7 @@ TrainingOptions CompareDefaults() {
   // The best strategy first, because other strategies are compared with it.
   std::ranges::reverse(options.strategies);
   options.sweep.emplace().buffer_elements = {3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi};
-  options.optimizer = OptimizerKind::kSgd;
+  options.optimizers = {OptimizerKind::kSgd};
   options.warmup_steps = 2;
   options.steps = 24;  // two blocks of the twelve variants
   return options;
@@ -126,8 +126,10 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
         "tf32", &tf32, Switch(),
         "Lets matrix products of f32 on a GPU round their factors to TF32, for several times the speed.");
   }
-  flags.Add("optimizer", &optimizer, OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd}),
-            "Updates the weights with this optimizer.");
+  flags.Add("optimizer", &optimizers, OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kMuon}),
+            Join("Updates the weights with this optimizer.\nmuon: Muon updates matrices, and AdamW updates "
+                 "embeddings, the output layer and vectors. Strategies that divide matrices among ranks reject muon.",
+                 learns ? " Each of several optimizers trains every variant." : ""));
   flags.Add("learning_rate", &learning_rate, PositiveNumber(), "Sets the optimizer's learning rate.");
 }
 

@@ -58,7 +58,8 @@ struct TrainingOptions {
   RankOptions ranks;
   model::DType dtype = model::DType::kF32;  // dtype of activations
   bool tf32 = false;
-  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  // Of a program that learns there may be several: every variant then runs once with each.
+  std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 
   int64_t warmup_steps = 5;

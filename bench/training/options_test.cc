@@ -204,7 +204,7 @@ TEST(CompareTest, DefaultsAreTheScaledPreset) {
   const TrainingPlan options = ParseCompare({});
   EXPECT_THAT(options.strategies, ElementsAre("core", "bucketed_async", "bucketed_sync"));
   EXPECT_EQ(options.model, "resnet50");
-  EXPECT_EQ(options.optimizer, OptimizerKind::kSgd);
+  EXPECT_THAT(options.optimizers, ElementsAre(OptimizerKind::kSgd));
   EXPECT_TRUE(options.interleaved());
   EXPECT_LT(options.image_size, 224);
   ASSERT_EQ(options.variants.size(), 12u);
@@ -244,6 +244,30 @@ TEST(CompareTest, ElementsAreThoseOfGradients) {
   EXPECT_EQ(bytes("--dtype=f32"), 12 * kMebi);
   EXPECT_EQ(bytes("--dtype=bf16"), 12 * kMebi);
   EXPECT_EQ(bytes("--dtype=f64"), 24 * kMebi);
+}
+
+// Before anything is started.
+TEST(OptionsTest, MuonTakesWholeMatrices) {
+  const auto refuses = [](const std::vector<const char*>& arguments, const char* line) {
+    EXPECT_THAT([&] { Parse(arguments); }, ThrowsMessage<InvalidInput>(line));
+  };
+  for (const std::string strategy : {"zero1", "zero2", "zero3"}) {
+    const std::string variants = "--variants=core," + strategy;
+    refuses({"--optimizer=muon", variants.c_str()}, ("--optimizer=muon: " + strategy +
+                                                     "@gloo divides matrices among ranks, and Muon updates "
+                                                     "whole ones; expected owned, or a strategy that "
+                                                     "shards nothing")
+                                                        .c_str());
+  }
+  refuses({"--optimizer=muon", "--model=resnet50"},
+          "--optimizer=muon: --model=resnet50 has no matrices, only convolutions");
+  refuses({"--optimizer=adamw,muon"}, "--optimizer: expected one");
+  refuses(
+      {"--variants=core:optimizer=muon"},
+      "--variants: core:optimizer=muon@gloo: only //bench:convergence takes optimizer, expected --optimizer");
+  const TrainingPlan plan = Parse({"--optimizer=muon", "--variants=core,owned,owned:gather=forward,diloco"});
+  EXPECT_EQ(plan.OptimizerOf(plan.variants.front()), OptimizerKind::kMuon);
+  EXPECT_EQ(Parse({"--variants=zero1,owned"}).variants.size(), 2u);  // with AdamW
 }
 
 TEST(OptionsTest, BatchNormsNeedTwoPixels) {

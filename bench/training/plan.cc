@@ -142,6 +142,8 @@ void TrainingPlan::CheckModel(const FlagTable& flags) const {
   };
   if (on_images()) {
     refuse({"seq_len", "corpus"}, "sequences");
+    Require(optimizers.front() != OptimizerKind::kMuon, "--optimizer=muon: --model=", model,
+            " has no matrices, only convolutions");
     refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"}, "sizes of a transformer");
     Validate(resnet_config());
     CheckPixels(*this);
@@ -161,6 +163,12 @@ void TrainingPlan::CheckVariant(const TrainingVariant& variant) const {
           variant.name(), " takes f32 or bf16");
   Require(!variant.traits->needs_cpu || on_cpu, "--device=cuda: ", variant.name(),
           " computes on the CPU alone");
+  Require(learns || !variant.optimizer(), "--variants: ", variant.name(),
+          ": only //bench:convergence takes optimizer, expected --optimizer");
+  const bool divides = variant.traits->shards_state && variant.traits->divides_matrices;
+  Require(OptimizerOf(variant) != OptimizerKind::kMuon || !divides, "--optimizer=muon: ", variant.name(),
+          " divides matrices among ranks, and Muon updates whole ones; expected owned, or a strategy that "
+          "shards nothing");
   Require(learns || ddp::StartOf(*variant.traits, variant.strategy_options()) == 0,
           "--variants: ", variant.name(), ": only //bench:convergence takes ",
           variant.traits->OptionFor(ddp::Option::Role::kStart), ", because timed steps must all be alike");
@@ -178,9 +186,21 @@ void TrainingPlan::AddVariants(const FlagTable& flags) {
   for (const char* const name : {"strategies", "buffer_elements", "units"}) {
     Require(!from_text || !flags.given(name), "--", name, ": cannot be given beside --variants");
   }
-  const std::vector<std::string> texts = from_text ? Variant::Split(variants_text)
-                                         : sweep   ? sweep->Variants(strategies)
-                                                   : strategies;
+  std::vector<std::string> texts = from_text ? Variant::Split(variants_text)
+                                   : sweep   ? sweep->Variants(strategies)
+                                             : strategies;
+  if (optimizers.size() > 1) {
+    Require(learns, "--optimizer: expected one");
+    std::vector<std::string> with_each;
+    for (const std::string& text : texts) {
+      Variant variant = Variant::Parse(text);
+      for (const OptimizerKind kind : optimizers) {
+        variant.options["optimizer"] = Name(kind);
+        with_each.push_back(variant.name());
+      }
+    }
+    texts = std::move(with_each);
+  }
   variants = MakeVariants(
       from_text ? "variants" : "strategies", texts,
       {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
@@ -214,7 +234,7 @@ void TrainingPlan::Describe(const TrainingVariant& variant, Record& record) cons
   } else {
     config.Set("steps", steps);
   }
-  config.Set("optimizer", Name(optimizer));
+  config.Set("optimizer", Name(OptimizerOf(variant)));
   config.Set("learning_rate", learning_rate);
   config.Set("traced", trace || profile || nvtx || check_gradients);
 }

@@ -63,6 +63,10 @@ struct TrainingPlan : TrainingOptions {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
   }
+  // Returns the optimizer of a variant: its option, or the first of --optimizer.
+  OptimizerKind OptimizerOf(const TrainingVariant& variant) const {
+    return variant.optimizer().value_or(optimizers.front());
+  }
   // Returns the dtype of gradients, of communicated data, and of data that ranks keep between steps.
   model::DType gradient_type() const { return WideDType(dtype); }
 

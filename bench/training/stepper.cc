@@ -70,6 +70,8 @@ class OwnStepper : public Stepper {
     record.facts.Set("places_values", Value(strategy_->places_values()));
     if (const std::optional<double> bytes = strategy_->rows_save_bytes())
       record.facts.Set("rows_save_bytes", Value(*bytes));
+    if (const std::optional<double> work = strategy_->largest_work())
+      record.facts.Set("largest_work", Value(*work));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
     DescribeMemory(trainer_, *strategy_, variant(), group_.size(), cell().accumulation_steps, record.facts);

@@ -24,9 +24,11 @@ std::unique_ptr<model::Optimizer> MakeOptimizer(const TrainerOptions& options,
   if (options.optimizer == OptimizerKind::kSgd) {
     return std::make_unique<model::Sgd>(params, model::Sgd::Options{.learning_rate = options.learning_rate});
   }
-  return std::make_unique<model::AdamW>(
-      params,
-      model::AdamW::Options{.learning_rate = options.learning_rate, .decay_vectors = options.decay_vectors});
+  const model::AdamW::Options adamw = {.learning_rate = options.learning_rate,
+                                       .decay_vectors = options.decay_vectors};
+  if (options.optimizer == OptimizerKind::kAdamW) return std::make_unique<model::AdamW>(params, adamw);
+  const bool in_bf16 = std::ranges::any_of(params, &Parameter::has_copy);
+  return std::make_unique<model::Muon>(params, model::Muon::Options{.adamw = adamw, .in_bf16 = in_bf16});
 }
 
 // Returns the i-th of n equal parts of a batch.

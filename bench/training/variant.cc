@@ -15,7 +15,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate";
+constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate", kOptimizer[] = "optimizer";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
 // Returns all options of a strategy, except the capacity of buckets.
@@ -103,6 +103,9 @@ std::string PrintValue(const ddp::Option& option, double value) {
 
 std::span<const ddp::Option> BenchOptions() {
   static constexpr ddp::Option kOptions[] = {
+      {.name = kOptimizer,
+       .meaning = "of //bench:convergence; given: that of --optimizer",
+       .words = kOptimizerWords},
       {.name = kClipNorm,
        .meaning = "the largest norm of all gradients together; 0: no limit",
        .has_fractions = true,
@@ -122,6 +125,12 @@ double TrainingVariant::clip_norm() const {
 double TrainingVariant::learning_rate() const {
   const auto given = values.find(kLearningRate);
   return given == values.end() ? 0 : given->second;
+}
+
+std::optional<OptimizerKind> TrainingVariant::optimizer() const {
+  const auto given = values.find(kOptimizer);
+  if (given == values.end()) return std::nullopt;
+  return static_cast<OptimizerKind>(static_cast<int>(given->second) - 1);
 }
 
 std::string TrainingVariant::peer() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -22,8 +23,10 @@ namespace gradsync::bench {
 using ddp::kDefaultBucketBytes;
 
 // The optimizer.
-enum class OptimizerKind { kAdamW, kSgd };
-constexpr std::string_view Name(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? "sgd" : "adamw"; }
+enum class OptimizerKind { kAdamW, kSgd, kMuon };
+// "given" means that the variant has no optimizer of its own.
+inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
+constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
 // A valid variant, and its meaning. The variant contains only options that differ from their defaults:
 // options of the strategy (its traits), options of the benchmark for every strategy (BenchOptions), and, if
@@ -46,6 +49,8 @@ struct TrainingVariant : Variant {
   double clip_norm() const;
   // Returns the learning rate; 0 if the variant does not set it.
   double learning_rate() const;
+  // Returns the variant's optimizer, or nullopt if the variant has none of its own.
+  std::optional<OptimizerKind> optimizer() const;
   // Returns the options with which the strategy is made.
   ddp::StrategyOptions strategy_options() const;
   // Returns the number of steps from one synchronisation to the next.

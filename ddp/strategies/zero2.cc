@@ -22,7 +22,7 @@ namespace {
 class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
-      : ShardedStrategy(kTraits, context),
+      : ShardedStrategy(PlanParts(kTraits, context), context),
         in_parts_(ValueOf(kTraits, Option::Role::kPasses, context.options) != 0),
         buffers_(PlaceInTurns(plan_, kWindow, group_)) {
     std::vector<model::Tensor> own_grads;

@@ -38,8 +38,28 @@ struct AdamW {
   }
 };
 
-// A tensor of n elements. `copy` is the rounded value for matrix products, or null. The copy is written in
-// the pass that updates the value, with 2 more bytes of memory traffic per element.
+// Muon's momentum, an exponential mean of gradients, with Nesterov's step ahead. The new value is the update
+// to be orthogonalized; the old value counts for nothing.
+template <class T>
+struct Nesterov {
+  T momentum, rest;  // rest: 1 - momentum
+
+  constexpr T operator()(T /*value*/, T grad, T& mean) const {
+    mean = momentum * mean + rest * grad;
+    return rest * grad + momentum * mean;
+  }
+};
+
+// A sum of the value and what is read as its gradient.
+template <class T>
+struct Blend {
+  T keep, add;
+
+  constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
+};
+
+// A tensor of n elements. `copy` is the rounded value for matrix products (null without one), written in the
+// same pass, for 2 bytes more per element.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -69,6 +89,10 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   const T grad = kScaled ? grad_scale * tensor.grad[i] : tensor.grad[i];
   if constexpr (requires(T x) { rule(x, x); }) {
     value = rule(value, grad);
+  } else if constexpr (requires(T x) { rule(x, x, x); }) {
+    T state = tensor.states[0][i];
+    value = rule(value, grad, state);
+    tensor.states[0][i] = state;
   } else {
     T first = tensor.states[0][i], second = tensor.states[1][i];
     value = rule(value, grad, first, second);
@@ -78,11 +102,15 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// Instantiates a body, OnCpu or OnCuda, for every rule. Put this macro after the body.
-#define GRADSYNC_INSTANTIATE_UPDATE(Body)                  \
-  template void Update<Sgd, float>::Body(Device&) const;   \
-  template void Update<Sgd, double>::Body(Device&) const;  \
-  template void Update<AdamW, float>::Body(Device&) const; \
-  template void Update<AdamW, double>::Body(Device&) const
+// Put this after a body, OnCpu or OnCuda: instantiates it for every rule.
+#define GRADSYNC_INSTANTIATE_UPDATE(Body)                      \
+  template void Update<Sgd, float>::Body(Device&) const;       \
+  template void Update<Sgd, double>::Body(Device&) const;      \
+  template void Update<AdamW, float>::Body(Device&) const;     \
+  template void Update<AdamW, double>::Body(Device&) const;    \
+  template void Update<Nesterov, float>::Body(Device&) const;  \
+  template void Update<Nesterov, double>::Body(Device&) const; \
+  template void Update<Blend, float>::Body(Device&) const;     \
+  template void Update<Blend, double>::Body(Device&) const
 
 }  // namespace gradsync::model::kernels

@@ -13,6 +13,7 @@ namespace gradsync::tools {
   ROW(AllReduce)             \
   ROW(Training)              \
   ROW(Memory)                \
+  ROW(Update)                \
   ROW(Links)                 \
   ROW(Bucket)                \
   ROW(Peers)

@@ -215,8 +215,13 @@ std::string FindingOf(const std::vector<LearningSetting>& settings) {
 }  // namespace
 
 const LearningRow* LearningSetting::baseline() const {
-  const auto found =
-      std::ranges::find(rows, kLossBaseline, [](const LearningRow& row) { return row.measured->strategy(); });
+  // If each variant ran with several optimizers, with AdamW.
+  const auto found = std::ranges::find_if(rows, [](const LearningRow& row) {
+    const bench::Variant::Options& options = row.measured->record.variant.options;
+    const auto optimizer = options.find("optimizer");
+    return row.measured->strategy() == kLossBaseline &&
+           (optimizer == options.end() || optimizer->second == "adamw");
+  });
   return found == rows.end() || steps.empty() ? nullptr : &*found;
 }
 

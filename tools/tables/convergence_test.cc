@@ -72,6 +72,22 @@ TEST(ConvergenceTest, SaysWhatIsShownWorse) {
                     HasSubstr(" %: topk@gloo; "), HasSubstr(": bf16_wire@gloo"), Not(HasSubstr("better"))));
 }
 
+// Whichever ran first.
+TEST(ConvergenceTest, OfSeveralOptimizersAdamWIsTheBaseline) {
+  Group group;
+  for (const char* const optimizer : {"muon", "adamw"}) {
+    for (int64_t seed = 0; seed < 5; ++seed) {
+      const double last = (*optimizer == 'm' ? 1.9 : 2.0) + 0.2 * static_cast<double>(seed);
+      group.push_back(Trial("naive", seed, {4, 3, last}, 10,
+                            [&](bench::Record& rank) { rank.variant.options["optimizer"] = optimizer; }));
+    }
+  }
+  const Learnt learnt({group});
+  EXPECT_NEAR(Number(learnt.table(), 0, "delta (%)"), -100 * 0.1 / 2.4, 0.01);
+  EXPECT_TRUE(std::isnan(Number(learnt.table(), 1, "delta (%)")));
+  EXPECT_THAT(learnt.sentence(), HasSubstr("Against naive:optimizer=adamw@gloo"));
+}
+
 TEST(ConvergenceTest, HasEveryLossByStepAndSeed) {
   Group group;
   AddTrials("naive", {0, 0, 0}, 10, &group);

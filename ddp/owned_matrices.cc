@@ -1,0 +1,126 @@
+#include "ddp/owned_matrices.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "model/optimizer.h"
+
+namespace gradsync::ddp {
+namespace {
+
+using model::Parameter;
+
+constexpr double kMostPadding = 1.1;
+
+// The multiplications of one Newton-Schulz iteration.
+double WorkOf(const Parameter& p) {
+  const auto rows = static_cast<double>(p.shape()[0]), columns = static_cast<double>(p.shape()[1]);
+  const double side = std::min(rows, columns);
+  return side * side * (2 * std::max(rows, columns) + side);
+}
+
+struct Part {
+  std::vector<Parameter*> params;
+  std::vector<int64_t> offsets;
+  int64_t numel = 0;
+  double work = 0;
+};
+
+// The part with the most work comes first.
+std::vector<Part> Pack(std::span<Parameter* const> matrices, size_t num_parts) {
+  std::vector<Parameter*> largest_first(matrices.begin(), matrices.end());
+  std::ranges::stable_sort(largest_first, std::greater(), [](const Parameter* p) { return WorkOf(*p); });
+  std::vector<Part> parts(num_parts);
+  for (Parameter* const param : largest_first) {
+    Part& part = *std::ranges::min_element(parts, {}, &Part::work);
+    const auto line = static_cast<int64_t>(kLineBytes / SizeOf(param->dtype()));
+    part.params.push_back(param);
+    part.offsets.push_back(part.numel);
+    part.numel += (param->numel() + line - 1) / line * line;
+    part.work += WorkOf(*param);
+  }
+  std::ranges::stable_sort(parts, std::greater(), &Part::work);
+  return parts;
+}
+
+int64_t LongestOf(const std::vector<Part>& parts) {
+  return std::ranges::max_element(parts, {}, &Part::numel)->numel;
+}
+
+// What is sent for these matrices.
+int64_t SentNumel(std::span<Parameter* const> matrices, size_t num_parts) {
+  return LongestOf(Pack(matrices, num_parts)) * static_cast<int64_t>(num_parts);
+}
+
+bool ArePacked(std::span<Parameter* const> matrices, size_t num_parts) {
+  double numel = 0;
+  for (const Parameter* const param : matrices) numel += static_cast<double>(param->numel());
+  return static_cast<double>(SentNumel(matrices, num_parts)) <= kMostPadding * numel;
+}
+
+// The matrices of each bucket.
+std::vector<std::span<Parameter* const>> Cut(std::span<Parameter* const> matrices, size_t num_parts,
+                                             size_t bucket_bytes) {
+  std::vector<std::span<Parameter* const>> runs;
+  for (std::span<Parameter* const> rest = matrices; !rest.empty(); rest = rest.subspan(runs.back().size())) {
+    size_t run = 0;
+    for (size_t n = 1; n <= rest.size(); ++n) {
+      const auto sent = static_cast<size_t>(SentNumel(rest.first(n), num_parts));
+      if (run > 0 && sent * SizeOf(rest[0]->dtype()) > bucket_bytes) break;
+      if (ArePacked(rest.first(n), num_parts)) run = n;
+    }
+    runs.push_back(rest.first(run > 0 ? run : rest.size()));
+  }
+  for (size_t i = runs.size(); i-- > 0;) {
+    const auto tail = matrices.last(static_cast<size_t>(matrices.data() + matrices.size() - runs[i].data()));
+    if (!ArePacked(tail, num_parts)) continue;
+    runs.resize(i);
+    runs.push_back(tail);
+    break;
+  }
+  return runs;
+}
+
+}  // namespace
+
+OwnedPlan PlanOwned(std::span<Parameter* const> order, int num_parts, size_t bucket_bytes) {
+  std::vector<Parameter*> matrices, others;
+  std::unordered_map<const Parameter*, size_t> place;
+  for (Parameter* const param : order) {
+    place.emplace(param, place.size());
+    (model::IsMatrix(*param) ? matrices : others).push_back(param);
+  }
+  OwnedPlan owned{.plan = PlanPlaced(others, bucket_bytes, /*small_first=*/true, /*small_last=*/true)};
+  std::vector<double> work(static_cast<size_t>(num_parts));  // of each rank
+  for (const std::span<Parameter* const> run : Cut(matrices, work.size(), bucket_bytes)) {
+    const std::vector<Part> parts = Pack(run, work.size());
+    std::vector<size_t> least_first(work.size());
+    std::iota(least_first.begin(), least_first.end(), size_t{0});
+    std::ranges::stable_sort(least_first, {}, [&](size_t rank) { return work[rank]; });
+    Bucket& bucket = owned.plan.buckets.emplace_back();
+    const int64_t longest = LongestOf(parts);
+    bucket.numel = longest * num_parts;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      work[least_first[i]] += parts[i].work;
+      for (size_t k = 0; k < parts[i].params.size(); ++k) {
+        bucket.params.push_back(parts[i].params[k]);
+        bucket.offsets.push_back(static_cast<int64_t>(least_first[i]) * longest + parts[i].offsets[k]);
+      }
+    }
+  }
+  const double sum = std::accumulate(work.begin(), work.end(), 0.0);
+  if (sum > 0) owned.largest_work = std::ranges::max(work) * num_parts / sum;
+  std::ranges::stable_sort(owned.plan.buckets, {}, [&](const Bucket& bucket) {
+    size_t last = 0;
+    for (const Parameter* const param : bucket.params) last = std::max(last, place.at(param));
+    return last;
+  });
+  return owned;
+}
+
+}  // namespace gradsync::ddp

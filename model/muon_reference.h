@@ -1,0 +1,42 @@
+#ifndef GRADSYNC_MODEL_MUON_REFERENCE_H_
+#define GRADSYNC_MODEL_MUON_REFERENCE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <eigen3/Eigen/Dense>
+
+// For tests: Muon of a matrix, in f64 and other words than the optimizer's.
+namespace gradsync::model {
+
+using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// What the definition makes of each singular value: an odd polynomial of the matrix keeps the vectors.
+inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
+  const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);
+  for (int i = 0; i < 5; ++i) {
+    const Eigen::ArrayXd x = s.array();
+    s = 3.4445 * x - 4.7750 * x.pow(3) + 2.0315 * x.pow(5);
+  }
+  return svd.matrixU() * s.asDiagonal() * svd.matrixV().transpose();
+}
+
+struct MuonReference {
+  double rate, decay;
+  ReferenceMatrix mean = {};
+
+  // The length of an update whose singular values are all one, divided by the root of their number.
+  double SizeOf(const ReferenceMatrix& value) const {
+    return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
+  }
+  // The value after a step.
+  ReferenceMatrix Next(const ReferenceMatrix& value, const ReferenceMatrix& grad) {
+    if (mean.size() == 0) mean = ReferenceMatrix::Zero(grad.rows(), grad.cols());
+    mean = 0.95 * mean + 0.05 * grad;
+    return value - rate * decay * value - SizeOf(value) * Orthogonalized(0.05 * grad + 0.95 * mean);
+  }
+};
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_MUON_REFERENCE_H_
