@@ -51,8 +51,8 @@ class ShardedStrategy : public OverlappedBuckets {
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket have
-  // equal size. If `in_common` is true, ranks that share memory keep one copy of the weights.
+  // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
+  // have equal size. If `in_common` is true, ranks that share memory keep one copy of the weights.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients, by
   // bucket, and of the values; without values, they are in the parameters. Makes the optimizer of these parts

@@ -28,8 +28,8 @@ class TestModel {
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows, and
-  // one element in each row. `shapes` may replace the shapes of these matrices, with equal numbers of elements.
-  // All parameters except `without_copy` have the copy.
+  // one element in each row. `shapes` may replace the shapes of these matrices, with equal numbers of
+  // elements. All parameters except `without_copy` have the copy.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},

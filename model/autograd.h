@@ -121,8 +121,8 @@ using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// If p.has_grad(), the gradient is added to p.grad(). Afterwards p.has_grad() is true for every parameter that
-// is not frozen.
+// If p.has_grad(), the gradient is added to p.grad(). Afterwards p.has_grad() is true for every parameter
+// that is not frozen.
 //
 // Calls on_ready exactly once for each parameter that is not frozen, as soon as its last contribution has
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end

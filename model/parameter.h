@@ -140,8 +140,8 @@ class Parameter {
   bool is_table_ = false;
 };
 
-// Returns the parameters of `params` that are not frozen, in their order. Throws InvalidInput, which names the
-// parameter, if a parameter is listed twice.
+// Returns the parameters of `params` that are not frozen, in their order. Throws InvalidInput, which names
+// the parameter, if a parameter is listed twice.
 std::vector<Parameter*> Trained(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model

@@ -126,9 +126,11 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
         "tf32", &tf32, Switch(),
         "Lets matrix products of f32 on a GPU round their factors to TF32, for several times the speed.");
   }
-  flags.Add("optimizer", &optimizers, OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kMuon}),
+  flags.Add("optimizer", &optimizers,
+            OneOf({OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kMuon}),
             Join("Updates the weights with this optimizer.\nmuon: Muon updates matrices, and AdamW updates "
-                 "embeddings, the output layer and vectors. Strategies that divide matrices among ranks reject muon.",
+                 "embeddings, the output layer and vectors. Strategies that divide matrices among ranks "
+                 "reject muon.",
                  learns ? " Each of several optimizers trains every variant." : ""));
   flags.Add("learning_rate", &learning_rate, PositiveNumber(), "Sets the optimizer's learning rate.");
 }
