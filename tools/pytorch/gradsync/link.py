@@ -8,6 +8,7 @@ from collections import defaultdict, namedtuple
 from gradsync.recording import NS, require, trimmed_mean
 
 KINDS = ("all_reduce", "all_gather")
+SHARDED = ("all_gather", "reduce_scatter")  # FSDP2's, which it alone measures
 SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is taken to be linear
 # How far a link is from its data sheet, which nobody has measured: a standard deviation of the logarithm.
 ASSUMED_ERROR = 0.1
@@ -172,17 +173,23 @@ class Communication:
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The rank that came last waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
+            # FSDP2's own, with its copies.
+            for kind, name in (("all_gather", "gather_ns"), ("reduce_scatter", "reduce_ns")):
+                for unit, ns in zip(first["units"], map(min, zip(*(step[name] for step in steps)))):
+                    size = sum(first["parameters"][p]["bytes"] for p in unit["parameters"])
+                    if size:
+                        self.samples[kind, 1, size]["seconds"].append(NS * ns)
         for (kind, in_flight, size), own in sorted(self.samples.items()):
             # A GPU's processors are not the host's.
-            used = trimmed_mean(own["processor"]) if first["device"] == "cpu" else 0
+            used = trimmed_mean(own["processor"] or [0]) if first["device"] == "cpu" else 0
             costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
-                                    in_flight=in_flight))
+                                    kind if kind in SHARDED else "all_reduce", in_flight))
             casts[kind] = [trimmed_mean(own[name] or [0]) for name in ("in", "out")]  # of the largest
         self.cast_in, self.cast_out = casts.get("bf16", (0, 0))
         self.zero1 = costs["zero1"][0].seconds if costs["zero1"] else 0
         self.link = self.bf16 = None
         if any(cost.in_flight == 1 for cost in costs["all_reduce"]):
-            plain = LinkCosts(costs["all_reduce"], self.channels)
+            plain = LinkCosts([cost for kind in ("all_reduce", *SHARDED) for cost in costs[kind]], self.channels)
             self.link = MeasuredLink(plain, first["world_size"])
             # Several of fewer bytes at once gain what others do.
             together = [cost._replace(in_flight=2, seconds=cost.seconds * 2 / plain.gain(cost.bytes / self.bf16_part, 2))

@@ -32,6 +32,7 @@ from gradsync import Refused
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
+from gradsync.sharded import is_sharded, recorder_of
 
 TRIED = (2, 3), (2, 15)  # the first and the last PyTorch that this was tried with
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
@@ -67,7 +68,7 @@ class Script:
 
     def record(self, model, **more):
         try:
-            self.recorders.append(Recorder(model, script=self, **self.options, **more))
+            self.recorders.append(recorder_of(model, script=self, **self.options, **more))
         except Refused as error:
             refuse(str(error))
 
@@ -117,14 +118,17 @@ class Script:
     def _find(self, trained):
         if self.recorders or self.wrapped or os.getpid() != self.pid:
             return
-        if dist.is_initialized() and dist.get_world_size() > 1:
-            refuse(f"{place()}: trains without DistributedDataParallel, which is what gradsync records of several processes; "
-                   "start one: python -m gradsync record")
         holds = {id(m): {id(p) for p in m.parameters() if p.grad is not None} for m in self.called.values()}
         roots = [m for m in self.called.values() if trained <= holds[id(m)]][:1] or [
             m for m in self.called.values() if trained & holds[id(m)]]
         if not roots:
             refuse(f"{place()}: no module that was called holds what is updated here")
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            if not is_sharded(roots[0]):
+                refuse(f"{place()}: trains without DistributedDataParallel or fully_shard, which are what gradsync records of several "
+                       "processes; start one: python -m gradsync record")
+            self.record(roots[0])
+            return self._choose(self.recorders[0])
         self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
                     only=set().union(*(holds[id(m)] for m in roots)))
         self._choose(self.recorders[0])
