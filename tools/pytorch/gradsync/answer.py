@@ -135,7 +135,7 @@ class Question:
     def predict(self, row, pace_of_link=1):
         """What a step with these settings should take, of row["passes"] passes. No step of DDP enters."""
         if row["fsdp"]:
-            return self.predict_sharded(None, pace_of_link=pace_of_link)
+            return self.predict_sharded("none" if row.get("whole") else None, pace_of_link=pace_of_link)
         settings = (self.recording.buckets(row), row["bf16"], row["zero1"], row["passes"], pace_of_link)
         return self.mean([self.predict_launch(i, *settings) for i in range(len(self.recording.launches))])
 

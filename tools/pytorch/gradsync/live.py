@@ -8,8 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-UNKNOWN = {"weight_bytes": 0, "buffer_bytes": 0, "state_bytes": 0, "keeps_gradients": False, "forward_bytes": 0, "ready_bytes": [],
-           "optimizer_bytes": 0}
+UNKNOWN = {"weight_bytes": 0, "buffer_bytes": 0, "state_bytes": 0, "keeps_gradients": False, "forward_bytes": 0, "order": [], "ready_bytes": [],
+           "held_bytes": [], "optimizer_bytes": 0}
 
 
 def storage_of(tensor):
@@ -96,15 +96,18 @@ class Memory:
         weights, buffers = [*module.parameters()], [*module.buffers()]
         self.live = Live([*weights, *params, *buffers, *states, *gradients, *apart])
         self.result = UNKNOWN | {"weight_bytes": bytes_of(weights), "buffer_bytes": bytes_of(buffers), "state_bytes": bytes_of(states),
-                                 "keeps_gradients": bool(gradients), "ready_bytes": [0] * len(params)}
+                                 "keeps_gradients": bool(gradients), "ready_bytes": [0] * len(params), "held_bytes": [0] * len(params)}
         self.live.start()
 
     def on_backward(self):
-        self.result["forward_bytes"] = max(self.result["forward_bytes"], self.live.take())
+        self.result |= {"forward_bytes": max(self.result["forward_bytes"], self.live.take()), "order": []}
 
     def on_ready(self, i):
         self.result["ready_bytes"][i] = max(self.result["ready_bytes"][i], self.live.take())
         self.live.leave_out(self.params[i].grad)
+        self.live.take()
+        self.result["held_bytes"][i] = self.live.now
+        self.result["order"].append(i)
 
     def on_update(self):
         """After backward, and what the recorder itself does then."""

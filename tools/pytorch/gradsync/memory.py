@@ -19,11 +19,11 @@ def parse_bytes(text):
 
 
 class Need:
-    """Of one launch. `live`: what it recorded; `order`: in which gradients are ready."""
+    """Of one launch. `live`: what it recorded; `order`: in which gradients were ready."""
 
-    def __init__(self, recording, world_size):
-        self.recording, self.world_size, self.order = recording, world_size, recording.ready_order
-        self.live, self.bytes = recording.launches[0]["memory"], recording.bytes
+    def __init__(self, recording):
+        self.recording, self.live, self.bytes = recording, recording.launches[0]["memory"], recording.bytes
+        self.order = self.live["order"]
         self.gradients = sum(self.bytes)
         self.views = recording.launches[0]["views"]
 
@@ -52,10 +52,10 @@ class Need:
         live, sizes = self.live, bytes_of(self.recording, units)
         parts = (live["weight_bytes"] + live["state_bytes"]) / ranks
         unit_of = {p: u for u, unit in enumerate(units) for p in unit.parameters}
-        left = [len(unit.parameters) for unit in units]
         steps = list(self.moments(batch))
         # In the order of backward, by their first gradients.
-        turn = sorted(range(len(units)), key=lambda u: min([self.order.index(p) for p in units[u].parameters] or [0]))
+        turn = list(dict.fromkeys(unit_of[p] for p in self.order))
+        left = [sum(u == unit_of[p] for p in self.order) for u in range(len(units))]
         blocks = [u for u in turn if u and sizes[u]]
         ahead = dict(zip(blocks, blocks[1:]))
         stays = [size for size, unit in zip(sizes, units) if not unit.reshards]
@@ -74,9 +74,8 @@ class Need:
             whole[u] = whole.get(u, 0) + self.bytes[p]
             left[u] -= 1
             if not left[u]:
-                rest = now - self.bytes[p]  # what was computed for this gradient is mostly free
                 there.pop(u)
-                peak = max(peak, rest + held - sizes[u] - sent + sum(whole.values()) + sizes[u] * (1 + 1 / ranks))
+                peak = max(peak, batch * live["held_bytes"][p] + held - sent + sum(whole.values()))  # its buffer for its weights
                 sent, summed = sizes[u], summed + sizes[u]
                 whole.pop(u)
         kept = self.gradients / ranks if keeps or live["keeps_gradients"] else 0

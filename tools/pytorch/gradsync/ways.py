@@ -19,7 +19,7 @@ class Ways:
         self.question, self.base, self.launch, self.world = question, base, question.launch, question.world_size
         self.units = units_of(self.launch)
         self.total = sum(question.recording.bytes)
-        self.need = Need(question.recording, self.world) if self.launch["memory"]["ready_bytes"] else None
+        self.need = Need(question.recording) if self.launch["memory"]["ready_bytes"] else None
         self.keeps = self.launch["passes"] > 1
         flags = question.flags
         self.on_host = flags.ranks_per_host if flags.wire and 1 < flags.ranks_per_host < self.world else 0
@@ -85,10 +85,14 @@ class Ways:
         share = self.question.zero1_share()
         cap = self.base["bucket_bytes"] / (1 << 20)
         bucket = max(self.question.recording.bucket_bytes(self.base))
+        communication, flags = self.question.communication(0), self.question.flags
+        named, unmeasured = flags.wire or self.question.link, "this recording has no probe of it: name a link"
         rows = [self.replicated(f"DDP, bucket_cap_mb={cap:g}"),
-                self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share),
+                self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share)
+                if named or communication.zero1 else self.unknown("ZeroRedundancyOptimizer", unmeasured),
                 self.sharded("fully_shard", "all"), self.sharded("fully_shard, no reshard", "none"), self.hybrid(),
-                self.replicated("bf16_compress_hook", {"bf16": True}, self.question.communication(0).bf16_part * bucket, is_same=False),
+                self.replicated("bf16_compress_hook", {"bf16": True}, communication.bf16_part * bucket, is_same=False)
+                if named or communication.bf16 else self.unknown("bf16_compress_hook", unmeasured),
                 self.replicated("no_sync: 4 times the passes", {"passes": 4 * self.base["passes"]}, is_same=False),
                 *map(self.local, AVERAGES)]
         none_s = self.question.pace * self.question.recording.none_s * self.base["passes"] / self.launch["passes"]
