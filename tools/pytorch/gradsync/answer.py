@@ -8,7 +8,7 @@ import sys
 from functools import lru_cache
 from statistics import fmean
 
-from gradsync import Refused, sharding
+from gradsync import Refused, published, sharding
 from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
 from gradsync.link_file import read_link
 from gradsync.memory import parse_bytes
@@ -377,7 +377,9 @@ def parse(argv):
     parser = argparse.ArgumentParser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel "
                                      "would take with other buckets, links and numbers of ranks.")
     parser.error = lambda message: parser.exit(2, f"what_if: {message}\n")
-    parser.add_argument("recording", help="A file that gradsync record wrote.")
+    parser.add_argument("recording", nargs="?", help="A file that gradsync record wrote.")
+    parser.add_argument("--published", action="store_true", help="Figures that others have published of many GPUs, their predictions "
+                        "and errors, instead of a recording's answer.")
     parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="How many ranks, 2 or more. 0: as recorded.")
     parser.add_argument("--link", help="The link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
                         "Or a file: another recording, what nccl-tests or osu_allreduce printed, what nccl-tests wrote with -J, or "
@@ -395,6 +397,8 @@ def parse(argv):
                         "batch.")
     parser.add_argument("--format", choices=("screen", "json"), default="screen", help="Default: screen.")
     flags = parser.parse_args(argv)
+    if bool(flags.recording) == flags.published:
+        parser.error("expected a recording, or --published alone")
     flags.wire = parse_wire(flags.link or "")
     if flags.link and not flags.wire and not os.path.exists(flags.link):
         parser.error(f"--link={flags.link}: neither a rate and a latency such as 25Gbit,5us nor a file" +
@@ -411,12 +415,12 @@ def parse(argv):
 def main(argv):
     flags = parse(argv)
     try:
-        answer = ask(Question(flags))
+        answer = [one._asdict() for one in published.figures()] if flags.published else ask(Question(flags))
     except Refused as error:
         print(f"what_if: {error}", file=sys.stderr)
         return 2
     try:
-        print(json.dumps(answer) if flags.format == "json" else screen(answer), flush=True)
+        print(json.dumps(answer) if flags.format == "json" else published.screen() if flags.published else screen(answer), flush=True)
     except OSError as error:  # a full disk, or a reader who has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python would try again at its end
         print(f"what_if: cannot write to stdout: {error.strerror}", file=sys.stderr)

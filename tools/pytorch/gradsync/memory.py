@@ -71,13 +71,14 @@ class Need:
             gathered = sizes[next_u] if next_u is not None and next_u not in there else 0
             held = sum(there.values()) + gathered + sent + summed / ranks
             peak = max(peak, now + held + sum(whole.values()))
-            whole[u] = whole.get(u, 0) + self.bytes[p]
+            whole[u] = whole.get(u, 0) + (0 if keeps else self.bytes[p])
             left[u] -= 1
             if not left[u]:
                 there.pop(u)
                 peak = max(peak, batch * live["held_bytes"][p] + held - sent + sum(whole.values()))  # its buffer for its weights
                 sent, summed = sizes[u], summed + sizes[u]
                 whole.pop(u)
-        kept = self.gradients / ranks if keeps or live["keeps_gradients"] else 0
+        # Passes that do not reduce add to whole gradients.
+        kept = self.gradients if keeps else self.gradients / ranks if live["keeps_gradients"] else 0
         return Peak(parts + live["buffer_bytes"] + kept, max(peak, (0 if kept else self.gradients / ranks) +
                                                              live["optimizer_bytes"] / ranks))

@@ -164,7 +164,7 @@ def predict(step):
             end = max(max(backward if step.blocks else r.begin - begin + r.backward, work) + r.after for r in draw)
             at_paces.append(time + end - work - late)
             if pace == 1:
-                exposed.append(max(0, time - (backward if step.kinds else backward_time)))
+                exposed.append(time + max(0, backward - work) - backward if step.kinds else max(0, time - backward_time))
         steps.append((at_paces[1], at_paces[1] - at_paces[0], at_paces[2] - at_paces[1]))
         nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
         first.append(max(r.first for r in draw))

@@ -84,8 +84,8 @@ def events_of(step, units, passes, ready):
     one = (before + backward) / passes  # pass
     forward = max(one - backward, 0)
     if step["units_ns"]:
-        begin = before + NS * min(ns[0] for ns in step["units_ns"])  # of forward
-        last = [(before + NS * ns, which, unit) for unit, own in enumerate(step["units_ns"])
+        begin = NS * min(ns[0] for ns in step["units_ns"])  # of forward
+        last = [(NS * ns, which, unit) for unit, own in enumerate(step["units_ns"])
                 for ns, which in zip(own, ("pre_forward", "post_forward", "pre_backward", "post_backward"))]
     else:
         begin = before - forward
