@@ -34,7 +34,7 @@ class Live(TorchDispatchMode):
 
     def __init__(self, apart):
         super().__init__()
-        self.bytes, self.now, self.most, self.is_on = {}, 0, 0, False  # by storage
+        self.bytes, self.now, self.most, self.is_on, self.watched = {}, 0, 0, False, []  # by storage
         self.apart = set()
         for tensor in apart:
             self.leave_out(tensor)
@@ -53,7 +53,7 @@ class Live(TorchDispatchMode):
         self.bytes[key] = storage.nbytes()
         self.now += self.bytes[key]
         self.most = max(self.most, self.now)
-        weakref.finalize(storage, self._forget, key).atexit = False
+        self.watched.append(weakref.finalize(storage, self._forget, key))
 
     def _forget(self, key):
         self.now -= self.bytes.pop(key, 0)
@@ -65,7 +65,7 @@ class Live(TorchDispatchMode):
         if storage is None:
             return
         if storage._cdata not in self.bytes:
-            weakref.finalize(storage, self._forget, storage._cdata).atexit = False
+            self.watched.append(weakref.finalize(storage, self._forget, storage._cdata))
         self.apart.add(storage._cdata)
         self.now -= self.bytes.pop(storage._cdata, 0)
 
@@ -83,6 +83,8 @@ class Live(TorchDispatchMode):
         if self.is_on:
             self.is_on = False
             self.__exit__(None, None, None)
+            for one in self.watched:
+                one.detach()
 
 
 class Memory:

@@ -32,6 +32,7 @@ class ShardedRecorder(Recorder):
             module.reshard()
         self.shards = {id(p.sharded_param): p for g in self.groups for p in g.fsdp_params}
         super().__init__(model, out, rounds, False, True, **more)
+        self.views = False  # a probe leaves gradients to FSDP2
         self.ids = {id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad}
         self.plan += [("ddp",)] * ddp
         number = {id(p): i for i, p in enumerate(self.params)}
