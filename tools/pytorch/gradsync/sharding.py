@@ -10,6 +10,7 @@ from gradsync.replay import Round, Step, predict
 Unit = namedtuple("Unit", "name parameters reshards")
 # In terms of computation: when it is issued, and what waits for it; None: the end of the step.
 Collective = namedtuple("Collective", "kind unit issued needed")
+CALLS = ("pre_forward", "post_forward", "pre_backward", "post_backward")  # of a unit, in a pass
 
 
 def units_of(launch):
@@ -33,6 +34,7 @@ def collectives(events, units, overlaps, empty=()):
     The buffer of a reduce-scatter is free when the next one begins, so that one is in flight at a time
     (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py). `empty`: units without parameters, which are no units there."""
     whole, done, last = set(), [], "post_backward"  # unsharded, or on its way
+    gathers, order, places, coming, reducing = [], [], {}, {}, None
 
     def issue(kind, unit, moment, needed):
         done.append(Collective(kind, unit, moment, needed))
@@ -85,22 +87,17 @@ def events_of(step, units, passes, ready):
     forward = max(one - backward, 0)
     if step["units_ns"]:
         begin = NS * min(ns[0] for ns in step["units_ns"])  # of forward
-        last = [(NS * ns, which, unit) for unit, own in enumerate(step["units_ns"])
-                for ns, which in zip(own, ("pre_forward", "post_forward", "pre_backward", "post_backward"))]
+        last = sorted((NS * ns, k, unit) for unit, own in enumerate(step["units_ns"]) for k, ns in enumerate(own))
+        last = [(moment, CALLS[k], unit) for moment, k, unit in last]
     else:
-        begin = before - forward
-        # The root's own begin and end both.
+        begin, at = before - forward, 0
         ends = sorted((max(ready[p] for p in own.parameters), u) for u, own in enumerate(units) if u and own.parameters)
-        last, at = [(begin, "pre_forward", 0), (before, "post_forward", 0), (before, "pre_backward", 0),
-                    (before + backward, "post_backward", 0)], 0
+        forwards, backwards = [(before, "post_forward", 0)], [(before, "pre_backward", 0)]
         for end, u in ends:
-            last += [(before - forward * end / backward, "pre_forward", u), (before - forward * at / backward, "post_forward", u),
-                     (before + at, "pre_backward", u), (before + end, "post_backward", u)]
+            forwards[:0] = [(before - forward * end / backward, "pre_forward", u), (before - forward * at / backward, "post_forward", u)]
+            backwards += [(before + at, "pre_backward", u), (before + end, "post_backward", u)]
             at = end
-    # What ends at a moment ends before another begins there, but the root is around all.
-    around = {"pre_forward": -1, "pre_backward": -1, "post_forward": 1, "post_backward": 1}
-    last.sort(key=lambda event: (event[0], (around[event[1]] if event[2] == 0 and not step["units_ns"] else 0),
-                                 event[1].startswith("pre")))
+        last = [(begin, "pre_forward", 0), *forwards, *backwards, (before + backward, "post_backward", 0)]
     earlier = [(moment - begin + k * begin / (passes - 1), "accumulate" if which == "post_backward" else which, unit)
                for k in range(passes - 1) for moment, which, unit in last]
     return earlier + last
