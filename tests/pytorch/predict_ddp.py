@@ -165,14 +165,14 @@ def measure(name, out, rounds, fsdp):
         optimizer.step()
 
 
-def sharded(name, model, **more):
+def sharded(kind, model, **more):
     """Under FSDP2, by blocks."""
     from torch.distributed.fsdp import fully_shard
     from gradsync import sharding
     units = sharding.units_of({"units": [], "parameters": [{"name": name} for name, _ in model.named_parameters()]})
     for unit in units[1:]:
         block = model.get_submodule(unit.name)
-        if name == "bert":
+        if kind == "bert":
             fully_shard(block.attention, **more)
         fully_shard(block, **more)
     return fully_shard(model, **more)

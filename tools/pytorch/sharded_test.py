@@ -46,8 +46,8 @@ if dist.get_rank() == 0: torch.save([p.to_local() for p in net.parameters()], os
 """
 
 
-def script(options="options = {}", steps=400, passes=1, sync="i == PASSES - 1"):
-    return SCRIPT.replace("OPTIONS", options).replace("STEPS", str(steps)).replace("SYNC", sync).replace("PASSES", str(passes))
+def script(options="options = {}", steps=400, passes=1, sync="i == PASSES - 1", more=""):
+    return SCRIPT.replace("optimizer = ", more + "\noptimizer = ").replace("OPTIONS", options).replace("STEPS", str(steps)).replace("SYNC", sync).replace("PASSES", str(passes))
 
 
 class Net(nn.Module):
@@ -226,6 +226,8 @@ class ScriptTest(unittest.TestCase):
                                     ("options = {'mp_policy': MixedPrecisionPolicy(torch.bfloat16)}", {}, "with an mp_policy"),
                                     ("options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=('r', 's'))}", {},
                                      "over two dimensions (HSDP)"),
+                                    ("options = {}", {"more": "net.h[0].set_modules_to_forward_prefetch([net.h[1]])"},
+                                     "with explicit prefetching"),
                                     ("options = {}", {"passes": 2, "sync": "True"}, "use set_requires_gradient_sync(False) in all passes")):
             printed, _, one = self.launch(script(options, **more), "--rounds=3", status=1)
             self.assertIn(said, printed)

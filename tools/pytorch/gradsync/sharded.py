@@ -68,6 +68,8 @@ class ShardedRecorder(Recorder):
                             (any(p.mp_policy.param_dtype or p.mp_policy.reduce_dtype for p in self.shards.values()), "with an mp_policy: "
                              "use torch.autocast"),
                             (any(g._reduce_scatter_process_group.size() != self.world for g in self.groups), "over a part of the ranks"),
+                            (any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in (
+                                m._get_fsdp_state() for m in self.module.modules() if is_sharded(m))), "with explicit prefetching"),
                             (is_compiled(), "with torch.compile, whose blocks may leave out its hooks")):
             if found:
                 self._refuse("gradsync does not record fully_shard " + text, self.place)
