@@ -116,6 +116,14 @@ class ShardedTest(unittest.TestCase):
         self.assertIn("over gloo each of its collectives makes all wait", screen(sharded()))
         self.assertIn("fully_shard with 2 units will take", screen(sharded()))
 
+    def test_what_is_rare_and_long_in_a_step_of_many_is_not_lost(self):
+        one = sharded()
+        one["units"] = [{"name": name, "parameters": [k], "reshards": False} for k, name in enumerate(("", "h.0", "h.1"))]
+        for i, step in enumerate(steps_of(one, "none") + steps_of(one, "probe")):
+            step.update(units_ns=[[0, 19 * MS, 19 * MS, 57 * MS]] * 3, gather_ns=[6 * MS] * 3, reduce_ns=[3 * MS] * 3)
+            step["gather_ns"][i % 3] += 9 * MS  # in each step another
+        self.assertAlmostEqual(1e3 * question([one]).predict_sharded(None).step[0], 63 + 3 * 6 + 9 + 3 * 3, delta=1e-6)
+
     def test_a_gpu_overlaps_and_is_not_validated(self):
         one = question([sharded(device="NVIDIA H100", backend="nccl")])
         # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's from 19 to 25; reductions at

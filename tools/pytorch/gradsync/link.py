@@ -170,21 +170,27 @@ class Communication:
         self.channels = 2 if first["backend"] == "gloo" else 1
         self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
         self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
+        units, totals = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]], defaultdict(list)
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The rank that came last waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
             # FSDP2's own, with its copies.
-            for kind, name in (("all_gather", "gather_ns"), ("reduce_scatter", "reduce_ns")):
-                for unit, ns in zip(first["units"], map(min, zip(*(step[name] for step in steps)))):
-                    size = sum(first["parameters"][p]["bytes"] for p in unit["parameters"])
-                    if size:
-                        self.samples[kind, 1, size]["seconds"].append(NS * ns)
+            for kind, name in zip(SHARDED, ("gather_ns", "reduce_ns")):
+                times = [(size, NS * ns) for size, ns in zip(units, map(min, zip(*(step[name] for step in steps)))) if size]
+                totals[kind] += [sum(s for _, s in times)] * bool(times)
+                for size, seconds in times:
+                    self.samples[kind, 1, size]["seconds"].append(seconds)
         for (kind, in_flight, size), own in sorted(self.samples.items()):
             # A GPU's processors are not the host's.
             used = trimmed_mean(own["processor"] or [0]) if first["device"] == "cpu" else 0
             costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
                                     kind if kind in SHARDED else "all_reduce", in_flight))
             casts[kind] = [trimmed_mean(own[name] or [0]) for name in ("in", "out")]  # of the largest
+        for kind in SHARDED:
+            # In a step all of them follow each other, and one that waits for a processor is rare and long, but one of so many.
+            each = {cost.bytes: cost.seconds for cost in costs[kind]}
+            part = trimmed_mean(totals[kind]) / sum(each[size] for size in units if size) if each else 1
+            costs[kind] = [cost._replace(seconds=part * cost.seconds) for cost in costs[kind]]
         self.cast_in, self.cast_out = casts.get("bf16", (0, 0))
         self.zero1 = costs["zero1"][0].seconds if costs["zero1"] else 0
         self.link = self.bf16 = None
