@@ -26,7 +26,7 @@ def bytes_of(tensors):
 def is_compiled():
     """Whether anything is: operations of compiled code are not seen."""
     dynamo = sys.modules.get("torch._dynamo.utils")
-    return bool(dynamo and dynamo.counters["frames"]["ok"])
+    return bool(dynamo and (dynamo.counters["stats"]["unique_graphs"] or dynamo.counters["frames"]["ok"]))
 
 
 class Live(TorchDispatchMode):
