@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Predicts PyTorch's DistributedDataParallel from steps that do not use it, and measures it: how far is it off?
 
-    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit] [--fsdp]
+    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--fsdp] [--minutes=15] [--launches=3] [--models=...]
+        [--links=loopback,4gbit,1gbit]
 
 Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
 transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root

@@ -47,7 +47,8 @@ if dist.get_rank() == 0: torch.save([p.to_local() for p in net.parameters()], os
 
 
 def script(options="options = {}", steps=400, passes=1, sync="i == PASSES - 1", more=""):
-    return SCRIPT.replace("optimizer = ", more + "\noptimizer = ").replace("OPTIONS", options).replace("STEPS", str(steps)).replace("SYNC", sync).replace("PASSES", str(passes))
+    text = SCRIPT.replace("optimizer = ", more + "\noptimizer = ").replace("OPTIONS", options).replace("STEPS", str(steps))
+    return text.replace("SYNC", sync).replace("PASSES", str(passes))
 
 
 class Net(nn.Module):

@@ -226,8 +226,8 @@ def notes_of(question):
     is_gpu = launch["device"] != "cpu"
     kind = "the script's units" if launch["units"] else "repeated blocks as units"
     notes.append(f"fully_shard: {kind}; " + (
-        "its schedule on a GPU is not validated on one." if is_gpu else "over gloo each of its collectives makes all wait, so its step "
-        "is a sum."))
+        "its schedule on a GPU is not validated on one." if is_gpu else "over gloo each of its collectives makes all wait, so its "
+        "step is a sum."))
     is_known = any(link.costs.of("all_reduce")[2].values) if link else launch["backend"] != "none" or question.link_of
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(f"Assumed: communication takes nothing from computation{' on the GPU' if is_gpu else ''}.")

@@ -170,7 +170,8 @@ class Communication:
         self.channels = 2 if first["backend"] == "gloo" else 1
         self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
         self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
-        units, totals = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]], defaultdict(list)
+        units = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]]
+        totals = defaultdict(list)
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The rank that came last waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))

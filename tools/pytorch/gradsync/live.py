@@ -8,8 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-UNKNOWN = {"weight_bytes": 0, "buffer_bytes": 0, "state_bytes": 0, "keeps_gradients": False, "forward_bytes": 0, "order": [], "ready_bytes": [],
-           "held_bytes": [], "optimizer_bytes": 0}
+UNKNOWN = {"weight_bytes": 0, "buffer_bytes": 0, "state_bytes": 0, "keeps_gradients": False, "forward_bytes": 0, "order": [],
+           "ready_bytes": [], "held_bytes": [], "optimizer_bytes": 0}
 
 
 def storage_of(tensor):
@@ -97,8 +97,9 @@ class Memory:
         gradients = [p.grad for p in params if p.grad is not None]
         weights, buffers = [*module.parameters()], [*module.buffers()]
         self.live = Live([*weights, *params, *buffers, *states, *gradients, *apart])
-        self.result = UNKNOWN | {"weight_bytes": bytes_of(weights), "buffer_bytes": bytes_of(buffers), "state_bytes": bytes_of(states),
-                                 "keeps_gradients": bool(gradients), "ready_bytes": [0] * len(params), "held_bytes": [0] * len(params)}
+        self.result = UNKNOWN | {"weight_bytes": bytes_of(weights), "buffer_bytes": bytes_of(buffers),
+                                 "state_bytes": bytes_of(states), "keeps_gradients": bool(gradients),
+                                 "ready_bytes": [0] * len(params), "held_bytes": [0] * len(params)}
         self.live.start()
 
     def on_backward(self):

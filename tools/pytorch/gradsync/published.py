@@ -84,5 +84,5 @@ def screen():
     for one in figures():
         lines.append("%-40s %-74s %10.5g %10.5g %+6.1f %%" % (
             one.source, f"{one.what} ({one.unit})", one.published, one.predicted, 100 * (one.predicted / one.published - 1)))
-    return "\n".join([*lines, "Bytes alone predict no difference between DDP and ZeRO-1 or ZeRO-2: errors of those lines are what other "
-                      "causes make."])
+    return "\n".join([*lines, "Bytes alone predict no difference between DDP and ZeRO-1 or ZeRO-2: errors of those lines are what "
+                      "other causes make."])

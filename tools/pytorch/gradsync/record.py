@@ -4,18 +4,19 @@
     python -m gradsync record train.py ARGS...
 
 runs a script (or, with -m, a module), as it is, and ends it after enough steps, or lets it train on (--continue). With several
-processes the model is the first that the script wraps in DDP, or that has fully_shard (sharded.py); in one process the outermost module that is called and holds the
-parameters of the first optimizer that steps. In one's own loop: make a Recorder(model, FILE) of any module or DDP, and loop until
-it is `done`. Needs PyTorch 2.1 and nothing else. Without a process group nothing is communicated: what_if then has to be told a
-link. recorder.py says how it records, NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round.
+processes the model is the first that the script wraps in DDP, or that has fully_shard; in one process the outermost module that
+is called and holds the parameters of the first optimizer that steps. In one's own loop: make a Recorder(model, FILE) of any module
+or DDP, or sharded.recorder_of(model, FILE) under fully_shard, and loop until it is `done`. Needs PyTorch 2.1 (fully_shard: 2.15) and
+nothing else. Without a process group nothing is communicated: what_if then has to be told a link. recorder.py says how it records,
+NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 
     {"gradsync_torch": 1, "time", "torch", "command": [], "device", "processor", "backend", "world_size", "hosts": [by rank],
      "threads", "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes", "dtype"}],
-     "memory": {"weight_bytes", "buffer_bytes", "state_bytes", "keeps_gradients", "forward_bytes", "order", "ready_bytes", "held_bytes",
-        "optimizer_bytes"}, "units": [{"name", "parameters", "reshards"}],
+     "memory": {"weight_bytes", "buffer_bytes", "state_bytes", "keeps_gradients", "forward_bytes", "order", "ready_bytes",
+        "held_bytes", "optimizer_bytes"}, "units": [{"name", "parameters", "reshards"}],
      "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "fsdp", "whole", "passes", "rebuilt_bucket_bytes"}],
      "ranks": [rank: [step: {"mode", "row", "begin_ns", "between_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns",
         "rest_ns", "optimizer_ns", "step_ns",
@@ -44,9 +45,9 @@ TRIED = (2, 3), (2, 15)  # the first and the last PyTorch that this was tried wi
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 NOT_RECORDED = """Not for join(), sparse gradients, parameters on several devices, hooks of communication but bf16_compress_hook,
 ZeroRedundancyOptimizer, FullyShardedDataParallel and what else communicates without DistributedDataParallel or fully_shard,
-fully_shard with torch.compile, HSDP, an mp_policy or offload_policy, or explicit prefetching, passes that all synchronise, or processes
-that the script starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are recorded
-that have most of the passes. Each call of an optimizer's closure is a step. Of several models one is recorded (--model)."""
+fully_shard with torch.compile, HSDP, an mp_policy or offload_policy, or explicit prefetching, passes that all synchronise, or
+processes that the script starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are
+recorded that have most of the passes. Each call of an optimizer's closure is a step. Of several models one is recorded (--model)."""
 
 
 def say(text):
@@ -132,8 +133,8 @@ class Script:
             refuse(f"{place()}: no module that was called holds what is updated here")
         if dist.is_initialized() and dist.get_world_size() > 1:
             if not is_sharded(roots[0]):
-                refuse(f"{place()}: trains without DistributedDataParallel or fully_shard, which are what gradsync records of several "
-                       "processes; start one: python -m gradsync record")
+                refuse(f"{place()}: trains without DistributedDataParallel or fully_shard, which are what gradsync records of "
+                       "several processes; start one: python -m gradsync record")
             self.record(roots[0])
             return self._choose(self.recorders[0])
         self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,

@@ -22,7 +22,8 @@ STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "between_ns"
 MEMORY = {"weight_bytes": TIME, "buffer_bytes": TIME, "state_bytes": TIME, "keeps_gradients": bool, "forward_bytes": TIME,
           "order": [(0, 10**9)], "ready_bytes": [TIME], "held_bytes": [TIME], "optimizer_bytes": TIME}
 UNIT = {"name": TEXT, "parameters": [(0, 10**9)], "reshards": bool}
-ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "fsdp": bool, "whole": bool, "passes": COUNT,
+ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "fsdp": bool, "whole": bool,
+       "passes": COUNT,
        "rebuilt_bucket_bytes": [TIME]}
 LAUNCH = {"gradsync_torch": (1, 1), "device": TEXT, "backend": TEXT, "optimizer": TEXT, "command": [TEXT],
           "world_size": (1, 16384), "threads": COUNT, "cores": COUNT, "passes": COUNT, "views": bool, "link_rate": TIME,
@@ -30,9 +31,10 @@ LAUNCH = {"gradsync_torch": (1, 1), "device": TEXT, "backend": TEXT, "optimizer"
           "memory": MEMORY, "units": [UNIT], "rows": [ROW], "ranks": [[STEP]]}
 DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0,
             "command": [], "memory": {}, "keeps_gradients": False, "units": [], "fsdp": False, "whole": False,
-            **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns", "order", "ready_bytes", "held_bytes", "units_ns", "gather_ns", "reduce_ns"), []),
-            **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns", "weight_bytes", "buffer_bytes",
-                            "state_bytes", "forward_bytes", "optimizer_bytes"), 0)}
+            **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns", "order", "ready_bytes", "held_bytes", "units_ns",
+                            "gather_ns", "reduce_ns"), []),
+            **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns", "weight_bytes",
+                            "buffer_bytes", "state_bytes", "forward_bytes", "optimizer_bytes"), 0)}
 # In what launches of one recording agree.
 KIND = ("command", "device", "processor", "backend", "world_size", "hosts", "cores", "threads", "torch", "optimizer", "passes",
         "views", "link_rate")

@@ -37,8 +37,9 @@ class ShardedRecorder(Recorder):
         self.plan += [("ddp",)] * ddp
         number = {id(p): i for i, p in enumerate(self.params)}
         fqns = {id(m): name for name, m in model.named_modules()}
-        self.head["units"] = [{"name": fqns.get(id(g.modules[0]), ""), "reshards": g.post_forward_mesh_info is not None,
-                               "parameters": [number[id(p._unsharded_param)] for p in g.fsdp_params if id(p._unsharded_param) in number]}
+        self.head["units"] = [{
+            "name": fqns.get(id(g.modules[0]), ""), "reshards": g.post_forward_mesh_info is not None,
+            "parameters": [number[id(p._unsharded_param)] for p in g.fsdp_params if id(p._unsharded_param) in number]}
                               for g in self.groups]
         self.head["units"][0]["reshards"] &= not model._get_fsdp_state()._auto_reshard_after_forward
         self.set, self.marks = {}, [[None] * len(CALLS) for _ in self.groups]
@@ -63,14 +64,15 @@ class ShardedRecorder(Recorder):
         return [(name, self.shards[id(p)]._unsharded_param) for name, p in module.named_parameters() if id(p) in self.shards]
 
     def _check_wrapper(self):
-        for found, text in ((any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups), "over two dimensions (HSDP)"),
-                            (any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups), "with an offload_policy"),
-                            (any(p.mp_policy.param_dtype or p.mp_policy.reduce_dtype for p in self.shards.values()), "with an mp_policy: "
-                             "use torch.autocast"),
-                            (any(g._reduce_scatter_process_group.size() != self.world for g in self.groups), "over a part of the ranks"),
-                            (any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in (
-                                m._get_fsdp_state() for m in self.module.modules() if is_sharded(m))), "with explicit prefetching"),
-                            (is_compiled(), "with torch.compile, whose blocks may leave out its hooks")):
+        states = [m._get_fsdp_state() for m in self.module.modules() if is_sharded(m)]
+        for found, text in (
+                (any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups), "over two dimensions (HSDP)"),
+                (any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups), "with an offload_policy"),
+                (any(p.mp_policy.param_dtype or p.mp_policy.reduce_dtype for p in self.shards.values()),
+                 "with an mp_policy: use torch.autocast"),
+                (any(g._reduce_scatter_process_group.size() != self.world for g in self.groups), "over a part of the ranks"),
+                (any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states), "with explicit prefetching"),
+                (is_compiled(), "with torch.compile, whose blocks may leave out its hooks")):
             if found:
                 self._refuse("gradsync does not record fully_shard " + text, self.place)
 

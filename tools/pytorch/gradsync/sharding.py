@@ -94,7 +94,8 @@ def events_of(step, units, passes, ready):
         ends = sorted((max(ready[p] for p in own.parameters), u) for u, own in enumerate(units) if u and own.parameters)
         forwards, backwards = [(before, "post_forward", 0)], [(before, "pre_backward", 0)]
         for end, u in ends:
-            forwards[:0] = [(before - forward * end / backward, "pre_forward", u), (before - forward * at / backward, "post_forward", u)]
+            forwards[:0] = [(before - forward * end / backward, "pre_forward", u),
+                            (before - forward * at / backward, "post_forward", u)]
             backwards += [(before + at, "pre_backward", u), (before + end, "post_backward", u)]
             at = end
         last = [(begin, "pre_forward", 0), *forwards, *backwards, (before + backward, "post_backward", 0)]
