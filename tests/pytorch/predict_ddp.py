@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Predicts PyTorch's DistributedDataParallel from steps that do not use it, and measures it: how far is it off?
 
-    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit]
+    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--fsdp] [--minutes=15] [--launches=3] [--models=...]
+        [--links=loopback,4gbit,1gbit]
 
 Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
 transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root
@@ -9,6 +10,10 @@ transformers, `attentive` (recurrent with attention) and `unet` (convolutions wi
 `none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
 ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
 not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far predictions are off.
+
+--fsdp: under fully_shard, whose units are the models' blocks, and of `bert` also each block's attention. It records `none`, one probe
+and its own steps, and the same without resharding. What the first launch predicts is written to OUT/MODEL.LINK.predicted before the
+second begins.
 """
 import argparse
 import copy
@@ -106,7 +111,7 @@ def make(name, rank):
     return model, data, loss
 
 
-def measure(name, out, rounds):
+def measure(name, out, rounds, fsdp):
     """One rank of a launch."""
     import torch
     import torch.distributed as dist
@@ -116,6 +121,8 @@ def measure(name, out, rounds):
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     model, data, loss = make(name, dist.get_rank())
+    if fsdp:
+        return measure_sharded(name, model, data, loss, out, rounds)
 
     def sgd(params):
         return torch.optim.SGD(params, lr=1e-4, momentum=0.9)
@@ -159,8 +166,51 @@ def measure(name, out, rounds):
         optimizer.step()
 
 
-def launch(model, link, out, rounds):
-    own = [sys.executable, str(pathlib.Path(__file__).resolve()), out, "--rank_of", model, "--rounds", str(rounds)]
+def sharded(kind, model, **more):
+    """Under FSDP2, by blocks."""
+    from torch.distributed.fsdp import fully_shard
+    from gradsync import sharding
+    units = sharding.units_of({"units": [], "parameters": [{"name": name} for name, _ in model.named_parameters()]})
+    for unit in units[1:]:
+        block = model.get_submodule(unit.name)
+        if kind == "bert":
+            fully_shard(block.attention, **more)
+        fully_shard(block, **more)
+    return fully_shard(model, **more)
+
+
+def measure_sharded(name, model, data, loss, out, rounds):
+    import torch
+    import torch.distributed as dist
+    from gradsync.sharded import recorder_of
+    models = [sharded(name, copy.deepcopy(model)), sharded(name, model, reshard_after_forward=False)]
+    optimizers = [torch.optim.SGD(one.parameters(), lr=1e-4, momentum=0.9) for one in models]
+
+    def step(k):
+        optimizers[k].zero_grad(set_to_none=True)
+        loss(models[k](data)).backward()
+        optimizers[k].step()
+
+    recorder = recorder_of(models[0], out, rounds)
+    whole = max((mode for mode in recorder.plan if mode[1:2] == ("all_reduce",)), key=lambda mode: mode[2:])
+    recorder.plan = [("none",), whole, ("none",), ("ddp",)]
+    taken, last = 0, rounds * len(recorder.plan) - 1
+    while not recorder.done:
+        while taken * len(recorder.plan) <= recorder.taken:  # one in each round
+            dist.barrier()
+            begin = time.monotonic_ns()
+            step(1)
+            end = time.monotonic_ns()
+            if taken:
+                recorder.steps.append({"mode": "ddp", "row": 1, "begin_ns": begin, "step_ns": end - begin})
+            taken += 1
+        if recorder.taken == last:
+            recorder.head["rows"] = [{**recorder._rows()[0], "name": "fully_shard, no reshard", "whole": True}]
+        step(0)
+
+
+def launch(model, link, out, rounds, fsdp):
+    own = [sys.executable, str(pathlib.Path(__file__).resolve()), out, "--rank_of", model, "--rounds", str(rounds), *["--fsdp"] * fsdp]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if link != "loopback":
         subprocess.run([ROOT / "tools/dev/hosts.sh", f"--rate={link}", "2", *own], check=True, env=environment, stderr=subprocess.DEVNULL)
@@ -181,23 +231,29 @@ def launches_in(file):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default="")
     parser.add_argument("--links", default="loopback,4gbit,1gbit")
     parser.add_argument("--launches", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--fsdp", action="store_true")
     parser.add_argument("--rank_of")
     flags = parser.parse_args()
     if flags.rank_of:
-        return measure(flags.rank_of, str(flags.out), flags.rounds)
-    models, links, end = flags.models.split(","), flags.links.split(","), time.monotonic() + 60 * flags.minutes
+        return measure(flags.rank_of, str(flags.out), flags.rounds, flags.fsdp)
+    models = (flags.models or ",".join(("gpt2", "resnet50", "bert") if flags.fsdp else MODELS)).split(",")
+    links, end = flags.links.split(","), time.monotonic() + 60 * flags.minutes
     flags.out.mkdir(parents=True, exist_ok=True)
     files = {(model, link): flags.out / f"{model}.{link}.jsonl" for link in links
              for model in (models if link == "loopback" else models[:3])}
     for n in range(flags.launches):
         for (model, link), file in files.items():
             if launches_in(file) <= n and time.monotonic() < end:
-                launch(model, link, str(file), flags.rounds)
+                launch(model, link, str(file), flags.rounds, flags.fsdp)
+                if flags.fsdp and n == 0:
+                    predicted = prediction_errors.rows_of(str(file))
+                    file.with_suffix(".predicted").write_text("".join("%s: %.4f to %.4f ms\n" % (
+                        row["name"], *(1e3 * s for s in row["predicted_s"][1:])) for row in predicted))
     prediction_errors.main(flags.out)
 
 

@@ -3,7 +3,7 @@ import math
 import unittest
 
 import test_launches
-from gradsync import Refused, link, replay
+from gradsync import Refused, link, published, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Network, Wire
 
 
@@ -162,46 +162,27 @@ class ReplayTest(unittest.TestCase):
             self.assertAlmostEqual(next(normals), normal, 14)
 
 
-class PublishedCurvesTest(unittest.TestCase):
-    """What others have published of many GPUs, predicted as far as their figures allow. docs/prediction.md prints these
-    errors, in per cent."""
+class PublishedTest(unittest.TestCase):
+    """What others have published of many GPUs. docs/prediction.md prints these errors, in per cent."""
 
-    def test_fully_sharded_training_hides_its_communication(self):
-        # llm-foundry, scripts/train/benchmarking: H100 of 8 on a host, bf16, FULL_SHARD, sequences of 2048. Its figures tell
-        # parameters and batch, and not the link; 8 x 400 Gbit/s are assumed. Tokens a second of a GPU by ranks, and errors.
-        for parameters, tokens, points in (
-                (1_315_950_592, 20 * 2048, ((16, 46037, -0.06), (32, 45130, 1.93), (64, 44402, 3.59))),
-                (12_853_954_560, 2 * 2048, ((8, 4792, -0.37), (16, 4767, 0.07), (32, 4811, -0.88), (64, 4800, -0.70))),
-                (760_470_528, 24 * 2048, ((16, 68551, -0.05), (32, 67971, 0.79)))):
-            for ranks, rate, error in points:
-                compute_s, units = tokens / points[0][1], 32  # of the first; two thirds of it are backward
-                # A reduce-scatter when a unit's gradients are ready, and the gather for backward, which takes as long; forward
-                # hides its own.
-                over = link.costs_over(Network(ranks, 8, Wire(400e9, 5e-6), Wire(450e9, 3e-6), "best"), None)
-                gathers = LinkCosts([Cost(size, over.seconds(size, "all_gather")) for size in link.SIZES])
-                ready = [compute_s * (1 + 2 * (unit + 1) / units) / 3 for unit in range(units) for _ in range(2)]
-                rounds = [replay.Round(0, ready[0], ready, compute_s, 0)] * 12
-                step = replay.Step([rounds], [2 * parameters / units] * len(ready), ranks, gathers, 1, 1, 0)
-                self.assertAlmostEqual(100 * (tokens / replay.predict(step).step[0] / rate - 1), error, delta=0.02)
+    def errors(self, source):
+        return [100 * (one.predicted / one.published - 1) for one in published.figures() if one.source.startswith(source)]
 
-    def test_pure_data_parallel_grows_by_the_hops_of_a_ring(self):
-        # The Ultra-Scale Playbook's curve, which tells neither model nor batch nor link: what nothing hides of a ring's
-        # bandwidth and latency comes from its second and third point.
-        points = ((8, 40150, 0), (16, 37610, 0), (32, 35368, 0), (64, 31112, 1.59), (128, 26446, -1.45), (256, 15700, 22.90))
+    def test_curves_of_many_gpus(self):
+        for source, errors in (("llm-foundry, MPT 1b", (-0.06, 1.93, 3.59)), ("llm-foundry, MPT 13b", (-0.37, 0.07, -0.88, -0.70)),
+                               ("llm-foundry, MPT 760m", (-0.05, 0.79)), ("Ultra-Scale Playbook", (1.59, -1.45, 22.90))):
+            found = self.errors(source)
+            self.assertEqual(len(found), len(errors), source)
+            for error, expected in zip(found, errors):
+                self.assertAlmostEqual(error, expected, delta=0.02, msg=source)
 
-        def ring(ranks, seconds_per_byte, latency_s):
-            # One byte, so that the rate is that of the whole vector.
-            return link.collective_seconds(Network(ranks, 8, Wire(1 / seconds_per_byte, latency_s), Wire(1, 1), "ring"),
-                                           "all_reduce", 1) if ranks > 8 else 0
-
-        # Two equations: bandwidth x ring of bytes + latency x ring of hops is what a token takes more.
-        a, b, c, d = ring(16, 1, 0), ring(16, 1e-30, 1), ring(32, 1, 0), ring(32, 1e-30, 1)
-        more16, more32 = (1 / points[i][1] - 1 / points[0][1] for i in (1, 2))
-        bandwidth, latency = (more16 * d - more32 * b) / (a * d - b * c), (a * more32 - c * more16) / (a * d - b * c)
-        self.assertGreater(min(bandwidth, latency), 0)
-        for ranks, rate, error in points:
-            predicted = 1 / (1 / points[0][1] + ring(ranks, bandwidth, latency))
-            self.assertAlmostEqual(100 * (predicted / rate - 1), error, delta=0.02)
+    def test_each_is_a_line_of_the_screen(self):
+        lines = published.screen().splitlines()
+        self.assertEqual(len(lines), 2 + len(published.figures()))
+        self.assertLessEqual(max(map(len, lines)), 148)
+        # A ring of two passes all bytes once: 0.498 GB at 50 and 6.25 GB/s, and two hops of 5 and 10 us.
+        nvlink, = (one for one in published.figures() if "TITAN" in one.source)
+        self.assertAlmostEqual(nvlink.predicted, 1e3 * (0.498 / 6.25 - 0.498 / 50) + 2 * 0.005)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ def question(launches, **flags):
 
 def predict(*launches, pace=1, flags={}, **row):
     """What a step should take, of one bucket of all unless the row says otherwise."""
-    row = {"bucket_bytes": 100 * MIB, "first_bucket_bytes": 100 * MIB, "bf16": False, "zero1": False, "passes": 1, **row}
+    row = {"bucket_bytes": 100 * MIB, "first_bucket_bytes": 100 * MIB, "bf16": False, "zero1": False, "fsdp": False, "passes": 1,
+           **row}
     return question(launches or [launch()], **flags).predict(row, pace)
 
 

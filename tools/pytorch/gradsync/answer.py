@@ -8,11 +8,13 @@ import sys
 from functools import lru_cache
 from statistics import fmean
 
-from gradsync import Refused
+from gradsync import Refused, published, sharding
 from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
 from gradsync.link_file import read_link
+from gradsync.memory import parse_bytes
 from gradsync.recording import NOTABLE, NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
 from gradsync.replay import Prediction, Round, Step, predict
+from gradsync.ways import Ways
 
 MIB = 1 << 20
 # Standard deviation of the logarithm of a collective's time over launches, whose memory addresses differ.
@@ -35,7 +37,7 @@ class Question:
         self.recording, self.flags = Recording(flags.recording), flags
         self.launch = self.recording.launches[0]
         self.own = self.launch["rows"][0] if self.launch["rows"] else {
-            "name": "DDP", "bucket_bytes": 25 * MIB, "first_bucket_bytes": MIB, "bf16": False, "zero1": False,
+            "name": "DDP", "bucket_bytes": 25 * MIB, "first_bucket_bytes": MIB, "bf16": False, "zero1": False, "fsdp": False,
             "passes": self.launch["passes"]}
         self.world_size = flags.world_size or self.launch["world_size"]
         # The link of another recording, or a link that was measured by other programs.
@@ -46,6 +48,7 @@ class Question:
                 "--at=", flags.at, ": a recording of other parameters or passes")
         # The factor of the time of everything except communication at that place.
         self.pace = self.at.none_s / self.recording.none_s if self.at else 1
+        self.log_error = max(LAUNCH_ERROR, ASSUMED_ERROR) if flags.wire else LAUNCH_ERROR
 
     @lru_cache(maxsize=None)
     def communication(self, i):
@@ -90,8 +93,9 @@ class Question:
         is_named, total = bool(self.flags.wire or self.link), sum(self.recording.bytes)
         costs = self.link_costs(communication.bf16 if bf16 and not is_named else communication.link).changed(pace_of_link)
         sent = [sum(self.recording.bytes[p] for p in bucket) for bucket in buckets]
-        backward_s, after_s, share = 0, 0, 1  # seconds more, and the optimizer's part
-        # Adding to a gradient moves as many bytes as a cast to bf16 and back, or as a probe's copy.
+        # Seconds more, and the optimizer's part of what was recorded, which FSDP2's is of a rank's shards.
+        backward_s, after_s, share = 0, 0, launch["world_size"] if launch["units"] else 1
+        # To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
         if passes != launch["passes"] == 1:
             backward_s = (communication.cast_in + communication.cast_out) * total
             if not communication.bf16:
@@ -104,7 +108,7 @@ class Question:
                 after_s += self.pace * communication.cast_out * sent[-1]
             sent = [size * communication.bf16_part for size in sent]
         if zero1:
-            share = largest_zero1_share([p["numel"] for p in launch["parameters"]], self.world_size)
+            share *= self.zero1_share()
             # Its broadcasts follow each other, where in an all-gather all ranks send at once. gloo's trees of more than two
             # ranks take longer.
             is_known = not is_named and self.world_size == launch["world_size"]
@@ -126,13 +130,28 @@ class Question:
         # With more threads than CPUs, the measured computation was already slowed down, and must not be slowed down again.
         threads, on_host = launch["threads"], launch["hosts"].count(launch["hosts"][0])
         return predict(Step(ranks, sent, self.world_size, costs, max(threads, launch["cores"] / on_host), threads,
-                            max(LAUNCH_ERROR, ASSUMED_ERROR) if self.flags.wire else LAUNCH_ERROR))
+                            self.log_error))
 
     def predict(self, row, pace_of_link=1):
-        """Returns the predicted step with these settings and row["passes"] passes, without using steps of DDP."""
+        """What a step with these settings should take, of row["passes"] passes. No step of DDP enters."""
+        if row["fsdp"]:
+            return self.predict_sharded("none" if row.get("whole") else None, pace_of_link=pace_of_link)
         settings = (self.recording.buckets(row), row["bf16"], row["zero1"], row["passes"], pace_of_link)
-        steps, *others = zip(*(self.predict_launch(i, *settings) for i in range(len(self.recording.launches))))
-        values, lows, highs = zip(*steps)  # another launch may be like any of these launches
+        return self.mean([self.predict_launch(i, *settings) for i in range(len(self.recording.launches))])
+
+    @lru_cache(maxsize=None)
+    def predict_sharded(self, how, costs=None, pace_of_link=1):
+        """The same of FSDP2; `how`: as sharding.reshard() has it."""
+        links = [costs or self.link_costs(self.communication(0 if self.link_of else i).link)
+                 for i in range(len(self.recording.launches))]
+        return self.mean([sharding.predict_launch(self, i, how, link, pace_of_link) for i, link in enumerate(links)])
+
+    def zero1_share(self):
+        return largest_zero1_share([p["numel"] for p in self.launch["parameters"]], self.world_size)
+
+    def mean(self, predictions):
+        steps, *others = zip(*predictions)
+        values, lows, highs = zip(*steps)  # another launch may be as any of these
         return Prediction((fmean(values), min(lows), max(highs)), *map(fmean, others))
 
 
@@ -153,27 +172,30 @@ def ask(question):
               **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")}, "notes": notes_of(question),
               "none_s": none_s, "ranks": recording.ranks,
               "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
-              "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"],
+              "units": len(sharding.units_of(launch)),
+              "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"], "is_sharded": own["fsdp"],
                       **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
-              "sizes": [], "options": [], "measured": []}
+              "sizes": [], "links": [], "measured": []}
     last = None
     for mib in CAPS:
-        row = {**own, **sizes_of(mib)}
+        row = {**own, **sizes_of(mib), "fsdp": False}
         held = recording.bucket_bytes(row)
         if held == last:
             continue
         last, one = held, question.predict(row)
         answer["sizes"].append({"bucket_cap_mb": mib, "buckets": len(held), "step_s": one.step, "exposed_s": one.exposed,
                                 "cost_s": one.step[0] - none_s * own["passes"] / launch["passes"]})
-    best = min((size["step_s"] for size in answer["sizes"]), key=lambda step: step[0])
-    answer["best_bucket_cap_mb"] = [size["bucket_cap_mb"] for size in answer["sizes"] if overlap(size["step_s"], best)]
-    for name, changes, pace in (("no_sync: 4 times the passes, a fourth of it", {"passes": 4 * own["passes"]}, 1),
-                                ("bf16_compress_hook", {"bf16": True}, 1), ("ZeroRedundancyOptimizer", {"zero1": True}, 1),
-                                ("a link that takes twice as long", {}, 2), ("a link that takes half as long", {}, 0.5)):
-        row = {**own, **changes}
-        step = [s * own["passes"] / row["passes"] for s in question.predict(row, pace).step]
-        answer["options"].append({"name": name, "step_s": step, "change": step[0] / prediction.step[0] - 1,
-                                  "is_told": not overlap(step, prediction.step)})
+    best = min(answer["sizes"], key=lambda size: size["step_s"][0])
+    answer["best_bucket_cap_mb"] = [size["bucket_cap_mb"] for size in answer["sizes"] if overlap(size["step_s"], best["step_s"])]
+    for name, pace in (("a link that takes twice as long", 2), ("a link that takes half as long", 0.5)):
+        step = question.predict(own, pace).step
+        answer["links"].append({"name": name, "step_s": step, "change": step[0] / prediction.step[0] - 1,
+                                "is_told": not overlap(step, prediction.step)})
+    limit = question.flags.memory
+    ways = Ways(question, {**own, **sizes_of(best["bucket_cap_mb"]), "fsdp": False, "bf16": False, "zero1": False})
+    rows = ways.all()
+    answer.update(advice=ways.advice(rows, limit), batches=ways.batches(rows, limit) if limit else {}, memory_limit_bytes=limit,
+                  ways=[{name: value for name, value in row.items() if name != "memory_by_batch"} for row in rows])
     if question.at or not (question.flags.world_size or question.flags.link):
         answer.update(measured_of(question))
     return answer
@@ -202,6 +224,10 @@ def notes_of(question):
     if not wire and question.world_size != (link.world_size if link else linked):
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = launch["device"] != "cpu"
+    kind = "the script's units" if launch["units"] else "repeated blocks as units"
+    notes.append(f"fully_shard: {kind}; " + (
+        "its schedule on a GPU is not validated on one." if is_gpu else "over gloo each of its collectives makes all wait, so its "
+        "step is a sum."))
     is_known = any(link.costs.of("all_reduce")[2].values) if link else launch["backend"] != "none" or question.link_of
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(f"Assumed: communication takes nothing from computation{' on the GPU' if is_gpu else ''}.")
@@ -222,7 +248,7 @@ def measured_of(question):
                          "cost_error": (prediction[0] - none_s) / (step[0] - none_s) - 1 if step[0] > none_s else None,
                          "second_run_error": there.second_run_error(row["name"]),
                          "is_as_planned": rebuilt in ([], sorted(question.recording.bucket_bytes(row)))})
-        if not row["bf16"] and not row["zero1"] and row["passes"] == question.own["passes"] and None not in step:
+        if not any(row[name] for name in ("bf16", "zero1", "fsdp")) and row["passes"] == question.own["passes"] and None not in step:
             sizes.append((prediction[0], step))
     pairs = [fast < slow for fast, a in sizes for slow, b in sizes if a[2] < b[1] and fast != slow]
     return {"measured": measured, "pairs": len(pairs), "pairs_right": sum(pairs)}
@@ -235,6 +261,17 @@ def sizes_text(sizes):
 
 def ms(seconds):
     return "%.4g ms" % (1e3 * seconds)
+
+
+def size_text(size):
+    """In decimal units, as data sheets have them."""
+    unit = next((u for u in ("T", "G", "M", "k") if (size or 0) >= parse_bytes(f"1{u}B")), "")
+    return "unknown" if size is None else "%.4g %sB" % (size / parse_bytes(f"1{unit}B"), unit)
+
+
+def told(change):
+    return f"{'gains' if change['change'] < 0 else 'loses'} ({percent(change['change'])})" if change["is_told"] else (
+        "no difference that can be told")
 
 
 def range_text(step):
@@ -266,9 +303,9 @@ def screen(answer):
     if between_s > NOTABLE * answer["none_s"]:
         lines.insert(0, "%s pass before each step, in which scripts load data: %.0f %% of the time without synchronisation, "
                      "which no link changes." % (ms(between_s), 100 * between_s / (between_s + answer["none_s"])))
+    what = f"fully_shard with {answer['units']} units" if ddp["is_sharded"] else f"DistributedDataParallel with buckets of {cap}"
     lines += [*answer["notes"], "", f"Your step takes {ms(answer['none_s'])} without synchronisation{slowest}.",
-              *slow_ranks(answer["ranks"]),
-              f"DistributedDataParallel with buckets of {cap} will take {range_text(ddp['step_s'])},",
+              *slow_ranks(answer["ranks"]), f"{what} will take {range_text(ddp['step_s'])},",
               f"of which {ms(ddp['exposed_s'])} are exposed. No schedule of these bytes takes less than {ms(ddp['floor_s'])} at "
               "the link's typical pace.", "",
               "%-16s %8s  %-20s %10s %10s" % ("bucket_cap_mb", "buckets", "step", "cost", "exposed")]
@@ -278,10 +315,17 @@ def screen(answer):
     *some, last = map(str, answer["best_bucket_cap_mb"])
     lines += [f"The best bucket sizes are {', '.join(some)} and {last} MiB, which differ by less than can be told." if some else
               f"The best bucket size is {last} MiB.", ""]
-    for option in answer["options"]:
-        change = f"{'gains' if option['change'] < 0 else 'loses'} ({percent(option['change'])})"
-        lines.append("%-46s %-20s %s" % (option["name"], range_text(option["step_s"]), change if option["is_told"] else
-                                         "makes no difference that can be told"))
+    for link in answer["links"]:
+        lines.append("%-46s %-20s %s" % (link["name"], range_text(link["step_s"]), told(link)))
+    lines += ["", "%-30s %-20s %11s %10s %9s %9s  %s" % ("way", "step", "cost", "exposed", "memory", "sent", "against the first")]
+    for way in answer["ways"]:
+        lines.append("%-30s %s" % (way["way"], way["why"]) if way["why"] else "%-30s %-20s %11s %10s %9s %9s  %s" % (
+            way["way"], range_text(way["step_s"]), ms(way["cost_s"]), ms(way["exposed_s"]), size_text(way["memory_bytes"]),
+            size_text(way["sent_bytes"]), "" if way is answer["ways"][0] else told(way)))
+    lines.append(answer["advice"])
+    if answer["batches"]:
+        lines.append("The largest batch in %s, of the recorded one: %s." % (size_text(answer["memory_limit_bytes"]), ", ".join(
+            "%s %.3g" % item for item in answer["batches"].items())))
     if answer["measured"]:
         lines += ["", "%-31s %-20s %-22s %-8s %-11s %s" % ("DDP", "predicted", "measured", "error", "of the cost", "second run")]
     for row in answer["measured"]:
@@ -310,6 +354,12 @@ def wire(text):
     return parse_wire(text)
 
 
+def size(text):
+    if not parse_bytes(text):
+        raise argparse.ArgumentTypeError(f"{text}: expected bytes such as 80GB")
+    return parse_bytes(text)
+
+
 def meant_by(link):
     """What --link would take for a rate that is written otherwise, such as 25Gbps or 3GB/s, or for a file's name; or ""."""
     match = re.fullmatch(r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?", link, re.IGNORECASE)
@@ -327,7 +377,9 @@ def parse(argv):
     parser = argparse.ArgumentParser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel "
                                      "would take with other buckets, links and numbers of ranks.")
     parser.error = lambda message: parser.exit(2, f"what_if: {message}\n")
-    parser.add_argument("recording", help="A file that gradsync record wrote.")
+    parser.add_argument("recording", nargs="?", help="A file that gradsync record wrote.")
+    parser.add_argument("--published", action="store_true", help="Figures that others have published of many GPUs, their predictions "
+                        "and errors, instead of a recording's answer.")
     parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="How many ranks, 2 or more. 0: as recorded.")
     parser.add_argument("--link", help="The link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
                         "Or a file: another recording, what nccl-tests or osu_allreduce printed, what nccl-tests wrote with -J, or "
@@ -341,8 +393,12 @@ def parse(argv):
                         "Default: as measured, or assumed.")
     parser.add_argument("--at", help="A recording of the model where the answer is to hold. Computation is scaled to its step "
                         "without synchronisation; what else it measured is only compared.")
+    parser.add_argument("--memory", type=size, help="What a rank has for tensors, such as 80GB: which ways fit, and how large a "
+                        "batch.")
     parser.add_argument("--format", choices=("screen", "json"), default="screen", help="Default: screen.")
     flags = parser.parse_args(argv)
+    if bool(flags.recording) == flags.published:
+        parser.error("expected a recording, or --published alone")
     flags.wire = parse_wire(flags.link or "")
     if flags.link and not flags.wire and not os.path.exists(flags.link):
         parser.error(f"--link={flags.link}: neither a rate and a latency such as 25Gbit,5us nor a file" +
@@ -359,14 +415,14 @@ def parse(argv):
 def main(argv):
     flags = parse(argv)
     try:
-        answer = ask(Question(flags))
+        answer = [one._asdict() for one in published.figures()] if flags.published else ask(Question(flags))
     except Refused as error:
         print(f"what_if: {error}", file=sys.stderr)
         return 2
     try:
-        print(json.dumps(answer) if flags.format == "json" else screen(answer), flush=True)
-    except OSError as error:  # a full disk, or a reader that has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python would write again at its end
+        print(json.dumps(answer) if flags.format == "json" else published.screen() if flags.published else screen(answer), flush=True)
+    except OSError as error:  # a full disk, or a reader who has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python would try again at its end
         print(f"what_if: cannot write to stdout: {error.strerror}", file=sys.stderr)
         return 1
     return 0

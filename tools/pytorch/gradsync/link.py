@@ -8,8 +8,9 @@ from collections import defaultdict, namedtuple
 from gradsync.recording import NS, require, trimmed_mean
 
 KINDS = ("all_reduce", "all_gather")
-SIZES = [2.0**k for k in range(8, 37)]  # bytes; formulas are interpolated linearly between these sizes
-# The assumed standard deviation of the logarithm of a link's time, relative to its data sheet.
+SHARDED = ("all_gather", "reduce_scatter")  # FSDP2's, which it alone measures
+SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is taken to be linear
+# How far a link is from its data sheet, which nobody has measured: a standard deviation of the logarithm.
 ASSUMED_ERROR = 0.1
 
 # So many at the same time of one size, of the whole vector. `processor`: what communication uses of one rank's processors
@@ -168,21 +169,34 @@ class Communication:
         # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp); NCCL has one stream.
         self.channels = 2 if first["backend"] == "gloo" else 1
         self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
-        self.samples = defaultdict(lambda: defaultdict(list))  # times by kind, number in flight, and bytes of each
+        self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
+        units = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]]
+        totals = defaultdict(list)
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The last rank to arrive waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
+            # FSDP2's own, with its copies.
+            for kind, name in zip(SHARDED, ("gather_ns", "reduce_ns")):
+                times = [(size, NS * ns) for size, ns in zip(units, map(min, zip(*(step[name] for step in steps)))) if size]
+                totals[kind] += [sum(s for _, s in times)] * bool(times)
+                for size, seconds in times:
+                    self.samples[kind, 1, size]["seconds"].append(seconds)
         for (kind, in_flight, size), own in sorted(self.samples.items()):
-            # The processors of a GPU are not CPUs of the host.
-            used = trimmed_mean(own["processor"]) if first["device"] == "cpu" else 0
+            # A GPU's processors are not the host's.
+            used = trimmed_mean(own["processor"] or [0]) if first["device"] == "cpu" else 0
             costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
-                                    in_flight=in_flight))
+                                    kind if kind in SHARDED else "all_reduce", in_flight))
             casts[kind] = [trimmed_mean(own[name] or [0]) for name in ("in", "out")]  # of the largest
+        for kind in SHARDED:
+            # In a step all of them follow each other, and one that waits for a processor is rare and long, but one of so many.
+            each = {cost.bytes: cost.seconds for cost in costs[kind]}
+            part = trimmed_mean(totals[kind]) / sum(each[size] for size in units if size) if each else 1
+            costs[kind] = [cost._replace(seconds=part * cost.seconds) for cost in costs[kind]]
         self.cast_in, self.cast_out = casts.get("bf16", (0, 0))
         self.zero1 = costs["zero1"][0].seconds if costs["zero1"] else 0
         self.link = self.bf16 = None
         if any(cost.in_flight == 1 for cost in costs["all_reduce"]):
-            plain = LinkCosts(costs["all_reduce"], self.channels)
+            plain = LinkCosts([cost for kind in ("all_reduce", *SHARDED) for cost in costs[kind]], self.channels)
             self.link = MeasuredLink(plain, first["world_size"])
             # Several smaller collectives at one time gain as much as others.
             together = [cost._replace(in_flight=2, seconds=cost.seconds * 2 / plain.gain(cost.bytes / self.bf16_part, 2))

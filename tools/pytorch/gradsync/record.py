@@ -1,23 +1,30 @@
-"""Records what a step of a PyTorch model costs, so that `what_if` can predict DistributedDataParallel (DDP) for it.
+"""Records what a step of a PyTorch model costs, so that `what_if` can predict what it takes on several ranks.
 
     torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] [--continue] [--model=N] train.py ARGS...
     python -m gradsync record train.py ARGS...
 
 runs a script (or, with -m, a module), as it is, and ends it after enough steps, or lets it train on (--continue). With several
-processes the model is the first that the script wraps in DDP; in one process the outermost module that is called and holds the
-parameters of the first optimizer that steps. In one's own loop: make a Recorder(model, FILE) of any module or DDP, and loop until
-it is `done`. Needs PyTorch 2.1 and nothing else. Without a process group nothing is communicated: what_if then has to be told a
-link. recorder.py says how it records, NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round.
+processes the model is the first that the script wraps in DDP, or that has fully_shard; in one process the outermost module that
+is called and holds the parameters of the first optimizer that steps. In one's own loop: make a Recorder(model, FILE) of any module
+or DDP, or sharded.recorder_of(model, FILE) under fully_shard, and loop until it is `done`. Needs PyTorch 2.1 (fully_shard: 2.15) and
+nothing else. Without a process group nothing is communicated: what_if then has to be told a link. recorder.py says how it records,
+NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
 the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 
     {"gradsync_torch": 1, "time", "torch", "command": [], "device", "processor", "backend", "world_size", "hosts": [by rank],
      "threads", "cores", "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes", "dtype"}],
-     "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "passes", "rebuilt_bucket_bytes"}],
+     "memory": {"weight_bytes", "buffer_bytes", "state_bytes", "keeps_gradients", "forward_bytes", "order", "ready_bytes",
+        "held_bytes", "optimizer_bytes"}, "units": [{"name", "parameters", "reshards"}],
+     "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "fsdp", "whole", "passes", "rebuilt_bucket_bytes"}],
      "ranks": [rank: [step: {"mode", "row", "begin_ns", "between_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns",
         "rest_ns", "optimizer_ns", "step_ns",
-        "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
+        "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"},
+        "units_ns": [[begin and end of forward, of backward]], "gather_ns", "reduce_ns"}]]}
+
+`memory` is of one step without synchronisation: what tensors take beside weights, gradients and the optimizer's state, at most in
+forward, at most until each gradient is ready, and then (live.py). Nothing of it is known of compiled code.
 """
 import argparse
 import importlib.util
@@ -32,13 +39,15 @@ from gradsync import Refused
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
+from gradsync.sharded import is_sharded, recorder_of
 
 TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 NOT_RECORDED = """Not for join(), sparse gradients, parameters on several devices, hooks of communication but bf16_compress_hook,
-ZeroRedundancyOptimizer, FSDP and what else communicates without DistributedDataParallel, passes that all synchronise, or processes
-that the script starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are recorded
-that have most of the passes. Each call of an optimizer's closure is a step. Of several models one is recorded (--model)."""
+ZeroRedundancyOptimizer, FullyShardedDataParallel and what else communicates without DistributedDataParallel or fully_shard,
+fully_shard with torch.compile, HSDP, an mp_policy or offload_policy, or explicit prefetching, passes that all synchronise, or
+processes that the script starts itself (mp.spawn): start those by torchrun. Of steps with different numbers of passes those are
+recorded that have most of the passes. Each call of an optimizer's closure is a step. Of several models one is recorded (--model)."""
 
 
 def say(text):
@@ -67,7 +76,7 @@ class Script:
 
     def record(self, model, **more):
         try:
-            self.recorders.append(Recorder(model, script=self, **self.options, **more))
+            self.recorders.append(recorder_of(model, script=self, **self.options, **more))
         except Refused as error:
             refuse(str(error))
 
@@ -117,14 +126,17 @@ class Script:
     def _find(self, trained):
         if self.recorders or self.wrapped or os.getpid() != self.pid:
             return
-        if dist.is_initialized() and dist.get_world_size() > 1:
-            refuse(f"{place()}: trains without DistributedDataParallel, which is what gradsync records of several processes; "
-                   "start one: python -m gradsync record")
         holds = {id(m): {id(p) for p in m.parameters() if p.grad is not None} for m in self.called.values()}
         roots = [m for m in self.called.values() if trained <= holds[id(m)]][:1] or [
             m for m in self.called.values() if trained & holds[id(m)]]
         if not roots:
             refuse(f"{place()}: no module that was called holds what is updated here")
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            if not is_sharded(roots[0]):
+                refuse(f"{place()}: trains without DistributedDataParallel or fully_shard, which are what gradsync records of "
+                       "several processes; start one: python -m gradsync record")
+            self.record(roots[0])
+            return self._choose(self.recorders[0])
         self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
                     only=set().union(*(holds[id(m)] for m in roots)))
         self._choose(self.recorders[0])

@@ -32,9 +32,10 @@ import torch.distributed as dist
 from gradsync import Refused
 from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
 from gradsync.launch_file import append, unusable
+from gradsync.live import UNKNOWN, Memory, is_compiled
 from gradsync.recording import KIND
+from gradsync.settings import MIB, flat_of, gathered, hook_of, row_of
 
-MIB = 1 << 20
 BETWEEN, OPEN, SYNCED, UPDATED, SKIPPED = "between", "open", "synced", "updated", "skipped"
 AGREE = ("parameters", *KIND)  # fields that agree in all launches of one file
 PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -59,7 +60,7 @@ class Recorder:
                  only=None):
         self.wrapper, self.script, self.place = model if isinstance(model, DDP) else None, script, place()
         module, ignored = (model.module, model.parameters_to_ignore) if self.wrapper else (model, ())
-        named = [(name, p) for name, p in module.named_parameters()
+        named = [(name, p) for name, p in self._named(module)
                  if p.requires_grad and p.numel() and name not in ignored and (only is None or id(p) in only)]
         self.names, self.params, self.roots = [name for name, _ in named], [p for _, p in named], roots or [model]
         self.out, self.rounds = os.path.realpath(out), rounds
@@ -89,6 +90,7 @@ class Recorder:
         self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
         self.optimizers, self.stepping, self.stepped = [], None, 0  # ours; the one within step(); how many did in this step
         self.silent, self.kept = False, None  # whether what updates is no optimizer of torch.optim; a copy that tells
+        self.module, self.memory = module, None  # of a step
         self.updated = None
         # Passes of this step, how many steps had which, and how many others came since the last that was recorded. How many
         # there will be, if DDP does not tell.
@@ -102,10 +104,15 @@ class Recorder:
         listeners.append(self)
 
     def close(self):
+        if self.memory:
+            self.memory.end()
         while self.handles:
             self.handles.pop()()
         if self in listeners:
             listeners.remove(self)
+
+    def _named(self, module):
+        return module.named_parameters()
 
     def _refuse(self, text, at=None):
         self.close()
@@ -164,14 +171,20 @@ class Recorder:
                 dist.all_reduce(passed, op=dist.ReduceOp.MAX)
                 if passed.sum() != 0:
                     self._refuse("ranks took different numbers of passes in a step, which gradsync does not record")
-            if self.wrapper and self.mode[0] == "none" and self.wrapper.will_sync_module_buffers():
-                self.wrapper._sync_buffers()
+            self._prepare()
             self._meet()
         self.state, self.passed, self.prepared, self.stepped = OPEN, 0, False, 0
         self.step = {"mode": self.mode[0], "begin_ns": time.monotonic_ns()} | ({"row": 0} if self.mode[0] == "ddp" else {})
         if self.updated is not None:
             self.step["between_ns"] = (self.updated, called)
+        if self.taken == 0 and not is_compiled():  # `none`, which warms up
+            self.memory = Memory(self.params, self.module, self.optimizers, [self.flat])
         self.begin, self.untimed = self._mark(), None
+
+    def _prepare(self):
+        """What a step needs before it begins."""
+        if self.wrapper and self.mode[0] == "none" and self.wrapper.will_sync_module_buffers():
+            self.wrapper._sync_buffers()
 
     def _forget_used(self):
         """Steps that do not synchronise mark parameters as used."""
@@ -196,6 +209,8 @@ class Recorder:
         return self.mode[0] in ("first", "ddp")
 
     def on_backward(self):
+        if self.memory:
+            self.memory.on_backward()
         self.before, self.ready = self.arrived, [None] * len(self.params)
         if not self.wrapper:
             self.prepared = self.passed + 1 == self.expected
@@ -203,6 +218,8 @@ class Recorder:
 
     def _on_ready(self, p, i):
         self.arrived += 1
+        if self.memory and in_backward():
+            self.memory.on_ready(i)
         if p.grad.layout is not torch.strided:
             self.sparse = self.names[i]
         elif self.state == OPEN and in_backward():
@@ -356,6 +373,8 @@ class Recorder:
         """Begins the update of the model, if this can be the update, and returns whether it is."""
         if self.state == SYNCED or self.state == OPEN and self.passed and not self.wrapper:
             self.state, self.updating, self.updated = UPDATED, self._mark(), None
+            if self.memory:
+                self.memory.on_update()
             return True
         return False
 
@@ -380,6 +399,8 @@ class Recorder:
             self.updated = self._mark()
         begin, end = self.updating, self.updated
         self.state, self.arrived = BETWEEN, 0
+        if self.memory:
+            self.memory.end()
         if self.taken < 0:
             return self._start()
         if self.cuda:
@@ -452,12 +473,19 @@ class Recorder:
             return [self._resolved(v) for v in value]
         return self._ns(*value) if isinstance(value, tuple) else value
 
+    def _rows(self):
+        """What the script itself does."""
+        return [row_of(self.wrapper, passes=self.head["passes"])] if self.wrapper else []
+
+    def _memory(self):
+        return self.memory.result if self.memory else UNKNOWN
+
     def _finish(self):
         self.done = True
         self.close()
         self._forget_used()
-        if self.wrapper:
-            self.head["rows"].insert(0, row_of(self.wrapper, passes=self.head["passes"]))
+        self.head["rows"][:0] = self._rows()
+        self.head["memory"] = self._memory()
         ranks = gathered(self.steps, self.device)
         if self.rank == 0:
             try:
@@ -466,35 +494,3 @@ class Recorder:
                 self._refuse(f"{self.out} was left as it was: {error.strerror}")
         if self.script:
             self.script.finished()
-
-
-def flat_of(tensor):
-    """Returns a view for collectives, because gloo does not support complex numbers."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def hook_of(ddp):
-    """Returns the name of DDP's communication hook, or an empty text."""
-    return ddp._get_ddp_logging_data().get("comm_hook", "")
-
-
-def row_of(ddp, name="as the script has it", **more):
-    """Returns DDP's settings for the file."""
-    cap = ddp.bucket_bytes_cap
-    first = dist._DEFAULT_FIRST_BUCKET_BYTES if getattr(ddp, "bucket_bytes_cap_default", cap == 25 * MIB) else cap
-    sizes = ddp._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
-    return {"name": name, "bucket_bytes": cap, "first_bucket_bytes": first, "bf16": hook_of(ddp) == "bf16_compress_hook",
-            "zero1": False, "passes": 1, "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()]} | more
-
-
-def gathered(value, device, group=None):
-    """Returns the values of all ranks, in order. PyTorch's own function needs NumPy."""
-    if not dist.is_initialized():
-        return [value]
-    data = bytearray(json.dumps(value).encode())
-    longest = torch.tensor([len(data)], device=device)
-    dist.all_reduce(longest, op=dist.ReduceOp.MAX, group=group)
-    own = torch.frombuffer(data.ljust(int(longest), b" "), dtype=torch.uint8).to(device)
-    parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, own, group)
-    return [json.loads(bytes(part.tolist())) for part in parts]

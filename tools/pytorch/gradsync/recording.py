@@ -18,18 +18,24 @@ COLLECTIVES = {"kind": TEXT, "in_flight": (0, 1), "bytes": [SIZE], "ns": [TIME],
                "wall_ns": TIME, "cpu_ns": TIME}
 STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "between_ns": TIME, "before_ns": TIME, "backward_ns": TIME,
         "copy_back_ns": TIME, "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)],
-        "collectives": COLLECTIVES}
-ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "passes": COUNT,
+        "collectives": COLLECTIVES, "units_ns": [[TIME]], "gather_ns": [TIME], "reduce_ns": [TIME]}
+MEMORY = {"weight_bytes": TIME, "buffer_bytes": TIME, "state_bytes": TIME, "keeps_gradients": bool, "forward_bytes": TIME,
+          "order": [(0, 10**9)], "ready_bytes": [TIME], "held_bytes": [TIME], "optimizer_bytes": TIME}
+UNIT = {"name": TEXT, "parameters": [(0, 10**9)], "reshards": bool}
+ROW = {"name": TEXT, "bucket_bytes": SIZE, "first_bucket_bytes": SIZE, "bf16": bool, "zero1": bool, "fsdp": bool, "whole": bool,
+       "passes": COUNT,
        "rebuilt_bucket_bytes": [TIME]}
 LAUNCH = {"gradsync_torch": (1, 1), "device": TEXT, "backend": TEXT, "optimizer": TEXT, "command": [TEXT],
           "world_size": (1, 16384), "threads": COUNT, "cores": COUNT, "passes": COUNT, "views": bool, "link_rate": TIME,
           "hosts": [TEXT], "parameters": [{"name": TEXT, "numel": SIZE, "bytes": SIZE, "dtype": TEXT}],
-          "rows": [ROW], "ranks": [[STEP]]}
+          "memory": MEMORY, "units": [UNIT], "rows": [ROW], "ranks": [[STEP]]}
 DEFAULTS = {"link_rate": 0, "collectives": {}, "kind": "", "dtype": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, "row": 0,
-            "command": [],
-            **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns"), []),
-            **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns"), 0)}
-# The fields that are equal in all launches of one recording.
+            "command": [], "memory": {}, "keeps_gradients": False, "units": [], "fsdp": False, "whole": False,
+            **dict.fromkeys(("bytes", "ns", "in_ns", "out_ns", "ready_ns", "order", "ready_bytes", "held_bytes", "units_ns",
+                            "gather_ns", "reduce_ns"), []),
+            **dict.fromkeys(("between_ns", "before_ns", "backward_ns", "copy_back_ns", "rest_ns", "optimizer_ns", "weight_bytes",
+                            "buffer_bytes", "state_bytes", "forward_bytes", "optimizer_bytes"), 0)}
+# In what launches of one recording agree.
 KIND = ("command", "device", "processor", "backend", "world_size", "hosts", "cores", "threads", "torch", "optimizer", "passes",
         "views", "link_rate")
 
@@ -89,6 +95,12 @@ def check_launch(launch):
     require(parameters, "no parameters")
     require(len(ranks) == world == len(hosts), len(ranks), " ranks on ", len(hosts), " hosts, expected ", world)
     require(len(set(map(len, ranks))) == 1, "ranks have different numbers of steps")
+    memory = launch["memory"]
+    require(len(memory["ready_bytes"]) == len(memory["held_bytes"]) in (0, len(parameters)) and len(memory["order"]) ==
+            len(set(memory["order"])) and max(memory["order"], default=-1) < len(memory["ready_bytes"]), "memory lacks parameters")
+    units = launch["units"]
+    require(not units or sorted(p for unit in units for p in unit["parameters"]) == list(range(len(parameters))),
+            "units do not hold each parameter once")
     for i, steps in enumerate(zip(*ranks)):
         for step in steps:
             sent, first, mode = step["collectives"], steps[0]["collectives"], step["mode"]
@@ -97,6 +109,8 @@ def check_launch(launch):
                     sent["bytes"] == first["bytes"], "step ", i, " differs between ranks")
             require(step["row"] < len(launch["rows"]) if mode == "ddp" else len(step["ready_ns"]) == len(parameters),
                     "step ", i, " lacks its row or ready times")
+            require(mode == "ddp" or len(step["units_ns"]) == len(step["gather_ns"]) == len(step["reduce_ns"]) == len(units) and
+                    all(len(own) == 4 for own in step["units_ns"]), "step ", i, " lacks times of its units")
             require(step["step_ns"] > 0 and (mode == "ddp" or step["backward_ns"] > 0), "step ", i, " takes no time")
             require(not kind or sent["bytes"] and sent["wall_ns"] > 0 and all(ns) and
                     len(ns) == len(sent["bytes"]) * sent["in_flight"] and len(sent["in_ns"]) == len(sent["out_ns"]) == casts and

@@ -1,7 +1,8 @@
-"""Predicts a step of DistributedDataParallel by replaying steps without synchronisation together with collectives."""
+"""What a step should take with collectives in it: replays of steps that do not synchronise, with collectives beside them."""
 import math
 from collections import namedtuple
 from functools import lru_cache
+from itertools import accumulate
 from statistics import quantiles
 
 from gradsync.recording import trimmed_mean
@@ -9,13 +10,16 @@ from gradsync.recording import trimmed_mean
 # What is predicted, in seconds. `ranks`: by rank its Rounds, of which those of one index were taken at the same time.
 # `bucket_bytes`: as sent, in the order of issue. `link`: a LinkCosts between world_size ranks. Of a rank's `available`
 # processors its `computing` threads use so many. `log_error`: how far collectives may be from the next launch's, a standard
-# deviation of the logarithm.
-Step = namedtuple("Step", "ranks bucket_bytes world_size link available computing log_error")
+# deviation of the logarithm. `kinds`: of collectives that are no all-reduces. If one `blocks`, ranks wait for it where they
+# issue it.
+Step = namedtuple("Step", "ranks bucket_bytes world_size link available computing log_error kinds blocks", defaults=((), False))
 # One rank's step without synchronisation, in seconds. `ready`: of each bucket, from the begin of the step; with those before.
-# `backward`: its end. `after`: from there on. `first`: when the first gradient is ready.
-Round = namedtuple("Round", "begin first ready backward after")
+# `backward`: its end. `after`: from there on. `first`: when the first gradient is ready. `needed`: what of computation
+# waits for each collective, if not the optimizer alone.
+Round = namedtuple("Round", "begin first ready backward after needed", defaults=((),))
 # `step`: (trimmed mean over rounds, low, high of 95 %). `slowest`: the slowest rank's, without synchronisation. `exposed`: from
-# the end of the last rank's backward until all is received. `floor`: no schedule of these bytes takes less.
+# the end of the last rank's backward until all is received, or, if computation waits for collectives, what all of it takes
+# longer. `floor`: no schedule of these bytes takes less.
 Prediction = namedtuple("Prediction", "step slowest exposed floor")
 
 MOST_RANK_ACTIONS, FEWEST_DRAWS = 20_000_000, 12  # with more, thousands of ranks would take seconds
@@ -84,16 +88,19 @@ def draw_rounds(step, random):
     return draws
 
 
-def transmit(issued, backward, seconds, gains, used, available, computing):
+def transmit(issued, backward, seconds, gains, used, available, computing, needed=()):
     """Sends collectives in this order, each from the moment `issued`, as many at a time as there are channels. While k are in
     flight each goes at gains[k - 1] of its pace alone, where it takes `seconds`, and uses used[k - 1] of a rank's processors.
     Until `backward` the ranks compute. Where threads and communication want more processors than there are, both are slowed
-    down in proportion. Two clocks: time, and that of computation, which `issued` and `backward` are moments of.
+    down in proportion. Two clocks: time, and that of computation, which `issued` and `backward` are moments of, and those from
+    which on nothing is computed until a collective is done that is `needed`.
 
     Returns when `backward` is, in time, and when all are done, on both clocks."""
     work = time = issued[0]
     backward_time, following, channels, flight = None, 0, len(gains), []
+    needed_later = list(accumulate(reversed(needed), min))[::-1]  # by collectives that are not in flight
     while flight or following < len(issued):
+        waits = [needed[i] for i, _ in flight] + needed_later[following:following + 1] if needed else ()
         if backward_time is None and work >= backward:
             backward_time = time
         while following < len(issued) and len(flight) < channels and issued[following] <= work:
@@ -107,11 +114,16 @@ def transmit(issued, backward, seconds, gains, used, available, computing):
         wanted = 0
         for i, _ in flight:
             wanted += use[i]
+        stop = min(waits, default=math.inf)
         slow, slow_link = max(1, (computing + wanted) / available), max(1, wanted / available)
         step, next_work = math.inf, None
-        if work < backward:
+        if stop <= work:
+            slow = math.inf  # nothing is computed
+        elif work < backward:
             slow_link = slow
             step, next_work = (backward - work) * slow, backward
+            if stop < backward:
+                step, next_work = (stop - work) * slow, stop
         if following < len(issued) and len(flight) < channels and (issued[following] - work) * slow < step:
             step, next_work = (issued[following] - work) * slow, issued[following]
         for i, left in flight:
@@ -127,23 +139,32 @@ def transmit(issued, backward, seconds, gains, used, available, computing):
 def predict(step):
     random = Random()
     draws, sizes, link = draw_rounds(step, random), step.bucket_bytes, step.link
-    gains = [[link.gain(b, k) / k for b in sizes] for k in range(1, link.channels + 1)]
-    used = [[link.processor(b, k) / k for b in sizes] for k in range(1, link.channels + 1)]
+    sent = list(zip(sizes, step.kinds or ["all_reduce"] * len(sizes)))
+    channels = 1 if step.kinds else link.channels
+    gains = [[link.gain(b, k) / k for b, _ in sent] for k in range(1, channels + 1)]
+    used = [[link.processor(b, k, kind) / k for b, kind in sent] for k in range(1, channels + 1)]
     paces = [math.exp(-step.log_error), 1, math.exp(step.log_error)]
-    seconds = [[pace * link.seconds(b) for b in sizes] for pace in paces]
+    alone = [link.seconds(b, kind) for b, kind in sent]
+    seconds = [[pace * s for s in alone] for pace in paces]
     steps, nones, exposed, first = [], [], [], []
     for draw in draws:
         begin = min(r.begin for r in draw)
         late = max(r.begin for r in draw) - begin
-        issued = list(map(max, *([r.begin - begin + t for t in r.ready] for r in draw))) if len(draw) > 1 else draw[0].ready
+        issued, needed = (list(map(max, *([r.begin - begin + t for t in times] for r, times in zip(draw, own))))
+                          if len(draw) > 1 else own[0] for own in ([r.ready for r in draw], [r.needed for r in draw]))
         backward = max(r.begin - begin + r.backward for r in draw)
+        if step.blocks:  # each makes all ranks wait for the slowest
+            parts = [[b - a for a, b in zip([0, *r.ready], [*r.ready, r.backward])] for r in draw]
+            *issued, backward = accumulate(map(max, zip(*parts)), initial=late)
+            issued = needed = issued[1:]
         at_paces = []
         for pace in range(3):
-            backward_time, time, work = transmit(issued, backward, seconds[pace], gains, used, step.available, step.computing)
-            end = max(max(r.begin - begin + r.backward, work) + r.after for r in draw)
+            backward_time, time, work = transmit(issued, backward, seconds[pace], gains, used, step.available, step.computing,
+                                                 needed)
+            end = max(max(backward if step.blocks else r.begin - begin + r.backward, work) + r.after for r in draw)
             at_paces.append(time + end - work - late)
             if pace == 1:
-                exposed.append(max(0, time - backward_time))
+                exposed.append(time + max(0, backward - work) - backward if step.kinds else max(0, time - backward_time))
         steps.append((at_paces[1], at_paces[1] - at_paces[0], at_paces[2] - at_paces[1]))
         nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
         first.append(max(r.first for r in draw))
@@ -152,8 +173,11 @@ def predict(step):
         at = [step + z * (faster if z < 0 else slower) for step, faster, slower in steps]
         means.append(trimmed_mean([at[i] for i in picks]))
     low, *_, high = quantiles(means, n=40, method="inclusive")
-    total = sum(sizes)
-    link_s = link.seconds(total)  # at the rate of one large collective
-    processor_s = link_s * link.processor(total, 1)
+    if step.kinds:
+        link_s, processor_s = sum(alone), sum(s * u for s, u in zip(alone, used[0]))
+    else:
+        total = sum(sizes)
+        link_s = link.seconds(total)  # at the pace of one large collective
+        processor_s = link_s * link.processor(total, 1)
     floor = max(slowest, trimmed_mean(first) + link_s, (slowest * step.computing + processor_s) / step.available)
     return Prediction((trimmed_mean([s for s, _, _ in steps]), low, high), slowest, trimmed_mean(exposed), floor)
