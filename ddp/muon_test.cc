@@ -1,5 +1,5 @@
 // Muon over ranks whose gradients are real numbers, against one process in f64 in other words
-// (model/muon_reference.h). Gradients do not depend on weights, so that errors of steps add up and no more.
+// (model/test_muon.h). Gradients do not depend on weights, so that errors of steps add up and no more.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/equivalence_suite.h"
-#include "model/muon_reference.h"
 #include "model/random.h"
+#include "model/test_muon.h"
 
 namespace gradsync::ddp {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "model/muon_reference.h"
 #include "model/random.h"
 #include "model/tensor_ops.h"
+#include "model/test_muon.h"
 
 namespace gradsync::model {
 namespace {

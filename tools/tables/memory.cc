@@ -5,9 +5,6 @@
 namespace gradsync::tools {
 namespace {
 
-auto Million(bench::FactName fact) {
-  return [fact](const View& view) { return 1e-6 * Fact(fact)(view); };
-}
 auto PerParameter(bench::FactName fact) {
   return [fact](const View& view) { return Fact(fact)(view) / Fact("num_parameters")(view); };
 }

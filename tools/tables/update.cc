@@ -13,9 +13,6 @@ double ShareOf(const View& view) { return view.row.MeanOf("optimizer_ns") / view
 }  // namespace
 
 void AddUpdateTables(const Settings& settings, std::vector<Table>* tables) {
-  const auto million = [](bench::FactName fact) {
-    return [fact](const View& view) { return 1e-6 * Fact(fact)(view); };
-  };
   std::vector<Field<View>> fields = {
       {{.name = "variant", .audience = Audience::kPeople}, &View::name},
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
@@ -26,8 +23,8 @@ void AddUpdateTables(const Settings& settings, std::vector<Table>* tables) {
       {{.name = "tells"},
        [](const View& view) { return std::string(ShareOf(view) < kTells ? "no" : "yes"); }},
       {{.name = "largest work", .digits = 3}, Fact("largest_work")},
-      {{.name = "sent (MB)", .digits = 4}, million("sent_bytes_per_step")},
-      {{.name = "in theory (MB)", .digits = 4}, million("theory_sent_bytes")},
+      {{.name = "sent (MB)", .digits = 4}, Million("sent_bytes_per_step")},
+      {{.name = "in theory (MB)", .digits = 4}, Million("theory_sent_bytes")},
       {{.name = "memory (B/param)", .kind = Kind::kPlain}, &View::peak_bytes_per_parameter}};
   TableOf<View> table("update", "Updates of whole matrices", std::move(fields));
   for (const NamedSetting& at : settings) {

@@ -54,6 +54,9 @@ inline auto Number(bench::ConfigName name) {
 inline auto Fact(bench::FactName name) {
   return [name](const View& view) { return view.row.facts().DoubleOr(name, kNaN); };
 }
+inline auto Million(bench::FactName name) {
+  return [name](const View& view) { return 1e-6 * Fact(name)(view); };
+}
 template <class Statistic>
 auto OfTimes(SampleName samples, Statistic statistic) {
   return [=](const View& view) -> double {

@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_MODEL_MUON_REFERENCE_H_
-#define GRADSYNC_MODEL_MUON_REFERENCE_H_
+#ifndef GRADSYNC_MODEL_TEST_MUON_H_
+#define GRADSYNC_MODEL_TEST_MUON_H_
 
 #include <algorithm>
 #include <cmath>
@@ -39,4 +39,4 @@ struct MuonReference {
 
 }  // namespace gradsync::model
 
-#endif  // GRADSYNC_MODEL_MUON_REFERENCE_H_
+#endif  // GRADSYNC_MODEL_TEST_MUON_H_
