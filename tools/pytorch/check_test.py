@@ -8,7 +8,7 @@ import unittest
 
 from test_ranks import launch, sys, torch
 
-from gradsync import check
+from gradsync import check, reference
 
 BEGIN = """
 import contextlib, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
@@ -104,9 +104,16 @@ RIGHT = (
         "(model(batch()).square().mean() / passes).backward()", "with torch.autocast('cpu', dtype=torch.bfloat16): loss = model(batch()).square().mean()"
         "\n            scaler.scale(loss).backward()").replace("optimizer.step()", "scaler.unscale_(optimizer); nn.utils.clip_grad_norm_("
         "net.parameters(), .01); scaler.step(optimizer); scaler.update()"), ()),
-    ("a hybrid mesh", "from torch.distributed.fsdp import fully_shard\nfrom torch.distributed.device_mesh import init_device_mesh\n"
-     "mesh = init_device_mesh('cpu', (1, 2), mesh_dim_names=('replicate', 'shard'))\nfor m in (net[0], net[2], net): fully_shard(m, mesh=mesh)\n" +
-     "passes = 2\n" + NONE + ALL, ()),
+    *((f"a hybrid mesh of {shape}", "from torch.distributed.fsdp import fully_shard\nfrom torch.distributed.device_mesh import init_device_mesh\n"
+       f"mesh = init_device_mesh('cpu', {shape}, mesh_dim_names=('replicate', 'shard'))\nfor m in (net[0], net[2], net): fully_shard(m, mesh=mesh)\n"
+       "passes = 2\n" + NONE + ALL, ()) for shape in ((1, 2), (2, 1))),
+    ("a scaler that skips", DDP_OF_NET + "scaler = torch.amp.GradScaler('cpu', init_scale=2.**127)\n" + LOOP.replace(
+        "(model(batch()).square().mean() / passes)", "scaler.scale(F.mse_loss(model(batch() * 100), torch.zeros(8, 8)))").replace(
+        "optimizer.step()", "scaler.step(optimizer); scaler.update(); assert step or scaler.get_scale() < 2.**127").replace(
+        "int(sys.argv[1])", "40"), ()),
+    ("a discriminator that its generator uses", "G = DDP(net); D = DDP(nn.Linear(8, 1)); g, d = sgd(G), sgd(D)\n"
+     "for step in range(3):\n    fake = G(batch()); d.zero_grad(); D(fake.detach()).square().mean().backward(); d.step()\n"
+     "    g.zero_grad(); D(fake).mean().backward(); g.step()", ()),
     ("ZeroRedundancyOptimizer", "model = DDP(net); optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=.01)\n" + LOOP, ()),
     ("bf16 hook", DDP_OF_NET + "model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n" + LOOP,
      ("gradients are rounded to torch.bfloat16 on their way",)),
@@ -164,7 +171,7 @@ class CheckTest(unittest.TestCase):
     def test_the_scripts_own_run_is_not_changed(self):
         """Bit for bit, on each rank."""
         adam = "optimizer = torch.optim.Adam(model.parameters(), lr=.01)\n"
-        for name in ("BatchNorm and dropout", "accumulation with no_sync", "GradScaler", "a hybrid mesh", "bf16 hook", "Muon that averages",
+        for name in ("BatchNorm and dropout", "accumulation with no_sync", "GradScaler", "a hybrid mesh of (1, 2)", "bf16 hook", "Muon that averages",
                      "hooks that average"):
             with self.subTest(name):
                 text, = [text for entry, text, _ in RIGHT if entry == name]
@@ -183,6 +190,19 @@ class CheckTest(unittest.TestCase):
                 for rank in range(2):
                     weights, drawn = torch.load(self.directory / f"weights{rank}")
                     self.assertTrue(all(map(torch.equal, [*weights, drawn], [*checked[rank][0], checked[rank][1]])))
+
+    def test_the_bound_counts_roundings(self):
+        held, like = reference.Gradients(torch.ones(2)), torch.tensor([1.0, -2.0])
+        for _ in range(3):
+            held.add(like, 0)
+        self.assertEqual((held.roundings, held.sum.tolist(), held.magnitude.tolist()), (3, [3, -6], [3, 6]))
+        for dtype, u in ((torch.float32, 2.0**-24), (torch.bfloat16, 2.0**-8)):
+            for bound, magnitude in zip(reference.bound_of(held.magnitude, {torch.float64, dtype}, 5).tolist(), (3, 6)):
+                self.assertAlmostEqual(bound / (5 * u * magnitude), 1, delta=6 * u)
+        # 1 + u, rounded to even, loses half a unit in each of two additions: no smaller bound would hold.
+        off = abs(torch.tensor(1.0) + 2.0**-24 + 2.0**-24 - (1.0 + 2.0**-23))
+        self.assertLessEqual(float(off), float(reference.bound_of(torch.tensor(1 + 2.0**-23, dtype=torch.float64), {torch.float32}, 2)))
+        self.assertGreater(float(off), float(reference.bound_of(torch.tensor(1 + 2.0**-23, dtype=torch.float64), {torch.float32}, 1)))
 
     def test_groups_of_parameters_take_turns(self):
         faults = {name: text for name, text, _ in FAULTS}

@@ -199,7 +199,7 @@ class Check:
                 off, norm = (exact(p) - weights).norm(), weights.norm()
                 if off > rounding:
                     self.found.setdefault("gradients", (DIFFERS, f"{self.name(p)} is off by {off / norm:.3g} of its norm after {name} has "
-                                                        f"averaged and stepped; rounding explains {rounding / norm:.3g}; {differs}"))
+                                                        f"averaged and stepped; rounding explains {rounding / norm:.3g}" + f"; {differs}" * bool(differs)))
             if differs and not {"first weights", "gradients", "settings"} & set(self.found):
                 self.found["weights"] = DIFFERS, f"{differs} after {name} has stepped"
         self.inputs, self.buffers, needed = [], None, self.steps * (self.turns or 1)

@@ -104,7 +104,7 @@ def explain(handed, mean, bound, of_passes, world, passes):
     factor = float((handed * mean).sum() / norm.square())
     if (handed - factor * mean).norm() <= max(1, abs(factor)) * bound.norm():
         return factor, f"{factor:.6g} times the mean: {mistake(factor, world, passes, float(bound.norm() / norm)) or 'no known mistake'}"
-    if len(of_passes) > 1 and handed.dim() > 1:  # the polar factor is what Muon's products approximate
+    if len(of_passes) > 1 and handed.dim() > 1 and torch.stack(of_passes).isfinite().all():  # the polar factor is what Muon's products approximate
         factors = [u @ v for u, _, v in (torch.linalg.svd(one.flatten(1), full_matrices=False) for one in (mean, *of_passes))]
         likeness = [torch.cosine_similarity(handed.flatten(), one.flatten(), 0) for one in (factors[0], sum(factors[1:]))]
     return None, f"off by {float((handed - mean).norm() / norm):.3g} of its norm" + (
