@@ -21,8 +21,8 @@ import torch.distributed as dist
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.record import refuse
 from gradsync.recorder import WAIT
-from gradsync.settings import flat_of, gathered
 from gradsync.reference import Gradients, bound_of, digest, exact, explain, fed, local_of, mistake, part_of, rounded_to, total, whole_of
+from gradsync.settings import flat_of, gathered
 
 SAME, DIFFERS, UNKNOWN = 0, 1, 2  # exit status
 BYTES = 24  # of each element whose gradient is held
