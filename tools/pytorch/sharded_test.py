@@ -129,14 +129,14 @@ class MemoryTest(unittest.TestCase):
     def test_peaks_are_those_of_pytorchs_trackers(self):
         with tempfile.TemporaryDirectory() as directory:
             x, model = torch.randint(200, (16, 64)), Net()
-            optimizer, recorder = torch.optim.SGD(model.parameters(), 0.1), Recorder(model, f"{directory}/out", rounds=2, views=True)
+            optimizer, recorder = torch.optim.AdamW(model.parameters()), Recorder(model, f"{directory}/out", rounds=2, views=True)
             while not recorder.done:
                 step(model, optimizer, x)
             question = answer.Question(answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"]))
         need, units = memory.Need(question.recording), sharding.units_of(question.launch)
 
         def tracked(model, tracker, track):
-            optimizer = torch.optim.SGD(model.parameters(), 0.1)  # whose peak is in backward
+            optimizer = torch.optim.AdamW(model.parameters())
             step(model, optimizer, x)
             nn.functional.cross_entropy(model(x).flatten(0, 1), x.flatten()).backward()
             views = [p.grad for p in model.parameters()] if isinstance(model, DDP) else []
@@ -160,7 +160,7 @@ class MemoryTest(unittest.TestCase):
                 found[name] = need.sharded(sharding.reshard(units, name), 2), tracked(
                     sharded_net(how), FSDPMemTracker, lambda tracker, *_: tracker.track_inputs((x,)))
         for way, (predicted, measured) in found.items():
-            self.assertAlmostEqual(sum(predicted) / measured, 1, delta=0.001, msg=way)
+            self.assertAlmostEqual(sum(predicted) / measured, 1, delta=0.01, msg=way)
 
 
 class ScriptTest(unittest.TestCase):
