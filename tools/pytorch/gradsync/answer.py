@@ -172,7 +172,7 @@ def ask(question):
               **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")}, "notes": notes_of(question),
               "none_s": none_s, "ranks": recording.ranks,
               "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
-              "units": len(sharding.units_of(launch)),
+              "units": len(sharding.units_of(launch)), "schedule": schedule_of(launch),
               "ddp": {"bucket_bytes": own["bucket_bytes"], "first_bucket_bytes": own["first_bucket_bytes"], "is_sharded": own["fsdp"],
                       **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")}},
               "sizes": [], "links": [], "measured": []}
@@ -224,14 +224,17 @@ def notes_of(question):
     if not wire and question.world_size != (link.world_size if link else linked):
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = launch["device"] != "cpu"
-    kind = "the script's units" if launch["units"] else "repeated blocks as units"
-    notes.append(f"fully_shard: {kind}; " + (
-        "its schedule on a GPU is not validated on one." if is_gpu else "over gloo each of its collectives makes all wait, so its "
-        "step is a sum."))
     is_known = any(link.costs.of("all_reduce")[2].values) if link else launch["backend"] != "none" or question.link_of
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(f"Assumed: communication takes nothing from computation{' on the GPU' if is_gpu else ''}.")
     return notes
+
+
+def schedule_of(launch):
+    """What fully_shard's lines of the table assume."""
+    units = "the script's units" if launch["units"] else "repeated blocks as units"
+    return f"fully_shard: {units}; " + ("over gloo each of its collectives makes all wait, so its step is a sum." if
+                                        sharding.blocks(launch) else "its schedule on a GPU is not validated on one.")
 
 
 def measured_of(question):
@@ -322,7 +325,7 @@ def screen(answer):
         lines.append("%-30s %s" % (way["way"], way["why"]) if way["why"] else "%-30s %-20s %11s %10s %9s %9s  %s" % (
             way["way"], range_text(way["step_s"]), ms(way["cost_s"]), ms(way["exposed_s"]), size_text(way["memory_bytes"]),
             size_text(way["sent_bytes"]), "" if way is answer["ways"][0] else told(way)))
-    lines.append(answer["advice"])
+    lines += [answer["schedule"], answer["advice"]]
     if answer["batches"]:
         lines.append("The largest batch in %s, of the recorded one: %s." % (size_text(answer["memory_limit_bytes"]), ", ".join(
             "%s %.3g" % item for item in answer["batches"].items())))
