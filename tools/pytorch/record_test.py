@@ -288,7 +288,7 @@ class RecordTest(unittest.TestCase):
                                "--rdzv_endpoint=localhost:0", "--local_addr=localhost", "-m", "gradsync", "record", f"--out={out}", "--rounds=2",
                                *self.script(1000)], capture_output=True, text=True, cwd=self.directory, timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Your step takes ", done.stdout)
+        self.assertIn("A step without synchronisation takes ", done.stdout)
         self.assertIn("gradsync: records 14 steps", done.stderr)
         environment = {"PATH": ""}
         asked = subprocess.run([place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"], env=environment,

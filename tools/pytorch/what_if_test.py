@@ -244,8 +244,8 @@ class AnswerTest(unittest.TestCase):
     def test_tells_the_step_with_and_without_synchronisation(self):
         text = screen()
         for said in ("3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu, threads each: 1; launches: 1\n",
-                     "Your step takes 63 ms without synchronisation.", "with buckets of 25 MiB, the first 1 will take ",
-                     "of which 30 ms are exposed", "no_sync"):
+                     "A step without synchronisation takes 63 ms.", "with buckets of 25 MiB (the first: 1 MiB) will take ",
+                     "For 30 ms of it ranks wait for gradients", "no_sync"):
             self.assertIn(said, text)
         self.assertNotIn("Assumed", text)
         self.assertEqual(ask()["sizes"][0]["cost_s"], ask()["sizes"][0]["step_s"][0] - ask()["none_s"])
@@ -357,7 +357,7 @@ class AnswerTest(unittest.TestCase):
         for i, step in enumerate(steps_of(one, "probe")):
             step["before_ns"] = 60 * MS if i % 4 == 0 else step["before_ns"]
         self.assertNotIn("slowest", screen(one))
-        self.assertIn("without synchronisation; that of the slowest of 64 ranks 107 ms, if all vary as here.\n",
+        self.assertIn(", and 107 ms on the slowest of 64 ranks.\n",
                       screen(one, world_size=64))
         self.assertIn("107 ms", screen(one, world_size=16384, link="400Gbit"))
 

@@ -296,9 +296,9 @@ def slow_ranks(ranks):
 def screen(answer):
     """Returns the answer on one screen."""
     ddp, first = answer["ddp"], answer["ddp"]["first_bucket_bytes"]
-    cap = "%.4g MiB" % (ddp["bucket_bytes"] / MIB) + (", the first %.4g" % (first / MIB)) * (first != ddp["bucket_bytes"])
-    slowest = "" if answer["slowest_s"] is None else "; that of the slowest of %d ranks %s, if all vary as here" % (
-        answer["world_size"], ms(answer["slowest_s"]))
+    cap = "%.4g MiB" % (ddp["bucket_bytes"] / MIB) + (" (the first: %.4g MiB)" % (first / MIB)) * (first != ddp["bucket_bytes"])
+    slowest = "" if answer["slowest_s"] is None else ", and %s on the slowest of %d ranks" % (
+        ms(answer["slowest_s"]), answer["world_size"])
     lines = ["%d parameters, %.4g MB of gradients, %s; %s over %s on %s, threads each: %d; launches: %d" % (
         answer["parameters"], answer["gradient_bytes"] / 1e6, answer["optimizer"], ranks_text(answer["recorded_world_size"]),
         answer["backend"], answer["device"], answer["threads"], answer["launches"])]
@@ -307,10 +307,10 @@ def screen(answer):
         lines.insert(0, "%s pass before each step, in which scripts load data: %.0f %% of the time without synchronisation, "
                      "which no link changes." % (ms(between_s), 100 * between_s / (between_s + answer["none_s"])))
     what = f"fully_shard with {answer['units']} units" if ddp["is_sharded"] else f"DistributedDataParallel with buckets of {cap}"
-    lines += [*answer["notes"], "", f"Your step takes {ms(answer['none_s'])} without synchronisation{slowest}.",
-              *slow_ranks(answer["ranks"]), f"{what} will take {range_text(ddp['step_s'])},",
-              f"of which {ms(ddp['exposed_s'])} are exposed. No schedule of these bytes takes less than {ms(ddp['floor_s'])} at "
-              "the link's typical pace.", "",
+    lines += [*answer["notes"], "", f"A step without synchronisation takes {ms(answer['none_s'])}{slowest}.",
+              *slow_ranks(answer["ranks"]), f"A step of {what} will take {range_text(ddp['step_s'])} (95 %).",
+              f"For {ms(ddp['exposed_s'])} of it ranks wait for gradients after backward. No order of sending takes less than "
+              f"{ms(ddp['floor_s'])} over this link.", "",
               "%-16s %8s  %-20s %10s %10s" % ("bucket_cap_mb", "buckets", "step", "cost", "exposed")]
     for size in answer["sizes"]:
         lines.append("%-16g %8d  %-20s %10s %10s" % (size["bucket_cap_mb"], size["buckets"], range_text(size["step_s"]),
