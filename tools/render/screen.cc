@@ -51,7 +51,7 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
           CommandWithout(any.record.provenance.command_line,
                          {"variants", "strategies", "backend", "bucket_bytes", "buffer_elements", "units",
                           "with_peers", "peer_modes", "peer_python", "batch_size", "accumulation_steps",
-                          "seq_len", "time", "steps", "repeats", "precision", "out", "answer"});
+                          "seq_len", "time", "steps", "repeats", "precision", "choose", "out", "answer"});
       for (const bench::ConfigName name :
            std::initializer_list<bench::ConfigName>{"batch_size", "accumulation_steps", "seq_len"}) {
         if (const int64_t value = any.record.config.IntOr(name, 0); value > 0)
