@@ -131,8 +131,8 @@ class TestModel {
  private:
   template <class Fn>
   model::Tensor Integers(const model::Shape& shape, Fn fn) const {
-    std::vector<float> values;
-    for (int64_t i = 0; i < model::Numel(shape); ++i) values.push_back(static_cast<float>(fn(i)));
+    std::vector<float> values(static_cast<size_t>(model::Numel(shape)));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(fn(static_cast<int64_t>(i)));
     return model::Tensor::From<float>(device_, shape, std::span<const float>(values));
   }
 
