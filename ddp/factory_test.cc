@@ -36,7 +36,9 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
       Make(name, 2 * kBytes, options.values);
       const auto buffers = static_cast<double>(bytes_in_use() - before);
       const double copies = CopiesOf(traits, options, 2, /*largest_unit=*/0.4);
-      EXPECT_LE(buffers, copies * 5 * kBytes + rounding) << name;
+      // Two ranks that own whole matrices have a place for three of the five each.
+      const int matrices = traits.shards_state && !traits.divides_matrices ? 6 : 5;
+      EXPECT_LE(buffers, copies * matrices * kBytes + rounding) << name;
       EXPECT_GT(buffers + 2 * kBytes, copies * 5 * kBytes * (views ? 0 : 1)) << name;
       EXPECT_EQ(buffers >= kBytes, copies > 0) << name;
     }

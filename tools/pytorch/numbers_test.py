@@ -29,6 +29,7 @@ def answered(arguments):
         options += [step, step[0] / whole["ddp"]["step_s"][0] - 1, not answer.overlap(step, whole["ddp"]["step_s"])]
     for row in whole["measured"]:
         del row["cost_error"]  # which that program did not tell
+    del whole["ddp"]["is_sharded"]  # which it did not know
     parts = ("none_s", "slowest_s", "ddp", "sizes", "best_bucket_cap_mb", options, "measured", "pairs", "pairs_right")
     return numbers_of([whole.get(part, 0) if isinstance(part, str) else part for part in parts])
 
