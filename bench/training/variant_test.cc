@@ -232,10 +232,10 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "clip_norm or learning_rate"},
+                  "optimizer, clip_norm or learning_rate"},
         std::pair{"bucketed_async:size=3",
                   "--variants=bucketed_async:size=3: bucketed_async has no option 'size', expected "
-                  "clip_norm, learning_rate, bucket_bytes, bucket_elements "},
+                  "optimizer, clip_norm, learning_rate, bucket_bytes, bucket_elements "},
         std::pair{"core_update:clip_norm=1",
                   "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "
                   "gradients, and cannot clip them"},

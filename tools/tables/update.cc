@@ -34,13 +34,12 @@ void AddUpdateTables(const Settings& settings, std::vector<Table>* tables) {
   }
   if (table.num_rows() == 0) return;
   table.AddNote(
-      "update: the optimizer's time in a step, without waits. of the step: its part; tells: `no` if the part "
-      "is "
-      "below 5 %, because the variants then cannot be told apart by their updates. largest work: the rank "
-      "with "
-      "the most multiplications over the mean of all ranks. sent: with padding; in theory: without. memory: "
-      "the "
-      "most at one time.");
+      "update: the time of the optimizer in a step, without waits. of the step: its part of the step. tells: "
+      "`no` "
+      "if the part is below 5 %, because updates then do not separate the variants. largest work: the "
+      "multiplications of the rank with the most, divided by the mean over ranks. sent: bytes with padding; "
+      "in "
+      "theory: without padding. memory: the peak.");
   tables->push_back(std::move(table));
 }
 
