@@ -167,8 +167,12 @@ TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
     EXPECT_EQ(record.facts.StringOr("stage", ""), launch == 0 ? "choosing" : "deciding");
     EXPECT_EQ(record.samples.at("forward_ns").size(), launch == 0 ? 2u : 4u);
   }
-  const std::multiset<std::string> all = {"none",       "none",      "naive@gloo",
-                                          "naive@gloo", "core@gloo", "core@gloo"},
+  const std::multiset<std::string> all = {"none",
+                                          "none",
+                                          "naive@gloo",
+                                          "naive@gloo",
+                                          "core:bucket_bytes=4Ki@gloo",
+                                          "core:bucket_bytes=4Ki@gloo"},
                                    chosen = {"none", "none", "core@gloo", "core@gloo"};
   EXPECT_EQ(variants, (std::map<int64_t, std::multiset<std::string>>{{0, all}, {1, chosen}, {2, chosen}}));
   EXPECT_EQ(sets.size(), 1u);
