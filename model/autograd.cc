@@ -250,7 +250,7 @@ void OpGradient::PassThrough(int i) {
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready,
               const UseHook& on_use) {
   Require(loss.value().defined() && loss.value().numel() == 1,
-          "Backward: the loss must have one element, has shape ", ToString(loss.value().shape()));
+          "Backward: the loss must have one element, has shape ", loss.value().shape());
   Require(loss.node_ != nullptr, "Backward: the loss depends on no parameter");
   BackwardPass(params, on_ready, on_use).Run(loss);
 }

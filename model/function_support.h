@@ -88,7 +88,7 @@ struct Describe {
 
   std::string ToString() const {
     if (!tensor.defined()) return "undefined";
-    return Join(model::ToString(tensor.shape()), " ", Name(tensor.dtype()), " on ", tensor.device()->name());
+    return Join(tensor.shape(), " ", Name(tensor.dtype()), " on ", tensor.device()->name());
   }
 };
 

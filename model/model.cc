@@ -31,8 +31,8 @@ void LoadParameters(std::span<Parameter* const> params, const std::string& path,
     const SafetensorsFile::Entry* entry = file.Find(name);
     if (entry == nullptr) continue;
     Require(entry->shape == value.shape() && entry->dtype == value.dtype(), path, ": tensor '", name, "' is ",
-            ToString(entry->shape), " ", Name(entry->dtype), ", the model's is ", ToString(value.shape()),
-            " ", Name(value.dtype()));
+            entry->shape, " ", Name(entry->dtype), ", the model's is ", value.shape(), " ",
+            Name(value.dtype()));
   }
   for (const SafetensorsFile::Entry& entry : file.entries()) {
     const bool known =

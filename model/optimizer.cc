@@ -31,7 +31,7 @@ void Check(const Part& part, const Parameter& first) {
     Require(
         place.numel() == part.end - part.begin && place.dtype() == p.dtype() && place.device() == p.device(),
         "optimizer: the ", what, " of elements ", part.begin, " to ", part.end, " of '", p.name(), "' is ",
-        Name(place.dtype()), " of shape ", ToString(place.shape()), " on ", place.device()->name());
+        Name(place.dtype()), " of shape ", place.shape(), " on ", place.device()->name());
   };
   check("gradient", part.grad);
   check("value", part.value);

@@ -31,8 +31,8 @@ const Tensor& Parameter::grad() {
 void Parameter::CheckPlace(const char* what, const Tensor& place, DType dtype) const {
   if (!place.defined()) return;
   Require(place.shape() == value_.shape() && place.dtype() == dtype && place.device() == device(), what,
-          " of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()), " on ",
-          place.device()->name(), ", the parameter ", ToString(value_.shape()), " ", Name(dtype), " on ",
+          " of '", name_, "': place has shape ", place.shape(), " ", Name(place.dtype()), " on ",
+          place.device()->name(), ", the parameter ", value_.shape(), " ", Name(dtype), " on ",
           device()->name());
 }
 

@@ -155,7 +155,7 @@ Var ResNet::Predict(const Tensor& images) {
   const DType expected = WideDType(dtype_);
   Require(
       images.defined() && images.rank() == 4 && images.dim(1) == kImageChannels && images.dtype() == expected,
-      "model '", config_.name, "': images are ", ToString(images.shape()), " ", Name(images.dtype()),
+      "model '", config_.name, "': images are ", images.shape(), " ", Name(images.dtype()),
       ", expected (batch, ", kImageChannels, ", height, width) ", Name(expected));
   Shape shape = images.shape();
   shape.push_back(1);  // blocks of one channel
@@ -174,9 +174,8 @@ Var ResNet::Loss(const Batch& batch) {
   const Tensor &images = batch.inputs, &targets = batch.targets;
   Require(images.defined() && targets.defined() && images.rank() == 4 && targets.rank() == 2 &&
               images.dim(0) == targets.dim(0) && targets.dim(1) == config_.num_classes,
-          "model '", config_.name, "': images are ", ToString(images.shape()), ", targets ",
-          ToString(targets.shape()), ", expected (batch, ", kImageChannels, ", height, width) and (batch, ",
-          config_.num_classes, ")");
+          "model '", config_.name, "': images are ", images.shape(), ", targets ", targets.shape(),
+          ", expected (batch, ", kImageChannels, ", height, width) and (batch, ", config_.num_classes, ")");
   return MeanSquaredError(Predict(images), targets);
 }
 

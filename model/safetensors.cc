@@ -233,8 +233,7 @@ Tensor SafetensorsFile::Load(std::string_view name, const DevicePtr& device) con
 void SafetensorsFile::LoadInto(std::string_view name, const Tensor& target) const {
   const Entry& entry = Get(name);
   Require(entry.shape == target.shape() && entry.dtype == target.dtype(), path_, ": tensor '", name, "' is ",
-          ToString(entry.shape), " ", Name(entry.dtype), ", expected ", ToString(target.shape()), " ",
-          Name(target.dtype()));
+          entry.shape, " ", Name(entry.dtype), ", expected ", target.shape(), " ", Name(target.dtype()));
   const Tensor host =
       target.device()->is_cpu() ? target : Tensor::Empty(CpuDevice(), target.shape(), target.dtype());
   Read(entry.offset_bytes, {static_cast<std::byte*>(host.raw_data()), host.nbytes()});

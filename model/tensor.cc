@@ -3,8 +3,6 @@
 #include <atomic>
 #include <utility>
 
-#include "absl/strings/str_join.h"
-
 namespace gradsync::model {
 
 struct Tensor::Storage {
@@ -24,20 +22,20 @@ struct Tensor::Storage {
   std::atomic<uint64_t> num_writes = 0;
 };
 
-std::string ToString(const Shape& shape) { return Join("(", absl::StrJoin(shape, ", "), ")"); }
+std::string ToString(const Shape& shape) { return Join(shape); }
 
 int64_t Numel(const Shape& shape) {
   int64_t numel = 1;
   for (const int64_t dim : shape) {
-    Require(dim >= 0, "shape ", ToString(shape), " has a negative dimension");
-    Require(!__builtin_mul_overflow(numel, dim, &numel), "shape ", ToString(shape), " has too many elements");
+    Require(dim >= 0, "shape ", shape, " has a negative dimension");
+    Require(!__builtin_mul_overflow(numel, dim, &numel), "shape ", shape, " has too many elements");
   }
   return numel;
 }
 
 Tensor::Tensor(Shape shape, DType dtype) : shape_(std::move(shape)), numel_(Numel(shape_)), dtype_(dtype) {
-  Require(numel_ <= PTRDIFF_MAX / static_cast<int64_t>(SizeOf(dtype)), "shape ", ToString(shape_), " of ",
-          Name(dtype), " has too many bytes");
+  Require(numel_ <= PTRDIFF_MAX / static_cast<int64_t>(SizeOf(dtype)), "shape ", shape_, " of ", Name(dtype),
+          " has too many bytes");
 }
 
 Tensor Tensor::Empty(DevicePtr device, Shape shape, DType dtype) {
@@ -63,15 +61,15 @@ Tensor Tensor::Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape,
 
 Tensor Tensor::FromBytes(DevicePtr device, Shape shape, DType dtype, std::span<const std::byte> bytes) {
   Tensor tensor = Empty(std::move(device), std::move(shape), dtype);
-  Require(bytes.size() == tensor.nbytes(), "tensor of shape ", ToString(tensor.shape()), " and dtype ",
-          Name(dtype), " takes ", tensor.nbytes(), " bytes, got ", bytes.size());
+  Require(bytes.size() == tensor.nbytes(), "tensor of shape ", tensor.shape(), " and dtype ", Name(dtype),
+          " takes ", tensor.nbytes(), " bytes, got ", bytes.size());
   tensor.device()->Copy(tensor.raw_data(), bytes.data(), bytes.size());
   return tensor;
 }
 
 int64_t Tensor::dim(int i) const {
   const int index = i < 0 ? i + rank() : i;
-  Require(index >= 0 && index < rank(), "dimension ", i, " of a tensor of shape ", ToString(shape_));
+  Require(index >= 0 && index < rank(), "dimension ", i, " of a tensor of shape ", shape_);
   return shape_[static_cast<size_t>(index)];
 }
 
@@ -81,7 +79,7 @@ const DevicePtr& Tensor::device() const {
 }
 
 Tensor Tensor::View(Shape shape) const {
-  Require(Numel(shape) == numel_, "cannot view shape ", ToString(shape_), " as ", ToString(shape));
+  Require(Numel(shape) == numel_, "cannot view shape ", shape_, " as ", shape);
   return Slice(0, std::move(shape));
 }
 
@@ -111,8 +109,7 @@ Tensor Tensor::SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const {
 
 void Tensor::CopyFrom(const Tensor& source) const {
   Require(source.dtype_ == dtype_, "copy: source is ", Name(source.dtype_), ", target is ", Name(dtype_));
-  Require(source.shape_ == shape_, "copy: source has shape ", ToString(source.shape_), ", target ",
-          ToString(shape_));
+  Require(source.shape_ == shape_, "copy: source has shape ", source.shape_, ", target ", shape_);
   // The device that is not the host copies from or to the other device.
   Device& mover = device()->is_cpu() ? *source.device() : *device();
   mover.Copy(data_, source.data_, nbytes());
@@ -149,7 +146,7 @@ void Tensor::CopyToHost(void* target) const { device()->Copy(target, data_, nbyt
 
 void Tensor::ThrowWrongDType(DType expected) const {
   throw InvalidInput(
-      Join("tensor of shape ", ToString(shape_), " holds ", Name(dtype_), ", asked for ", Name(expected)));
+      Join("tensor of shape ", shape_, " holds ", Name(dtype_), ", asked for ", Name(expected)));
 }
 
 }  // namespace gradsync::model

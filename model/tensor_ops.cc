@@ -12,9 +12,8 @@ namespace gradsync::model {
 void AddTo(const Tensor& source, const Tensor& target) {
   Require(source.shape() == target.shape() && source.dtype() == target.dtype() &&
               source.device()->type() == target.device()->type(),
-          "add: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
-          source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
-          target.device()->name());
+          "add: source is ", source.shape(), " ", Name(source.dtype()), " on ", source.device()->name(),
+          ", target ", target.shape(), " ", Name(target.dtype()), " on ", target.device()->name());
   DispatchAnyFloat(target.dtype(), "add", [&]<class T>() {
     kernels::Run("add", *target.device(),
                  kernels::Scaled<T>{.x = source.data<T>(),
@@ -70,9 +69,9 @@ void Cast(const Tensor& source, const Tensor& target) {
   const bool narrows = source.dtype() == DType::kF32 && target.dtype() == DType::kBF16;
   const bool widens = source.dtype() == DType::kBF16 && target.dtype() == DType::kF32;
   Require((narrows || widens) && source.shape() == target.shape() && source.device() == target.device(),
-          "cast: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
-          source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
-          target.device()->name(), ", expected f32 and bf16 of one shape and device");
+          "cast: source is ", source.shape(), " ", Name(source.dtype()), " on ", source.device()->name(),
+          ", target ", target.shape(), " ", Name(target.dtype()), " on ", target.device()->name(),
+          ", expected f32 and bf16 of one shape and device");
   const auto run = [&]<class From, class To>(From* x, To* y) {
     kernels::Run("cast", *target.device(),
                  kernels::Cast<From, To>{.x = x, .n = source.numel(), .y = {.data = y}});

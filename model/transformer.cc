@@ -144,7 +144,7 @@ Var Transformer::FeedForward(const Block& block, const Var& x) const {
 }
 
 Var Transformer::Logits(const Tensor& ids) {
-  Require(ids.rank() == 2, "model '", config_.name, "': inputs have shape ", ToString(ids.shape()),
+  Require(ids.rank() == 2, "model '", config_.name, "': inputs have shape ", ids.shape(),
           ", expected (batch, seq)");
   Require(ids.dim(1) <= config_.context_length, "model '", config_.name, "': a sequence of ", ids.dim(1),
           " tokens, the context length is ", config_.context_length);
@@ -155,7 +155,7 @@ Var Transformer::Logits(const Tensor& ids) {
 
 Var Transformer::Loss(const Batch& batch) {
   Require(batch.targets.shape() == batch.inputs.shape(), "model '", config_.name, "': inputs have shape ",
-          ToString(batch.inputs.shape()), ", targets ", ToString(batch.targets.shape()));
+          batch.inputs.shape(), ", targets ", batch.targets.shape());
   return CrossEntropy(Logits(batch.inputs), batch.targets);
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gradsync {
 
@@ -12,6 +14,7 @@ namespace internal {
 
 std::string SixDigits(double number);
 std::string Concatenate(std::initializer_list<std::string_view> texts);
+std::string Tuple(const std::vector<int64_t>& numbers);
 
 // This does not use Abseil's StrCat, because nearly every file includes this file, and each would take 0.4 s
 // longer to compile.
@@ -21,6 +24,8 @@ auto TextOf(const Part& part) {
     return std::string_view(part);
   else if constexpr (requires { part.ToString(); })
     return part.ToString();
+  else if constexpr (std::same_as<Part, std::vector<int64_t>>)  // a shape
+    return Tuple(part);
   else if constexpr (requires { part.data() + part.size(); })  // Abseil's string_view
     return std::string_view(part.data(), part.size());
   else if constexpr (std::same_as<Part, char>)
@@ -33,7 +38,7 @@ auto TextOf(const Part& part) {
 
 }  // namespace internal
 
-// Concatenates text, numbers (real numbers with six digits) and objects with ToString().
+// Concatenates text, numbers (real numbers with six digits), shapes as "(2, 3)", and objects with ToString().
 template <class... Parts>
 std::string Join(const Parts&... parts) {
   return internal::Concatenate({std::string_view(internal::TextOf(parts))...});
@@ -46,7 +51,8 @@ class InvalidInput : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Throws InvalidInput with the joined parts unless `ok`.
+// Throws InvalidInput with the joined parts unless `ok`. It makes text of the parts only then: a part that is
+// costly to make into text, such as a shape, is passed as it is.
 template <class... Parts>
 void Require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
