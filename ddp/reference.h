@@ -45,8 +45,8 @@ std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others). If
 // the two factors of rank `rank` are not `min_compression` times smaller than the gradient, the gradient is
-// averaged directly. Q starts as FillTruncatedNormal(1, seed 0, stream p of kLowRank) of shape (rank,
-// columns).
+// averaged directly. The factor Q of the p-th parameter has the shape (rank, columns), and its first values
+// are those of FillTruncatedNormal(1, seed 0, stream p of kLowRank).
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 

@@ -61,7 +61,7 @@ StepTimes MeanOf(std::span<const StepTimes> steps);
 
 // Adds the known parts to the samples.
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// Returns the parts of the i-th step. A series that has no i-th entry gives an empty part.
+// Returns the parts of the i-th step. A part that has no i-th sample is empty.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

@@ -39,10 +39,10 @@ struct ComputedOp {
 // (phase_timer.h), because the host runs ahead of the GPU.
 class OpRecorder : public model::Tracer {
  public:
-  // Records on the CPU.
+  // Times operations with the CPU's clock.
   OpRecorder() = default;
-  // Records on `device`, and passes ranges to `next` unless it is null. `device` and `next` must outlive this
-  // object.
+  // Times operations with the clock of `device`. If `next` is not null, each Begin and End also calls the
+  // same function of `next`. `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;

@@ -35,7 +35,8 @@ class ShortMessages {
   // `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank runs another
   // collective.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections. Every wait throws PeerError, here and on the other ranks.
+  // Closes the connections. From then on every Exchange throws PeerError, on this rank and on the other
+  // ranks.
   void Abort() noexcept;
 
  private:

@@ -38,6 +38,7 @@ finish() {
   fi
 }
 trap finish EXIT
+trap 'exit 143' HUP INT TERM
 for name in "${names[@]}"; do
   while read -r _ minutes command; do
     echo "measure.sh: $name, about $minutes minutes" >&2

@@ -14,6 +14,7 @@ out=${*: -1}
 mkdir -p "${out#--out=}"
 echo "{\"command_line\":\"$0 $*\"}" >"${out#--out=}/$1.jsonl"
 if [[ $1 == second ]]; then echo '{}' >"${out#--out=}/second.trace.json"; fi
+if [[ $1 == stopped ]]; then kill -TERM "$PPID"; fi
 [[ $1 != fails ]]
 PROGRAM
 chmod +x bazelw bazel-bin/bench/ddp
@@ -25,6 +26,7 @@ once 1 bench/ddp first --peer_python=TORCH/bin/python \
 twice 1 bench/ddp first --corpus=tinyshakespeare.txt
 twice 2 bench/ddp second
 broken 1 bench/ddp fails
+stopped 1 bench/ddp stopped
 COMMANDS
 echo old | tee docs/records/once/old.jsonl.gz >docs/records/other/old.jsonl.gz
 
@@ -50,7 +52,7 @@ run --list
 ((status == 0)) || fail "the list"
 [[ $(head --lines=1 output) == 'once 1 bench/ddp first --peer_python=TORCH/bin/python --variants=none,core' ]] ||
   fail "a command is one line"
-(($(wc --lines <output) == 4)) || fail "each command, and no comment"
+(($(wc --lines <output) == 5)) || fail "each command, and no comment"
 
 run once twice
 ((status == 0)) || fail "measuring"
@@ -76,7 +78,12 @@ diff -r before docs/records/once || fail "what is there stays"
 kept=$(sed --quiet 's/^measure.sh: what was measured is in //p' output)
 [[ $(<"$kept/once/first.jsonl") == *'"command_line"'* ]] || fail "what was measured before is kept"
 rm -r "$kept"
-sed -i /broken/d docs/records/commands.txt
+run stopped
+((status == 143)) || fail "measure.sh is stopped"
+kept=$(sed --quiet 's/^measure.sh: what was measured is in //p' output)
+[[ -e $kept/stopped/stopped.jsonl ]] || fail "what was measured before the stop is kept"
+rm -r "$kept"
+sed -i '/broken/d; /stopped/d' docs/records/commands.txt
 run --all
 ((status == 0)) || fail "everything"
 (($(grep -c '^measure.sh: ' output) == 3)) || fail "each command once"

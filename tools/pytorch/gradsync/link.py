@@ -181,9 +181,11 @@ class Communication:
                 totals[kind] += [sum(s for _, s in times)] * bool(times)
                 for size, seconds in times:
                     self.samples[kind, 1, size]["seconds"].append(seconds)
+        largest = max((key for key in self.samples if key[:2] == ("all_reduce", 1)), default=None)
+        all_reduces = self.samples[largest]["processor"] if largest else []
         for (kind, in_flight, size), own in sorted(self.samples.items()):
-            # A GPU's processors are not the host's.
-            used = trimmed_mean(own["processor"] or [0]) if first["device"] == "cpu" else 0
+            # A GPU's processors are not the host's. FSDP2's collectives, which block, take what all-reduces take.
+            used = trimmed_mean(own["processor"] or all_reduces or [0]) if first["device"] == "cpu" else 0
             costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
                                     kind if kind in SHARDED else "all_reduce", in_flight))
             casts[kind] = [trimmed_mean(own[name] or [0]) for name in ("in", "out")]  # of the largest

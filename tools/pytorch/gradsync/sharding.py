@@ -156,7 +156,7 @@ def predict_launch(question, i, how, costs, pace_of_link=1):
     units = reshard(units_of(launch), how)
     sizes = bytes_of(recording, units)
     of_kind = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter" if "reduce_scatter" in costs.curves else
-               "all_reduce" if launch["backend"] == "gloo" and not question.flags.wire else "all_gather"}
+               "all_reduce" if launch["backend"] == "gloo" else "all_gather"}  # gloo's reduce-scatter is an all-reduce
     share = (launch["world_size"] if launch["units"] else 1) / question.world_size  # of the optimizer's work
     ranks = [[] for _ in launch["ranks"]]
     for one in rounds_of(recording, i, units):
