@@ -2,7 +2,7 @@
 import unittest
 
 import test_launches
-from test_launches import MIB, MS, alone, ask, launch, predict, question, screen, steps_of
+from test_launches import MIB, MS, alone, ask, launch, predict, question, screen, sent_by, steps_of
 from gradsync import memory, replay, sharding
 from gradsync.link import Cost, LinkCosts
 from gradsync.sharding import Unit, collectives
@@ -115,6 +115,16 @@ class ShardedTest(unittest.TestCase):
         self.assertAlmostEqual(1e3 * one.predict_sharded("none").step[0], 63 + 2 * 6 + 2 * 10, delta=1e-6)
         self.assertIn("over gloo each of its collectives makes all wait", screen(sharded()))
         self.assertIn("fully_shard with 2 units will take", screen(sharded()))
+
+    def test_over_gloo_and_a_named_link_a_reduction_is_an_all_reduce(self):
+        one = sharded()
+        for sent in sent_by(one, "all_reduce"):
+            sent["cpu_ns"] = sent["wall_ns"] // 2
+        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and of the processors half
+        # of what it took without a link (6 ms to gather, 10 to reduce).
+        wire = 1e3 * 1514 / 1448 * MIB / 125e6
+        self.assertAlmostEqual(1e3 * question([one], link="1Gbit,1us").predict(one["rows"][0]).step[0],
+                               63 + 3 * (wire + 3) + 2 * 2 * (wire + 5), delta=0.05)
 
     def test_what_is_rare_and_long_in_a_step_of_many_is_not_lost(self):
         one = sharded()
