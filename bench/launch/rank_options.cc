@@ -33,10 +33,11 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("device", &device, Devices(), "Computes on this device.");
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
             "Starts this number of ranks.\nUnder a launcher, omit it, or set the launcher's number.");
-  flags.Add(
-      "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
-      "Sets the number of compute threads of each rank, on the CPU.\nDefault: the number of CPUs that the "
-      "ranks of a machine may use, limited by a quota, divided by the number of these ranks.");
+  if (computes)
+    flags.Add(
+        "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+        "Sets the number of compute threads of each rank, on the CPU.\nDefault: the number of CPUs that the "
+        "ranks of a machine may use, limited by a quota, divided by the number of these ranks.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Runs this number of collectives of each rank at the same time, each on a thread.");
   flags.Add("interface", &interface_or_address,

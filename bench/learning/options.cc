@@ -116,7 +116,9 @@ ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTabl
   const LearningRateSchedule& schedule = options.lr_schedule;
   Require(!schedule.is_cosine || schedule.warmup_steps < training.steps, "--lr_schedule: found ",
           schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps, " of --steps");
-  Require(!options.tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
+  if (options.tune.empty()) flags.Refuse({"tune_seeds"}, "needs --tune");
+  for (const TunedOption& option : options.tune)
+    flags.Refuse({option.name}, "every variant takes it from --tune, or names its own");
   AddSettings();
   CheckPeriods();
 }

@@ -18,9 +18,9 @@ constexpr int64_t kMaxImageSize = 4096;
 constexpr int64_t kMebi = int64_t{1} << 20;
 constexpr char kResNet[] = "resnet50";
 
-std::vector<std::string> ModelNames(bool learns) {
+std::vector<std::string> ModelNames() {
   std::vector<std::string> names = model::TransformerNames();
-  if (!learns) names.emplace_back(kResNet);
+  names.emplace_back(kResNet);
   return names;
 }
 
@@ -83,7 +83,7 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
         "scaled: what --help shows, minutes on a CPU. Other flags override either.");
   }
   flags.BeginGroup("Model");
-  flags.Add("model", &model, OneOf(ModelNames(learns)), "Trains this model.");
+  if (!learns) flags.Add("model", &model, OneOf(ModelNames()), "Trains this model.");
   flags.Add("num_layers", &num_layers, Integer(1), "Sets how many blocks a transformer has.");
   flags.Add("d_model", &d_model, Integer(1), "Sets the width of a transformer.");
   flags.Add("d_ff", &d_ff, Integer(1), "Sets the width of a transformer's feed-forward layers.");
