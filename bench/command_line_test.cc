@@ -107,12 +107,27 @@ INSTANTIATE_TEST_SUITE_P(
              {"--variants=naive,core:bucket_bytes=1Mi", "--bucket_bytes=1Mi"},
              "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its "
              "own\n"},
+        Case{kDdp,
+             {"--strategies=naive,flat", "--bucket_bytes=1Mi"},
+             "--bucket_bytes: none of --strategies takes it, expected one with buckets and no size of its "
+             "own\n"},
+        Case{kDdp,
+             {"--variants=none:learning_rate=1,naive:learning_rate=1", "--learning_rate=2"},
+             "--learning_rate: every one of --variants names its own, expected one without learning_rate\n"},
+        Case{kCompare,
+             {"--strategies=naive", "--buffer_elements=1Mi"},
+             "--buffer_elements: none of --strategies has buckets\n"},
         Case{kDdp, {"--max_memory=1GiB", "--time=5s"}, "--time: has no effect with --max_memory\n"},
+        Case{kDdp, {"--peer_modes=eager"}, "--peer_modes: needs --with_peers=pytorch\n"},
+        Case{kSuite, {"--peer_modes=eager"}, "--peer_modes: needs --with_peers=pytorch\n"},
         Case{kDdp, {"--peer_python=python3"}, "--peer_python: needs --with_peers=pytorch\n"},
         Case{kAllReduce, {"--collectives=all_gather", "--op=mean"}, "--op: none of --collectives reduces\n"},
         Case{kDdp, {"--backend=gloo,smoke"}, "--backend=gloo,smoke: expected "},
         Case{kDdp, {"--variants=core@nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kAllReduce, {"--repeats=2"}, "--repeats: all_reduce has no such flag; --help lists them\n"},
+        Case{kAllReduce,
+             {"--threads_per_rank=1"},
+             "--threads_per_rank: all_reduce has no such flag; --help lists them\n"},
         Case{kDdp, {"--variants=core@glo"}, "--variants=core@glo: unknown backend 'glo', expected gloo, "},
         Case{kDdp, {"--no-verify"}, "--no-verify: ddp has no such flag; did you mean --verify=false?\n"},
         Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
@@ -181,6 +196,8 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
                 "GRADSYNC_LAUNCH=NAME,i for launch i\n");
   ExpectRefusal(RunProgram(kDdp, {"--precision=2%"}, torchrun),
                 "--precision: needs launches that this program starts, but torchrun started the ranks\n");
+  ExpectRefusal(RunProgram(kDdp, {"--choose"}, torchrun),
+                "--choose: needs launches that this program starts, but torchrun started the ranks\n");
   for (const char* const launch : {"monday", "monday,", "monday,x", "monday,-1", ",1", "a,b,1"}) {
     auto environment = torchrun;
     environment.emplace_back("GRADSYNC_LAUNCH", launch);
@@ -211,10 +228,14 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
   const auto threads_in = [](const std::string& out) {
     return RecordsIn(out).front().config.IntOr("threads_per_rank", 0);
   };
+  const std::vector<std::string> steps = {"--strategies=none", "--num_layers=1",   "--d_model=8",
+                                          "--d_ff=8",          "--num_heads=1",    "--vocab_size=16",
+                                          "--seq_len=4",       "--warmup_steps=0", "--steps=1"};
   const auto threads = [&](std::vector<std::string> arguments) {
     const std::string out = FreshDirectory();
-    arguments.insert(arguments.end(), {"--backend=shm", "--sizes=1KiB", "--iterations=1", "--out=" + out});
-    const ProgramResult result = RunProgram(kAllReduce, arguments);
+    arguments.insert(arguments.end(), steps.begin(), steps.end());
+    arguments.push_back("--out=" + out);
+    const ProgramResult result = RunProgram(kDdp, arguments);
     EXPECT_EQ(result.status, 0) << result.err;
     return threads_in(out);
   };
@@ -225,9 +246,10 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
   const std::string out = FreshDirectory(), meeting = FreshDirectory();
   std::vector<std::unique_ptr<RunningProgram>> ranks;
   for (const char* const rank : {"0", "1"}) {
+    std::vector<std::string> arguments = steps;
+    arguments.push_back("--out=" + out);
     ranks.push_back(std::make_unique<RunningProgram>(
-        kAllReduce,
-        std::vector<std::string>{"--backend=shm", "--sizes=1KiB", "--iterations=1", "--out=" + out},
+        kDdp, arguments,
         std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", rank},
                                                          {"GRADSYNC_WORLD_SIZE", "2"},
                                                          {"GRADSYNC_RENDEZVOUS", "file://" + meeting}}));

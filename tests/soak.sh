@@ -41,7 +41,7 @@ draw() {
       for (;;) {
         ranks = pick("1 2 2 3 4"); threads = pick("1 1 2"); program = pick("all_reduce ddp ddp compare")
         flags = " --backend=" (below(2) ? pick("gloo shm shm hierarchical") : some("gloo shm hierarchical")) " --world_size=" ranks \
-          " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
+          (program == "all_reduce" ? "" : " --threads_per_rank=" threads) " --comm_threads=" pick("1 2 3") \
           " --seed=" below(100)
         if (program == "all_reduce") flags = flags " --sizes=" some("4KiB 8 64KiB 1MiB 3MiB") " --op=" pick("sum mean") \
           " --dtype=" pick("f32 f64 bf16") " --iterations=" below(20) + 1
@@ -51,7 +51,7 @@ draw() {
           " --bucket_bytes=" some("4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training(pick("f32 f64 bf16"))
         if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") \
           (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training("f32")
-        if (flags !~ /bucketed|core|zero[12]|bf16_wire|powersgd|topk|local_sgd|diloco/) gsub(/ --bucket_bytes=[^ ]*/, "", flags)
+        if (flags !~ /bucketed|core|zero[12]|bf16_wire|powersgd|topk|local_sgd|diloco/) gsub(/ --(bucket_bytes|buffer_elements|units)=[^ ]*/, "", flags)
         if (flags ~ /local_sgd|diloco/) gsub(/ --(trace|profile)/, "", flags)
         print program flags
       }

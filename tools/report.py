@@ -359,9 +359,9 @@ def main():
     makers = {make.__name__: make for make in (differences, cost, tokens, links, bandwidth, convergence)}  # as on the page
     parser = argparse.ArgumentParser(prog="report", usage=argparse.SUPPRESS, description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("inputs", nargs="+", metavar="DIR", help="directories with records, or files of them")
-    parser.add_argument("--out", default="", help="the page (*.html), or with --figure a picture (*.svg, *.png)")
-    parser.add_argument("--figure", choices=[*makers, "timeline"], help="this one alone; timeline: of the latest traced run")
+    parser.add_argument("inputs", nargs="+", metavar="DIR", help="shows these directories with records, or files of them")
+    parser.add_argument("--out", default="", help="writes the page (*.html), or with --figure a picture (*.svg, *.png)")
+    parser.add_argument("--figure", choices=[*makers, "timeline"], help="draws this one alone; timeline: of the latest traced run")
     options = parser.parse_args()
     if not options.out.endswith((".svg", ".png") if options.figure else ".html"):
         parser.error(f"--out={options.out}: expected a name that ends in {'.svg or .png' if options.figure else '.html'}")

@@ -139,21 +139,15 @@ void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
   }
 }
 
-// Pairs of flags: the second flag would have no effect together with the first.
-constexpr std::pair<const char*, const char*> kAlone[] = {
-    {"baseline", "baseline_row"}, {"baseline", "run"},    {"baseline", "table"},
-    {"baseline", "precision"},    {"precision", "table"}, {"precision", "details"},
-    {"precision", "format"},      {"precision", "out"}};
-
 void RefuseTogether(const CommandLine& line, const FlagTable& flags) {
-  for (const auto& [name, other] : kAlone)
-    Require(!flags.given(name) || !flags.given(other), "--", other, ": has no effect with --", name);
-  const bool is_screen = line.format == Format::kScreen;
-  for (const char* const other : {"baseline", "table"})
-    Require(!is_screen || !flags.given(other), "--", other, ": has no effect with --format=screen");
-  const bool is_for_people = line.format == Format::kMarkdown || line.format == Format::kLatex;
-  Require(is_for_people || !flags.given("details"),
-          "--details: has no effect with --format=", Name(line.format));
+  const std::string none = "has no effect with --";
+  if (flags.given("baseline")) flags.Refuse({"baseline_row", "run", "table", "precision"}, none + "baseline");
+  if (line.precision) flags.RefuseAllBut({"precision", "baseline_row", "run"}, none + "precision");
+  const std::string none_with_format = Join(none, "format=", Name(line.format));
+  if (line.format == Format::kScreen || line.format == Format::kChoice)
+    flags.Refuse({"baseline", "table"}, none_with_format);
+  if (line.format != Format::kMarkdown && line.format != Format::kLatex)
+    flags.Refuse({"details"}, none_with_format);
 }
 
 constexpr std::pair<std::string_view, Format> kSuffixes[] = {

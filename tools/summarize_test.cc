@@ -282,6 +282,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   refuses({dir, "--format=screen", "--table=ddp"}, "--table: has no effect with --format=screen");
   for (const std::string format : {"screen", "csv", "json"})
     refuses({dir, "--format=" + format, "--details"}, "--details: has no effect with --format=" + format);
+  refuses({dir, "--format=choice", "--table=ddp"}, "--table: has no effect with --format=choice");
   refuses({dir, "--precision=1%", "--out=/x/t.md"}, "--out: has no effect with --precision");
   refuses({}, "no input: takes directories or files with records, such as results/");
   refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");

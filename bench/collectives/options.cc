@@ -31,12 +31,13 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
       "Issues this number of collectives before it waits for the first.\nSeveral numbers are measured one "
       "after the other.");
   flags.Add("op", &op, OneOf({comm::ReduceOp::kSum, comm::ReduceOp::kMean}),
-            "Reduces so, where something is reduced.");
+            "Reduces with this operation, in collectives that reduce.");
   flags.Add("dtype", &dtype, OneOf({model::DType::kF32, model::DType::kF64, model::DType::kBF16}),
             "Sets the type of an element.");
-  flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Times so many collectives of each size.");
+  flags.Add("iterations", &iterations, Integer(1, kMaxIterations),
+            "Times this number of collectives of each size.");
   flags.Add("warmup_iterations", &warmup_iterations, Integer(0, kMaxIterations),
-            "Runs so many untimed collectives before the timed ones.");
+            "Runs this number of untimed collectives before the timed ones.");
   ranks.AddTo(flags);
 }
 

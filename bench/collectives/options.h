@@ -14,7 +14,7 @@ namespace gradsync::bench {
 
 // The command line of //bench:all_reduce.
 struct AllReduceOptions {
-  RankOptions ranks;
+  RankOptions ranks{.computes = false};
   std::vector<std::string> backends = {"gloo"};
   std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
   // Sizes of the whole vector in bytes; the whole vector is the input of reduce_scatter or the output of

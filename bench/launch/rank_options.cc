@@ -33,18 +33,19 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("device", &device, Devices(), "Computes on this device.");
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
             "Starts this number of ranks.\nUnder a launcher, omit it, or set the launcher's number.");
-  flags.Add(
-      "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
-      "Sets the number of compute threads of each rank, on the CPU.\nDefault: the number of CPUs that the "
-      "ranks of a machine may use, limited by a quota, divided by the number of these ranks.");
+  if (computes)
+    flags.Add(
+        "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+        "Sets the number of compute threads of each rank, on the CPU.\nDefault: the number of CPUs that the "
+        "ranks of a machine may use, limited by a quota, divided by the number of these ranks.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
-            "Runs so many collectives of each rank at the same time, each on a thread.");
+            "Runs this number of collectives of each rank at the same time, each on a thread.");
   flags.Add("interface", &interface_or_address,
             Text("a network interface such as eth0, or an address of this host"),
             "Sends over this network, of gloo alone or within hierarchical.\nDefault: loopback on one host; "
             "on several "
             "hosts the network on which the ranks met.");
-  flags.Add("timeout", &timeout, Duration(), "Waits so long for a rank that makes no progress.");
+  flags.Add("timeout", &timeout, Duration(), "Waits this long for a rank that makes no progress.");
   flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Seeds all random numbers.");
   flags.Add("out", &out, Path("a directory"),
             "Writes records there, and makes the directory if it is missing.");

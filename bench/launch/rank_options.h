@@ -21,16 +21,18 @@ struct RankOptions {
   int64_t world_size = 2;
   std::optional<int64_t> threads_per_rank = {};  // empty until RunRankProgram divides the CPUs among ranks
   int64_t comm_threads = 2;
-  std::string interface_or_address;
+  std::string interface_or_address = {};
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
-  std::string out;
+  std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
   // Width of intervals as a fraction of a step; no launch is started after the width is reached.
   std::optional<double> precision = {};
   // If true, the first launch takes all variants, and the others take the variants that the first launch did
   // not show to be slower.
   bool choose = false;
+  // False for a program that computes nothing. Set this before AddTo, which then adds no --threads_per_rank.
+  bool computes = true;
 
   void AddTo(FlagTable& flags);
   bool on_cpu() const { return device == model::Device::Type::kCpu; }

@@ -64,8 +64,9 @@ void PrintWorld(const comm::World& world) {
 void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::World& world) {
   Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
           ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
-  Require(!options.precision || world.launcher == "self",
-          "--precision: needs launches that this program starts, but ", world.launcher, " started the ranks");
+  if (world.launcher != "self")
+    flags.Refuse({"precision", "choose"},
+                 Join("needs launches that this program starts, but ", world.launcher, " started the ranks"));
   Require(options.num_launches() == 1 || world.launcher == "self", "--repeats=", options.num_launches(), ": ",
           world.launcher, " starts the ranks, and repeats them itself; expected 1, and ", kLaunchVariable,
           "=NAME,i for launch i");
@@ -241,7 +242,8 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
   bool with_mpirun = false;
   try {
-    if (!options.threads_per_rank) program.options.threads_per_rank = ShareOfCpus(known, options.timeout);
+    if (options.computes && !options.threads_per_rank)
+      program.options.threads_per_rank = ShareOfCpus(known, options.timeout);
     const std::vector<std::string> backends = program.plan(known);
     CheckDevice(options, backends, known);
     with_mpirun = std::ranges::any_of(backends, [](const std::string& backend) {

@@ -156,6 +156,11 @@ TEST(ConvergenceProgramTest, RefusesInOneLine) {
   expect_refused({"--variants=topk", "--dtype=f64"}, "--dtype=f64: topk@shm takes f32 or bf16");
   expect_refused({"--variants=naive", "--accumulation_steps=1,2"}, "--accumulation_steps: expected one");
   expect_refused({"--variants=naive", "--vocab_size=9"}, "--vocab_size: convergence has no such flag");
+  expect_refused({"--variants=naive", "--model=small"}, "--model: convergence has no such flag");
+  expect_refused({"--variants=naive", "--tune=learning_rate=1,2", "--learning_rate=3"},
+                 "--learning_rate: every variant takes it from --tune, or names its own");
+  expect_refused({"--variants=naive:optimizer=sgd,core:optimizer=sgd", "--optimizer=adamw"},
+                 "--optimizer: every one of --variants names its own, expected one without optimizer");
   expect_refused({"--variants=naive", "--corpus=/nonexistent"}, "--corpus: /nonexistent: cannot be read");
 }
 

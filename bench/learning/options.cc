@@ -81,20 +81,23 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
       "decay", &decays_vectors, OneOf<bool>({{"all", true}, {"matrices", false}}),
       "Applies AdamW's weight decay to these parameters.\nall: all parameters. matrices: matrices only.");
   flags.BeginGroup("Trials");
-  flags.Add("seeds", &seeds, Integer(1, 1000),
-            "Trains every variant with so many seeds.\nA seed decides the initial weights and the order of "
-            "the text. Every variant "
-            "trains once with each.");
+  flags.Add(
+      "seeds", &seeds, Integer(1, 1000),
+      "Trains every variant with this number of seeds.\nA seed decides the initial weights and the order of "
+      "the text. Every variant "
+      "trains once with each.");
   flags.Add("steps", &training.steps, Integer(1, kMax),
-            "Takes so many steps with each variant and each seed.");
-  flags.Add("evaluate_every", &evaluate_every, Integer(1, kMax),
-            "Measures the loss on held-out text after every so many steps.\nA multiple of all periods. "
-            "Default: "
-            "about 20 times in all.");
+            "Takes this number of steps with each variant and each seed.");
+  flags.Add(
+      "evaluate_every", &evaluate_every, Integer(1, kMax),
+      "Measures the loss on held-out text each time after this number of steps.\nA multiple of all periods. "
+      "Default: "
+      "about 20 times in all.");
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
-            "Measures the loss on so many sequences of held-out text, at even distances.");
+            "Measures the loss on this number of sequences of held-out text, at even distances.");
   flags.Add("text_bytes", &text_bytes, Bytes(),
-            "Reads at most so much of a text.\nOf a directory, whole files are read until that is reached.");
+            "Reads at most this number of bytes of a text.\nOf a directory, whole files are read until this "
+            "number is reached.");
   flags.Add(
       "tune", &tune, TunedOptions(),
       "Tries all combinations of these values with every variant that takes the options.\nVariants that set "
@@ -113,7 +116,9 @@ ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTabl
   const LearningRateSchedule& schedule = options.lr_schedule;
   Require(!schedule.is_cosine || schedule.warmup_steps < training.steps, "--lr_schedule: found ",
           schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps, " of --steps");
-  Require(!options.tune.empty() || !flags.given("tune_seeds"), "--tune_seeds: needs --tune");
+  if (options.tune.empty()) flags.Refuse({"tune_seeds"}, "needs --tune");
+  for (const TunedOption& option : options.tune)
+    flags.Refuse({option.name}, "every variant takes it from --tune, or names its own");
   AddSettings();
   CheckPeriods();
 }

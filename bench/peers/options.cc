@@ -52,9 +52,8 @@ std::string PeerOptions::python() const {
   return python == nullptr || *python == '\0' ? "python3" : python;
 }
 
-void CheckPeerOptions(const PeerOptions& options) {
-  Require(options.wanted || options.peer_python.empty(), "--peer_python: needs --with_peers=pytorch");
-  Require(options.wanted || options.modes == PeerOptions().modes, "--peer_modes: needs --with_peers=pytorch");
+void CheckPeerOptions(const PeerOptions& options, const FlagTable& flags) {
+  if (!options.wanted) flags.Refuse({"peer_python", "peer_modes"}, "needs --with_peers=pytorch");
 }
 
 }  // namespace gradsync::bench

@@ -31,6 +31,6 @@ struct PeerOptions {
 };
 
 // Throws InvalidInput for flags that have no effect without peers.
-void CheckPeerOptions(const PeerOptions& options);
+void CheckPeerOptions(const PeerOptions& options, const FlagTable& flags);
 
 }  // namespace gradsync::bench

@@ -21,6 +21,7 @@
 
 #include "absl/time/time.h"
 #include "bench/launch/tools.h"
+#include "bench/peers/options.h"
 #include "bench/presets/options.h"
 #include "bench/records/record.h"
 #include "comm/processes/child_process.h"
@@ -183,6 +184,7 @@ int RunSuite(int argc, char** argv) try {
     std::cout << flags.Usage();
     return kDone;
   }
+  CheckPeerOptions(options.peers, flags);
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
   auto [out, experiments] = Begin(options);

@@ -60,15 +60,16 @@ std::vector<Choice> OfModels(const Arguments& models, const std::string& title, 
 
 class Builder {
  public:
-  explicit Builder(const SuiteOptions& options) : options_(options), shared_(ArgumentsOf(options.ranks)) {
-    shared_.push_back("--backend=" + absl::StrJoin(options.backends, ","));
+  explicit Builder(const SuiteOptions& options) : options_(options) {
     world_.size = world_.local_size = static_cast<int>(options.ranks.world_size);
     CheckDevice(options.ranks, options.backends, world_);
   }
 
   void AllReduce(const Arguments& own) {
-    Experiment experiment{"all-reduce", "all_reduce", Concatenate(own, shared_), ""};
     AllReduceOptions parsed;
+    RankOptions ranks = options_.ranks;
+    ranks.computes = parsed.ranks.computes;
+    Experiment experiment{"all-reduce", "all_reduce", Concatenate(own, Shared(ranks)), ""};
     FlagTable flags("all_reduce", "");
     Parse(experiment.arguments, flags, parsed);
     CheckAllReduceOptions(parsed, world_);
@@ -94,7 +95,7 @@ class Builder {
       Arguments arguments = Concatenate(choice.arguments, ArgumentsOf(options_.peers));
       if (!defaults.on_images() && !options_.corpus.empty())
         arguments.push_back("--corpus=" + options_.corpus);
-      arguments = Concatenate(std::move(arguments), shared_);
+      arguments = Concatenate(std::move(arguments), Shared(options_.ranks));
       TrainingOptions parsed = defaults;
       FlagTable flags(program, "");
       Parse(arguments, flags, parsed);
@@ -103,8 +104,12 @@ class Builder {
     }
   }
 
+  // Returns the arguments that all experiments have.
+  Arguments Shared(const RankOptions& ranks) const {
+    return Concatenate(ArgumentsOf(ranks), {"--backend=" + absl::StrJoin(options_.backends, ",")});
+  }
+
   const SuiteOptions& options_;
-  Arguments shared_;
   comm::World world_;
   std::vector<Alternatives> experiments_;
 };

@@ -32,6 +32,7 @@ TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
   SuiteOptions options;
   options.preset = GetParam();
   options.ranks.world_size = 3;
+  options.ranks.threads_per_rank = 2;
   options.ranks.timeout = std::chrono::milliseconds(1500);
   const std::vector<Experiment> experiments = Make(options);
   ASSERT_GE(experiments.size(), 3u);
@@ -43,6 +44,10 @@ TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
   }
   for (const Experiment& experiment : experiments) {
     EXPECT_THAT(experiment.arguments, Contains("--world_size=3")) << experiment.title;
+    // A collective computes nothing.
+    EXPECT_EQ(std::ranges::count(experiment.arguments, "--threads_per_rank=2"),
+              experiment.program == "all_reduce" ? 0 : 1)
+        << experiment.title;
     EXPECT_THAT(experiment.arguments, Contains("--timeout=1.5s")) << experiment.title;
     EXPECT_THAT(experiment.arguments, Contains(StartsWith("--backend="))) << experiment.title;
   }

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,8 @@
 #include "bench/records/step_times.h"
 #include "bench/testing/run_program.h"
 #include "comm/testing/rank_threads.h"
+#include "ddp/factory.h"
+#include "model/base/flags.h"
 
 // Tests run //bench:ddp on a model of a few thousand weights, and check its records.
 namespace gradsync::bench {
@@ -27,7 +31,14 @@ inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
                          "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",
                          "--warmup_steps=2", "--steps=3",      "--out=" + out};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  for (const std::string& argument : more) {
+    constexpr std::string_view kStrategies = "--strategies=";
+    const auto has_buckets = [](const std::string& name) { return ddp::TraitsOf(name).has_buckets; };
+    if (argument.starts_with(kStrategies) &&
+        std::ranges::none_of(SplitCommas(argument.substr(kStrategies.size())), has_buckets))
+      std::erase(arguments, "--bucket_bytes=4KiB");
+    arguments.push_back(argument);
+  }
   return arguments;
 }
 

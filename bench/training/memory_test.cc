@@ -145,7 +145,7 @@ TEST(MemoryTest, CountsGradientsOfEarlierPasses) {
 
 TEST(MemoryTest, WhatDoesNotFitIsInBrackets) {
   const TrainingPlan options =
-      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"});
+      Parse({"--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"});
   const auto estimates = [&](int64_t program_bytes) {
     return EstimatesFor(options, WorldOf(2), program_bytes);
   };
@@ -154,11 +154,20 @@ TEST(MemoryTest, WhatDoesNotFitIsInBrackets) {
   EXPECT_THAT(estimates(0), ContainsRegex("zero3@gloo +[0-9]+ MiB +1[.0-9]* GiB +\\("));
   // What the program has already taken counts.
   EXPECT_THAT(estimates(1024 * kMebi), ContainsRegex("zero3@gloo +[0-9.]+ GiB +\\(2[.0-9]* GiB\\)"));
+  for (const std::string flag : {"--order=blocks", "--seed=3", "--learning_rate=1"}) {
+    EXPECT_THAT(
+        [&] {
+          Parse({"--max_memory=3GiB", flag.c_str()});
+        },
+        ThrowsMessage<InvalidInput>(flag.substr(0, flag.find('=')) + ": has no effect with --max_memory"));
+  }
   EXPECT_THAT(
       [] {
-        Parse({"--max_memory=3GiB", "--order=blocks"});
+        Parse({"--max_memory=3GiB", "--model=small"});
       },
-      ThrowsMessage<InvalidInput>("--order: has no effect with --max_memory"));
+      ThrowsMessage<InvalidInput>(
+          "--model: has no effect with --max_memory, which is about all transformers"));
+  EXPECT_TRUE(Parse({"--max_memory=3GiB", "--model=resnet50", "--width=8"}).max_memory.has_value());
 }
 
 // The largest unit is that of the models themselves: a block, or the head with a large vocabulary; a stage.

@@ -18,9 +18,9 @@ constexpr int64_t kMaxImageSize = 4096;
 constexpr int64_t kMebi = int64_t{1} << 20;
 constexpr char kResNet[] = "resnet50";
 
-std::vector<std::string> ModelNames(bool learns) {
+std::vector<std::string> ModelNames() {
   std::vector<std::string> names = model::TransformerNames();
-  if (!learns) names.emplace_back(kResNet);
+  names.emplace_back(kResNet);
   return names;
 }
 
@@ -83,7 +83,7 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
         "scaled: what --help shows, minutes on a CPU. Other flags override either.");
   }
   flags.BeginGroup("Model");
-  flags.Add("model", &model, OneOf(ModelNames(learns)), "Trains this model.");
+  if (!learns) flags.Add("model", &model, OneOf(ModelNames()), "Trains this model.");
   flags.Add("num_layers", &num_layers, Integer(1), "Sets how many blocks a transformer has.");
   flags.Add("d_model", &d_model, Integer(1), "Sets the width of a transformer.");
   flags.Add("d_ff", &d_ff, Integer(1), "Sets the width of a transformer's feed-forward layers.");
@@ -99,20 +99,21 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
 
   flags.BeginGroup("Batches");
   flags.Add("batch_size", &batch_sizes, Integer(1),
-            "Gives each rank so many sequences, or images, in a batch.");
-  flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
-            "Takes so many batches of a rank in one step.\nMost strategies add their gradients before they "
-            "average them.");
-  flags.Add("seq_len", &seq_lens, Integer(1), "Makes sequences of so many tokens.");
+            "Gives each rank this number of sequences, or images, in a batch.");
+  flags.Add(
+      "accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
+      "Takes this number of batches of a rank in one step.\nMost strategies add their gradients before they "
+      "average them.");
+  flags.Add("seq_len", &seq_lens, Integer(1), "Makes sequences of this number of tokens.");
   flags.Add(
       "corpus", &corpus, Path(learns ? "a text file, or a directory of them" : "a text file"),
       learns ? "Learns this text, whose bytes are the tokens, instead of this machine's C++ headers.\nOf a "
                "file the last tenth is held out, of a directory every tenth file."
              : "Trains on this text, whose bytes are the tokens, instead of random tokens.");
   if (!learns) {
-    flags.Add(
-        "image_size", &image_size, Integer(1, kMaxImageSize),
-        "Makes images of so many pixels on each side.\nBelow 80, some CPUs compute the last layers slowly.");
+    flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
+              "Makes images with this number of pixels on each side.\nBelow 80, some CPUs compute the last "
+              "layers slowly.");
   }
 
   flags.BeginGroup("Training");
@@ -157,7 +158,7 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
   flags.Add("backend", &backends, OneOf(comm::BackendNames()), "Moves the gradients over these backends.");
   if (!sweep) {
-    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "Puts at most so many bytes into a bucket.");
+    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "Puts at most this number of bytes into a bucket.");
     return;
   }
   flags.Add("buffer_elements", &sweep->buffer_elements, Elements(), "Compares these sizes of a bucket.");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -43,30 +42,45 @@ void CheckPixels(const TrainingPlan& options) {
           ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
 }
 
-// Rejects flags that have no effect, because every variant sets the value itself.
-void RefuseUnused(const FlagTable& flags, std::span<const std::string> texts) {
-  bool sends = false, takes_backend = false, takes_bytes = false;
+// Rejects flags that have no effect, because no variant takes the value, or every variant sets it itself.
+// `from` names the flag of `texts`.
+void RefuseUnused(const FlagTable& flags, const char* from, std::span<const std::string> texts) {
+  bool sends = false, has_buckets = false;
+  // What some variant takes from a flag.
+  bool backend = false, bucket_bytes = false, learning_rate = false, optimizer = false;
   for (const std::string& text : texts) {
     const Variant given = Variant::Parse(text);
     const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
+    const auto sets = [&](const char* option) { return given.options.contains(option); };
     sends |= traits.communicates;
-    takes_backend |= traits.communicates && given.backend == kNoBackend;
-    takes_bytes |= traits.has_buckets && !given.options.contains("bucket_bytes") &&
-                   !given.options.contains("bucket_elements");
+    has_buckets |= traits.has_buckets;
+    backend |= traits.communicates && given.backend == kNoBackend;
+    bucket_bytes |=
+        traits.has_buckets && !sets("bucket_bytes") && !sets("bucket_elements") && !sets("published_size");
+    learning_rate |= !sets("learning_rate");
+    optimizer |= !sets("optimizer");
   }
-  Require(takes_backend || !sends || !flags.given("backend"),
-          "--backend: every one of --variants names its own, expected one without @backend");
-  Require(takes_bytes || !flags.given("bucket_bytes"),
-          "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its own");
+  const std::string names_its_own = Join("every one of --", from, " names its own, expected one without ");
+  if (sends && !backend) flags.Refuse({"backend"}, names_its_own + "@backend");
+  if (!learning_rate) flags.Refuse({"learning_rate"}, names_its_own + "learning_rate");
+  if (!optimizer) flags.Refuse({"optimizer"}, names_its_own + "optimizer");
+  if (!bucket_bytes)
+    flags.Refuse({"bucket_bytes"},
+                 Join("none of --", from, " takes it, expected one with buckets and no size of its own"));
+  if (!has_buckets) flags.Refuse({"buffer_elements", "units"}, Join("none of --", from, " has buckets"));
 }
 
 // --max_memory measures nothing, so flags about measuring have no effect.
 void CheckMaxMemory(const TrainingPlan& options, const FlagTable& flags) {
   Require(options.ranks.on_cpu(), "--max_memory: expected --device=cpu, found ", options.ranks.device_name());
-  for (const char* const name :
-       {"steps", "warmup_steps", "time", "precision", "choose", "order", "repeats", "with_peers", "verify",
-        "trace", "profile", "nvtx", "check_gradients", "dump_grads", "out", "answer"})
-    Require(!flags.given(name), "--", name, ": has no effect with --max_memory");
+  flags.RefuseAllBut(
+      {"max_memory", "preset",     "model",           "num_layers", "d_model",    "d_ff",
+       "num_heads",  "vocab_size", "width",           "batch_size", "seq_len",    "accumulation_steps",
+       "image_size", "dtype",      "optimizer",       "variants",   "strategies", "backend",
+       "units",      "world_size", "buffer_elements", "device",     "timeout",    "bucket_bytes"},
+      "has no effect with --max_memory");
+  if (!options.on_images() && !options.sweep)
+    flags.Refuse({"model"}, "has no effect with --max_memory, which is about all transformers");
 }
 
 void CheckDumpGrads(const TrainingPlan& options) {
@@ -86,7 +100,7 @@ void CheckDumpGrads(const TrainingPlan& options) {
 TrainingPlan::TrainingPlan(const TrainingOptions& given, const FlagTable& flags) : TrainingOptions(given) {
   if (sweep && sweep->is_published) ApplyPublished(flags, *this);
   CheckModel(flags);
-  CheckPeerOptions(peers);
+  CheckPeerOptions(peers, flags);
   Require(!peers.wanted || dtype != model::DType::kF64, "--dtype=f64: --with_peers takes f32 or bf16");
   AddVariants(flags);
   if (peers.wanted) AddPeers();
@@ -100,7 +114,9 @@ TrainingPlan::TrainingPlan(const TrainingOptions& given, const FlagTable& flags)
   Require(!ranks.choose || (!ranks.precision && ranks.num_launches() > 1 && interleaved()),
           "--choose: expected --repeats of 2 or more, --order=interleaved and no --precision");
   if (max_memory) CheckMaxMemory(*this, flags);
-  Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
+  Require(!nvtx || HaveNvtx(),
+          "--nvtx: this program was built without NVTX: build it with CUDA's toolkit, and with a GPU in the "
+          "machine or CUDA_ARCHITECTURES=90 in the environment");
   Require(!tf32 || (!ranks.on_cpu() && dtype == model::DType::kF32),
           "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device_name(), " and ",
           Name(dtype));
@@ -136,21 +152,19 @@ std::vector<std::string> TrainingPlan::GroupBackends() const {
 }
 
 void TrainingPlan::CheckModel(const FlagTable& flags) const {
-  const auto refuse = [&](std::initializer_list<const char*> names, const char* what) {
-    for (const char* const name : names)
-      Require(!flags.given(name), "--", name, ": --model=", model, " takes no ", what);
-  };
+  const std::string takes_no = Join("--model=", model, " takes no ");
   if (on_images()) {
-    refuse({"seq_len", "corpus"}, "sequences");
+    flags.Refuse({"seq_len", "corpus"}, takes_no + "sequences");
     Require(optimizers.front() != OptimizerKind::kMuon, "--optimizer=muon: --model=", model,
             " has no matrices, only convolutions");
-    refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"}, "sizes of a transformer");
+    flags.Refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"},
+                 takes_no + "sizes of a transformer");
     Validate(resnet_config());
     CheckPixels(*this);
     return;
   }
-  refuse({"image_size"}, "images");
-  refuse({"width"}, "width");
+  flags.Refuse({"image_size"}, takes_no + "images");
+  flags.Refuse({"width"}, takes_no + "width");
   const model::TransformerConfig config = transformer_config();
   Validate(config);
   if (!corpus.empty() && !learns) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
@@ -183,17 +197,21 @@ void TrainingPlan::CheckVariant(const TrainingVariant& variant) const {
 
 void TrainingPlan::AddVariants(const FlagTable& flags) {
   const bool from_text = flags.given("variants");
-  for (const char* const name : {"strategies", "buffer_elements", "units"}) {
-    Require(!from_text || !flags.given(name), "--", name, ": cannot be given beside --variants");
-  }
+  if (from_text)
+    flags.Refuse({"strategies", "buffer_elements", "units"}, "cannot be given beside --variants");
   std::vector<std::string> texts = from_text ? Variant::Split(variants_text)
                                    : sweep   ? sweep->Variants(strategies)
                                              : strategies;
+  const std::vector<std::string> given_texts = texts;
   if (optimizers.size() > 1) {
     Require(learns, "--optimizer: expected one");
     std::vector<std::string> with_each;
     for (const std::string& text : texts) {
       Variant variant = Variant::Parse(text);
+      if (variant.options.contains("optimizer")) {
+        with_each.push_back(text);
+        continue;
+      }
       for (const OptimizerKind kind : optimizers) {
         variant.options["optimizer"] = Name(kind);
         with_each.push_back(variant.name());
@@ -201,10 +219,11 @@ void TrainingPlan::AddVariants(const FlagTable& flags) {
     }
     texts = std::move(with_each);
   }
+  const char* const from = from_text ? "variants" : "strategies";
   variants = MakeVariants(
-      from_text ? "variants" : "strategies", texts,
+      from, texts,
       {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
-  if (from_text) RefuseUnused(flags, texts);
+  RefuseUnused(flags, from, given_texts);
   for (const TrainingVariant& variant : variants) CheckVariant(variant);
 }
 

@@ -104,14 +104,14 @@ std::string PrintValue(const ddp::Option& option, double value) {
 std::span<const ddp::Option> BenchOptions() {
   static constexpr ddp::Option kOptions[] = {
       {.name = kOptimizer,
-       .meaning = "of //bench:convergence; given: that of --optimizer",
+       .meaning = "the optimizer, in //bench:convergence alone; given: the optimizer of --optimizer",
        .words = kOptimizerWords},
       {.name = kClipNorm,
        .meaning = "the largest norm of all gradients together; 0: no limit",
        .has_fractions = true,
        .range = {0, 1e9}},
       {.name = kLearningRate,
-       .meaning = "the optimizer's; 0: that of --learning_rate",
+       .meaning = "the optimizer's learning rate; 0: the rate of --learning_rate",
        .has_fractions = true,
        .range = {0, 1e3}}};
   return kOptions;

@@ -94,7 +94,7 @@ constexpr Option kOptions[] = {
     {.name = "rank", .meaning = "rank of the factors sent", .default_value = 4, .range = {1, 0x1p20}},
     StartOption("start", "steps before compression begins"),
     {.name = "min_compression",
-     .meaning = "gradients that factors make less than so many times smaller are sent whole",
+     .meaning = "gradients are sent whole if factors make them less than this number of times smaller",
      .has_fractions = true,
      .default_value = 2,
      .range = {1, 1e6}}};

@@ -8,7 +8,10 @@ namespace {
 
 constexpr std::string_view kUnitWords[] = {"layer", "model"};
 constexpr Option kOptions[] = {
-    {.name = "prefetch", .meaning = "so many units are gathered ahead", .default_value = 1, .range = {0, 2}},
+    {.name = "prefetch",
+     .meaning = "number of units that are gathered ahead",
+     .default_value = 1,
+     .range = {0, 2}},
     {.name = "keep", .meaning = "1: weights stay from forward to backward, 0: they are gathered again"},
     kWithin,
     {.name = "unit", .meaning = "what is gathered at once", .words = kUnitWords},

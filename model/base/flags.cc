@@ -203,6 +203,15 @@ bool FlagTable::given(std::string_view name) const {
   return std::ranges::any_of(flags_, [&](const Flag& f) { return f.name == name && f.given; });
 }
 
+void FlagTable::Refuse(const std::vector<std::string_view>& names, std::string_view reason) const {
+  for (const std::string_view name : names) Require(!given(name), "--", name, ": ", reason);
+}
+
+void FlagTable::RefuseAllBut(const std::vector<std::string_view>& names, std::string_view reason) const {
+  for (const Flag& flag : flags_)
+    Require(!flag.given || std::ranges::count(names, flag.name) > 0, "--", flag.name, ": ", reason);
+}
+
 std::vector<std::pair<std::string, std::string>> FlagTable::Values(
     const std::vector<std::string>& except) const {
   std::vector<std::pair<std::string, std::string>> values;

@@ -138,6 +138,10 @@ class FlagTable {
   bool help_requested() const { return help_requested_; }
   // Returns whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
+  // These functions throw InvalidInput for the first flag that Parse found on the command line and that is
+  // one of `names`, or none of `names`: "--NAME: ", and the reason, such as "has no effect with --trace".
+  void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
+  void RefuseAllBut(const std::vector<std::string_view>& names, std::string_view reason) const;
   // Returns each flag except `except`, with "--", and its value as given, or its default.
   std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
   // Returns the usage. Without a topic, it has the summary and the flags by groups, on about one screen. With

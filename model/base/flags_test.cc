@@ -212,6 +212,24 @@ TEST(FlagTableTest, TakesPathsWhereAllowed) {
   EXPECT_THROW(Parse(table, {"-a"}), InvalidInput);
 }
 
+TEST(FlagTableTest, RefusesWhatIsGivenAndHasNoEffect) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--steps=3", "--sizes=1MiB"});
+  const auto line = [](const auto& refuse) -> std::string {
+    try {
+      refuse();
+    } catch (const InvalidInput& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(line([&] { table.Refuse({"timeout"}, "is not needed"); }), "");
+  EXPECT_EQ(line([&] { table.Refuse({"timeout", "steps"}, "is not needed"); }), "--steps: is not needed");
+  EXPECT_EQ(line([&] { table.RefuseAllBut({"steps"}, "is not needed"); }), "--sizes: is not needed");
+  EXPECT_EQ(line([&] { table.RefuseAllBut({"steps", "sizes"}, "is not needed"); }), "");
+}
+
 TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   Options options;
   FlagTable table = options.Table();

@@ -65,6 +65,24 @@ TEST(ScreenTest, TellsNothingOfWhatOthersDisturb) {
   EXPECT_THAT(screen_with("core", 7), HasSubstr("\nno verdict\n"));
 }
 
+// With less than a tenth of the processors others may be the reason, if half of the rows have the warning.
+TEST(ScreenTest, AnUndecidedAnswerNamesWhatDisturbed) {
+  const auto screen_with = [](std::string_view disturbed, int64_t zero1_ms) {
+    return ScreenWith({"core", "zero1"}, [&](Record& record) {
+      const bool is_zero1 = record.variant.strategy == "zero1";
+      for (size_t i = 0; i < 24; ++i)
+        SetStep(record, i,
+                ((is_zero1 ? zero1_ms : 10000) + 1000 * static_cast<int64_t>(i % (is_zero1 ? 6 : 5))) * kMs);
+      if (record.variant.strategy == disturbed)
+        record.samples["others_cpu_ns"] = Repeat(zero1_ms / 2 * kMs, 24);
+    });
+  };
+  EXPECT_THAT(screen_with("zero1", 10000), StartsWith("This machine is disturbed: others used up to "));
+  EXPECT_THAT(screen_with("zero1", 10000), HasSubstr("\nsmall b1 s128 over gloo  Undecided: "));
+  EXPECT_THAT(screen_with("", 10000), StartsWith("small b1 s128 over gloo  Undecided: "));
+  EXPECT_THAT(screen_with("zero1", 20000), StartsWith("small b1 s128 over gloo  Use core: "));
+}
+
 // Two rows alone, for as long as whole turns of them take, with the steps that are not timed.
 TEST(ScreenTest, TheCommandIsOfTwoRowsAndTheirTurns) {
   const auto screen_with = [](int64_t turn_steps) {

@@ -222,6 +222,23 @@ TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
   EXPECT_FALSE(together.comparison("flat@gloo").may_be_fastest);
 }
 
+// Over gloo zero1 is slow with one batch and fast with another. Rows over shm are compared with core@shm.
+TEST(ChoiceTest, ARowLeavesIfItIsSlowerThanItsRivalsInEverySetting) {
+  const auto choosing = [](int64_t batch_size, double zero1_ms) {
+    Group group = InStage("choosing", {{"none", 60},
+                                       {"core@gloo", 100},
+                                       {"flat@gloo", 130},
+                                       {"zero1@gloo", zero1_ms},
+                                       {"core@shm", 80},
+                                       {"zero1@shm", 70}});
+    for (Measurement& row : group) row.record.config.Set("batch_size", batch_size);
+    return group;
+  };
+  EXPECT_THAT(ChoiceOfLaunches(Tabled({choosing(8, 90), choosing(4, 120)}).settings),
+              StartsWith("--variants=none,core@gloo,zero1@gloo,core@shm,zero1@shm --steps=30\n"
+                         "5 of 6 variants go on. The fastest so far: zero1@gloo at "));
+}
+
 // What the first launch showed may be the launch: rows are then not known to be slower.
 TEST(ChoiceTest, WhereLaunchesDifferARowMayHaveLeftByChance) {
   const Group choosing =
@@ -231,6 +248,20 @@ TEST(ChoiceTest, WhereLaunchesDifferARowMayHaveLeftByChance) {
   const Choice choice = MakeChoices(t.settings)[0];
   EXPECT_EQ(choice.state, State::kUndecided);
   EXPECT_EQ(SentenceOf(choice), "Undecided: launches differ so much that flat may have left early by chance");
+}
+
+// Although of the rows that remained one is clearly the fastest.
+TEST(ChoiceTest, ARowThatMayHaveLeftByChanceLeavesTheAnswerOpen) {
+  const Group choosing =
+      InStage("choosing", {{"none", 90}, {"core", 300}, {"flat", 106}, {"zero1", 100}, {"zero2", 300}});
+  const Group deciding = InStage("deciding", {{"none", 90}, {"core", 300}, {"zero1", 110}, {"zero2", 296}});
+  const Tabled t({choosing, deciding});
+  const Choice choice = MakeChoices(t.settings)[0];
+  ASSERT_EQ(choice.candidates.size(), 1u);
+  EXPECT_EQ(choice.candidates[0]->row->variant(), "zero1@gloo");
+  ASSERT_EQ(choice.doubtful.size(), 1u);
+  EXPECT_EQ(choice.doubtful[0]->row->variant(), "flat@gloo");
+  EXPECT_EQ(choice.state, State::kUndecided);
 }
 
 // 24 rounds, which take 250 ms on the watch, with what is not timed; the half-width has to become 2 % / 1.3,

@@ -380,25 +380,25 @@ def parse(argv):
     parser = argparse.ArgumentParser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel "
                                      "would take with other buckets, links and numbers of ranks.")
     parser.error = lambda message: parser.exit(2, f"what_if: {message}\n")
-    parser.add_argument("recording", nargs="?", help="A file that gradsync record wrote.")
-    parser.add_argument("--published", action="store_true", help="Figures that others have published of many GPUs, their predictions "
-                        "and errors, instead of a recording's answer.")
-    parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="How many ranks, 2 or more. 0: as recorded.")
-    parser.add_argument("--link", help="The link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
+    parser.add_argument("recording", nargs="?", help="Reads this file, which gradsync record wrote.")
+    parser.add_argument("--published", action="store_true", help="Prints figures that others have published of many GPUs, their "
+                        "predictions and errors, instead of a recording's answer.")
+    parser.add_argument("--world_size", type=whole(0, 16384), default=0, help="Predicts for this number of ranks, 2 or more. 0: as recorded.")
+    parser.add_argument("--link", help="Sets the link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone has 5us. "
                         "Or a file: another recording, what nccl-tests or osu_allreduce printed, what nccl-tests wrote with -J, or "
                         "records of //bench:all_reduce. Default: as recorded.")
-    parser.add_argument("--ranks_per_host", type=whole(1, 16384), default=1, help="How many ranks share a host's link. Default: 1.")
-    parser.add_argument("--within", type=wire, default=parse_wire("200Gbit,3us"), help="The link between the ranks of one host. "
+    parser.add_argument("--ranks_per_host", type=whole(1, 16384), default=1, help="Lets this number of ranks share a host's link. Default: 1.")
+    parser.add_argument("--within", type=wire, default=parse_wire("200Gbit,3us"), help="Sets the link between the ranks of one host. "
                         "PCIe 4 moves about 200Gbit, NVLink of an H100 3600Gbit. Default: 200Gbit,3us.")
     parser.add_argument("--algorithm", choices=("best", "ring", "tree", "hierarchical"), default="best",
-                        help="How ranks exchange data in a collective. Default: best.")
-    parser.add_argument("--processor_percent", type=whole(0, 1000), help="How much of a rank's processors communication uses. "
+                        help="Exchanges data in collectives with this algorithm. Default: best.")
+    parser.add_argument("--processor_percent", type=whole(0, 1000), help="Sets how much of a rank's processors communication uses. "
                         "Default: as measured, or assumed.")
-    parser.add_argument("--at", help="A recording of the model where the answer is to hold. Computation is scaled to its step "
+    parser.add_argument("--at", help="Reads a recording of the model where the answer is to hold. Computation is scaled to its step "
                         "without synchronisation; what else it measured is only compared.")
-    parser.add_argument("--memory", type=size, help="What a rank has for tensors, such as 80GB: which ways fit, and how large a "
-                        "batch.")
-    parser.add_argument("--format", choices=("screen", "json"), default="screen", help="Default: screen.")
+    parser.add_argument("--memory", type=size, help="Shows which ways fit, and how large a batch, if a rank has this memory for "
+                        "tensors, such as 80GB.")
+    parser.add_argument("--format", choices=("screen", "json"), default="screen", help="Prints in this format. Default: screen.")
     flags = parser.parse_args(argv)
     if bool(flags.recording) == flags.published:
         parser.error("expected a recording, or --published alone")

@@ -379,10 +379,10 @@ class Check:
 def main(argv):
     parser = argparse.ArgumentParser(prog="check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.error = lambda text: refuse(text, UNKNOWN)
-    parser.add_argument("--steps", type=int, default=2, help="how many updates are checked, of each group of parameters")
-    parser.add_argument("--groups", type=int, help="of parameters, checked one after the other; by default memory decides")
+    parser.add_argument("--steps", type=int, default=2, help="checks this number of updates, of each group of parameters")
+    parser.add_argument("--groups", type=int, help="checks parameters in this number of groups, one after the other; by default memory decides")
     parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on")
-    parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
+    parser.add_argument("script", nargs=argparse.REMAINDER, help="runs train.py ARGS...")
     flags = parser.parse_args(argv)
     if not os.path.isfile("".join(flags.script[:1])) or flags.steps < 1:
         refuse(f"no script {''.join(flags.script[:1])}, or --steps={flags.steps} is less than 1", UNKNOWN)

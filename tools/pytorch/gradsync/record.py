@@ -208,15 +208,15 @@ def main(argv, finished=lambda out: None):
     parser = argparse.ArgumentParser(prog="record", description="Records a script that trains with PyTorch.",
                                      epilog=NOT_RECORDED)
     parser.error = refuse
-    parser.add_argument("--out", default="gradsync.jsonl", help="gets one more line")
-    parser.add_argument("--rounds", type=int, default=16, help="how often each kind of step is taken; the first is warm-up")
+    parser.add_argument("--out", default="gradsync.jsonl", help="adds a line to this file")
+    parser.add_argument("--rounds", type=int, default=16, help="takes each kind of step this number of times; the first is warm-up")
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
     parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on when it is recorded")
-    parser.add_argument("--model", type=int, help="which of several models, from 1: in the order in which they are wrapped in "
+    parser.add_argument("--model", type=int, help="records this one of several models, from 1: in the order in which they are wrapped in "
                         "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that "
                         "steps")
     parser.add_argument("-m", action="store_true", help="runs a module, as python -m does")
-    parser.add_argument("script", nargs=argparse.REMAINDER, help="train.py ARGS...")
+    parser.add_argument("script", nargs=argparse.REMAINDER, help="runs train.py ARGS...")
     flags = parser.parse_args(argv)
     script = flags.script[flags.script[:1] == ["--"]:]
     out = os.path.realpath(flags.out)  # the script may change the directory
