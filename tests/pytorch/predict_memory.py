@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Peaks of memory, as a recording of one process predicts them, beside those of torch.distributed._tools' trackers.
 
-    DIR/bin/python tests/pytorch/predict_memory.py [MODEL...]        # models of predict_ddp.py; a table in Markdown
+    DIR/bin/python tests/pytorch/predict_memory.py [MODEL[:checkpoint]...]        # models of predict_ddp.py; a table in Markdown
+
+With `:checkpoint` the activations of the model's blocks are computed again in backward.
 
 MemTracker: one process, and DistributedDataParallel. FSDPMemTracker: fully_shard by blocks, as one of two ranks (torch's fake process
 group). AdamW. Only live bytes of tensors are counted; buffers that gloo's reduce-scatter clones in C++ are not."""
@@ -21,12 +23,17 @@ def main(names):
     import torch
     import torch.distributed as dist
     from gradsync import answer, memory, recorder, sharding
+    from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as checkpoints
     from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
     from torch.distributed._tools.mem_tracker import MemTracker
     from torch.testing._internal.distributed.fake_pg import FakeStore
     print("| model | way | predicted (MB) | tracker (MB) | error (%) |\n|:--|:--|--:|--:|--:|")
     for name in names:
-        model, data, loss = predict_ddp.make(name, 0)
+        model, data, loss = predict_ddp.make(name.removesuffix(":checkpoint"), 0)
+        if name.endswith(":checkpoint"):
+            blocks = sharding.units_of({"units": [], "parameters": [{"name": one} for one, _ in model.named_parameters()]})[1:]
+            blocks = [model.get_submodule(block.name) for block in blocks]
+            checkpoints.apply_activation_checkpointing(model, check_fn=lambda module: any(module is block for block in blocks))
 
         def steps(one, optimizer, until):
             while until():

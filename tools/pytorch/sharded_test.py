@@ -9,7 +9,7 @@ import unittest
 from test_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import answer, memory, record, sharded, sharding
+from gradsync import answer, live, memory, record, sharding
 from gradsync.recorder import DDP, Recorder
 from gradsync.sharded import CALLS, ShardedRecorder, is_sharded
 from torch import nn
@@ -18,6 +18,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils.checkpoint import checkpoint
 
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist
@@ -52,6 +53,8 @@ def script(options="options = {}", steps=400, passes=1, sync="i == PASSES - 1", 
 
 
 class Net(nn.Module):
+    recomputes = False  # activations of blocks
+
     def __init__(self):
         super().__init__()
         self.e, self.head = nn.Embedding(200, 32), nn.Linear(32, 200)
@@ -60,7 +63,7 @@ class Net(nn.Module):
     def forward(self, x):
         x = self.e(x)
         for h in self.h:
-            x = x + h(x)
+            x = x + (checkpoint(h, x, use_reentrant=False) if self.recomputes else h(x))
         return self.head(x)
 
 
@@ -126,6 +129,21 @@ class OrderTest(unittest.TestCase):
 
 
 class MemoryTest(unittest.TestCase):
+    def test_gradients_are_counted_until_they_are_ready(self):
+        params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
+        one = live.Memory([*params], params, [], [])
+        one.on_backward()
+        for i, p in enumerate(params):
+            p.grad = torch.ones_like(p) + torch.zeros_like(p)  # two tensors, and their sum
+            one.on_ready(i)
+        one.end()
+        self.assertEqual((one.result["ready_bytes"], one.result["held_bytes"]), ([12000, 120], [0, 0]))
+
+    def test_peaks_are_those_of_pytorchs_trackers_with_checkpoints_too(self):
+        self.addCleanup(setattr, Net, "recomputes", False)
+        Net.recomputes = True
+        self.test_peaks_are_those_of_pytorchs_trackers()
+
     def test_peaks_are_those_of_pytorchs_trackers(self):
         with tempfile.TemporaryDirectory() as directory:
             x, model = torch.randint(200, (16, 64)), Net()

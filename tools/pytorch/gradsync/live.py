@@ -106,9 +106,8 @@ class Memory:
         self.result |= {"forward_bytes": max(self.result["forward_bytes"], self.live.take()), "order": []}
 
     def on_ready(self, i):
-        self.result["ready_bytes"][i] = max(self.result["ready_bytes"][i], self.live.take())
         self.live.leave_out(self.params[i].grad)
-        self.live.take()
+        self.result["ready_bytes"][i] = max(self.result["ready_bytes"][i], self.live.take())
         self.result["held_bytes"][i] = self.live.now
         self.result["order"].append(i)
 

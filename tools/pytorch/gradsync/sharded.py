@@ -20,14 +20,18 @@ def is_sharded(module):
     return fsdp is not None and hasattr(fsdp, "FSDPModule") and isinstance(module, fsdp.FSDPModule)
 
 
+def groups_of(module):
+    """FSDP2's groups of parameters whose collectives this module begins."""
+    state = module._get_fsdp_state() if is_sharded(module) else None
+    own = getattr(state, "_fsdp_param_groups", None)
+    return [g for g in ([getattr(state, "_fsdp_param_group", None)] if own is None else own) if g]
+
+
 class ShardedRecorder(Recorder):
     def __init__(self, model, out="gradsync.jsonl", rounds=16, ddp=True, **more):
-        shards = [m for m in model.modules() if is_sharded(m)]
         self.groups = []  # by unit, the root's first
-        for module in shards:
-            state = module._get_fsdp_state()
-            own = getattr(state, "_fsdp_param_groups", None)
-            self.groups += [g for g in ([state._fsdp_param_group] if own is None else own) if g and g not in self.groups]
+        for module in filter(is_sharded, model.modules()):
+            self.groups += [g for g in groups_of(module) if g not in self.groups]
             module.unshard()  # makes the parameters with which modules compute
             module.reshard()
         self.shards = {id(p.sharded_param): p for g in self.groups for p in g.fsdp_params}
