@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 import unittest
+import weakref
 
 from test_ranks import launch, sys, torch
 
@@ -213,6 +214,31 @@ class RecordTest(unittest.TestCase):
             self.assertLess(step["step_ns"], hours // 4)
             self.assertLess(step["rest_ns"], hours // 8)
             self.assertGreaterEqual(step["optimizer_ns"], hours // 8)  # the second's begins behind the first's pause
+
+    def test_what_a_probe_copies_is_freed_before_time_goes_on(self):
+        def run(rank):
+            dist.init_process_group("gloo")
+            model = DDP(net())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0)
+            recording = recorder.Recorder(model, self.directory / "out.jsonl", rounds=2)
+            average, mark, copies, there = recording._average, recording._mark, [], []
+
+            def watched_average(local):
+                average(local)
+                if local is not None:
+                    copies.append(weakref.ref(local))
+
+            def watched_mark():
+                there.extend(copy() is not None for copy in copies)
+                return mark()
+
+            recording._average, recording._mark = watched_average, watched_mark
+            while not recording.done:
+                torch.nn.functional.cross_entropy(model(batch_of(rank)[0]), batch_of(rank)[1]).backward()
+                optimizer.step()
+            assert len(copies) == 2 * sum(mode[0] == "probe" for mode in recording.plan) and not any(there)
+
+        self.launch(run)
 
     def test_buffers_travel_as_with_ddp(self):
         """With the first forward of a step; in steps of `none` before they begin."""

@@ -281,6 +281,7 @@ class Recorder:
         if self.mode[0] in ("none", "probe") and self.world > 1:
             end = self._mark()
             self._average(local)
+            del local  # which takes milliseconds
             self.untimed = (end, self._mark())
         self.rest = self._mark()
 
