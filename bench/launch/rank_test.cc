@@ -182,7 +182,7 @@ TEST(ThreadsPerRankTest, SharesWhatRanksMayUse) {
   EXPECT_EQ(threads({four, "b 0,1,2,3"}), 4);
 }
 
-TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
+TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentSettings) {
   const auto rate = [] {
     ConfigFields config;
     RankOptions().Describe(config);

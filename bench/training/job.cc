@@ -86,12 +86,12 @@ class TrainingJob : public RankJob {
 
   void Run() override {
     if (!plan_.dump_grads.empty()) DumpGradients();
-    plan_.time ? rank_.Expect(std::ssize(task_.cells) * plan_.launch_time()) : rank_.Expect(TotalSteps());
-    for (const Cell& cell : task_.cells) {
+    plan_.time ? rank_.Expect(std::ssize(task_.settings) * plan_.launch_time()) : rank_.Expect(TotalSteps());
+    for (const Setting& setting : task_.settings) {
       if (plan_.interleaved()) {
-        Measure(cell, plan_.variants);
+        Measure(setting, plan_.variants);
       } else {
-        for (const TrainingVariant& variant : plan_.variants) Measure(cell, {&variant, 1});
+        for (const TrainingVariant& variant : plan_.variants) Measure(setting, {&variant, 1});
       }
     }
     Conclude();
@@ -104,14 +104,14 @@ class TrainingJob : public RankJob {
     return task;
   }
 
-  void Measure(const Cell& cell, std::span<const TrainingVariant> variants) {
+  void Measure(const Setting& setting, std::span<const TrainingVariant> variants) {
     trainer_.Restart();
     if (plan_.is_alone()) {
       device_->allocator().Trim();
       ResetPeakResidentBytes();
     }
-    std::vector<Series> all = Prepare(cell, variants);
-    TakeTurns(cell, all);
+    std::vector<Series> all = Prepare(setting, variants);
+    TakeTurns(setting, all);
     const int64_t peak_bytes = plan_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
     for (Series& series : all) {
       Record more;
@@ -144,39 +144,39 @@ class TrainingJob : public RankJob {
     }
   }
 
-  std::vector<Series> Prepare(const Cell& cell, std::span<const TrainingVariant> variants) {
-    if (peers_) peers_->Begin(variants, RecordOf(cell, variants.back(), 0).config);
-    const double flops = trainer_.CountFlops(NewBatch(cell), cell.accumulation_steps);
+  std::vector<Series> Prepare(const Setting& setting, std::span<const TrainingVariant> variants) {
+    if (peers_) peers_->Begin(variants, RecordOf(setting, variants.back(), 0).config);
+    const double flops = trainer_.CountFlops(NewBatch(setting), setting.accumulation_steps);
     std::vector<Series> all;
     for (const TrainingVariant& variant : variants) {
-      all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
-                                       : MakeOwnStepper(cell, variant, trainer_, rank_.Of(variant.over())),
-                     RecordOf(cell, variant, flops)});
+      all.push_back({variant.is_peer() ? peers_->Make(setting, variant)
+                                       : MakeOwnStepper(setting, variant, trainer_, rank_.Of(variant.over())),
+                     RecordOf(setting, variant, flops)});
     }
     return all;
   }
 
   // Returns the record before the first step.
-  Record RecordOf(const Cell& cell, const TrainingVariant& variant, double flops) const {
+  Record RecordOf(const Setting& setting, const TrainingVariant& variant, double flops) const {
     Record record = rank_.RecordOf(variant.over());
     plan_.Describe(variant, record);
-    record.config.SetAll(cell.config);
-    record.facts.SetAll(cell.facts);
+    record.config.SetAll(setting.config);
+    record.facts.SetAll(setting.facts);
     record.facts.Set("flops_per_step", Value(flops));
     return record;
   }
 
-  Batch NewBatch(const Cell& cell) {
-    Batch batch = cell.batch.NewBatch(device_);
+  Batch NewBatch(const Setting& setting) {
+    Batch batch = setting.batch.NewBatch(device_);
     source_->Fill(rank_.world().rank, 0, batch);
     return batch;
   }
 
   // Takes one turn of each variant, in a random order for each round.
-  void TakeTurns(const Cell& cell, std::vector<Series>& all) {
-    const Batch batch = NewBatch(cell);
+  void TakeTurns(const Setting& setting, std::vector<Series>& all) {
+    const Batch batch = NewBatch(setting);
     const uint64_t seed =
-        OrderSeed(rank_.seed(), rank_.launch().run_id + cell.name);  // the order differs between launches
+        OrderSeed(rank_.seed(), rank_.launch().run_id + setting.name);  // the order differs between launches
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < plan_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
@@ -246,7 +246,7 @@ class TrainingJob : public RankJob {
                           recorder_.ops());
     }
     if (listen && trace_) {
-      const ConfigFields& config = stepper.cell().config;
+      const ConfigFields& config = stepper.setting().config;
       trace_->AddStep(
           {stepper.variant().name(), sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
           result.marks.front(), recorder_.ops(), stepper.collectives());
@@ -280,7 +280,7 @@ class TrainingJob : public RankJob {
   // Returns the number of steps, including steps of checks. With --time, returns the number of steps of a run
   // without --time.
   int64_t TotalSteps() const {
-    return std::ssize(task_.cells) * std::ssize(plan_.variants) * (plan_.warmup_steps + plan_.steps + 1);
+    return std::ssize(task_.settings) * std::ssize(plan_.variants) * (plan_.warmup_steps + plan_.steps + 1);
   }
 
   TraceLog NewTrace() const {
@@ -300,21 +300,21 @@ class TrainingJob : public RankJob {
   }
 
   static std::string NameOf(const Series& series) {
-    return Join(series.stepper->variant().name(), ", ", series.stepper->cell().name);
+    return Join(series.stepper->variant().name(), ", ", series.stepper->setting().name);
   }
 
   // Takes the first step from the initial weights, and writes its gradients. Only for strategies that average
   // gradients.
   void DumpGradients() {
     const TrainingVariant& variant = *std::ranges::find_if_not(plan_.variants, &TrainingVariant::drifts);
-    const Cell& cell = task_.cells.front();
+    const Setting& setting = task_.settings.front();
     comm::RecordingProcessGroup& group = rank_.Of(variant.over());
     const std::unique_ptr<ddp::Strategy> strategy =
         trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
     trainer_.Restart();
     trainer_.StepWithWholeGradients(
-        {.strategy = *strategy, .group = group, .accumulation_steps = cell.accumulation_steps},
-        NewBatch(cell));
+        {.strategy = *strategy, .group = group, .accumulation_steps = setting.accumulation_steps},
+        NewBatch(setting));
     const double loss = rank_.Reduce(trainer_.loss(), comm::ReduceOp::kMean);
     if (!rank_.is_first()) return;
     std::vector<std::pair<std::string, Tensor>> tensors = {

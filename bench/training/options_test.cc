@@ -123,7 +123,7 @@ TEST(OptionsTest, RowsTakeF32OrF64OnTheCpu) {
   EXPECT_EQ(Parse({"--variants=core:rows=1", "--dtype=f64"}).variants[0].name(), "core:rows=1@gloo");
 }
 
-TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
+TEST(OptionsTest, StepsOfSeveralPassesAreSettings) {
   const TrainingPlan options = Parse({"--accumulation_steps=1,4"});
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
   EXPECT_EQ(options.Size().batch, 4 * Parse({}).Size().batch);

@@ -37,7 +37,7 @@ struct TrainingPlan : TrainingOptions {
   // have.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the size of the largest cell. The activations that forward keeps are estimated from the model's
+  // Returns the size of the largest setting. The activations that forward keeps are estimated from the model's
   // shape.
   TrainingSize Size() const;
   // Returns the configuration of the named model, with overrides. A transformer's context_length is the
@@ -56,7 +56,7 @@ struct TrainingPlan : TrainingOptions {
            !dump_grads.empty();
   }
   bool interleaved() const { return order == Order::kInterleaved; }
-  // launch_time returns the part of --time for one cell of one launch. The next function returns the part of
+  // launch_time returns the part of --time for one setting of one launch. The next function returns the part of
   // it for one group of variants that take turns, which is all variants or, in blocks, one variant.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {

@@ -19,9 +19,9 @@ using model::Parameter;
 
 class OwnStepper : public Stepper {
  public:
-  OwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
+  OwnStepper(const Setting& setting, const TrainingVariant& variant, Trainer& trainer,
              comm::RecordingProcessGroup& group)
-      : Stepper(cell, variant), trainer_(trainer), group_(group) {
+      : Stepper(setting, variant), trainer_(trainer), group_(group) {
     trainer.Provide(*variant.traits);
     const int64_t before = BytesInUse();
     strategy_ = trainer.NewStrategy(variant.strategy, variant.strategy_options(), group);
@@ -34,7 +34,7 @@ class OwnStepper : public Stepper {
   StepResult Step(const Batch& batch, model::Tracer* tracer) override {
     RangeSink* const ranges = trainer_.ranges();
     if (ranges == nullptr) return TakeStep(batch, tracer);
-    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", cell().name));
+    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", setting().name));
     StepResult result = TakeStep(batch, tracer == nullptr ? ranges : tracer);
     ranges->Pop();
     return result;
@@ -74,7 +74,7 @@ class OwnStepper : public Stepper {
       record.facts.Set("largest_work", Value(*work));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
-    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), cell().accumulation_steps, record.facts);
+    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), setting().accumulation_steps, record.facts);
     for (const ddp::Bucket& bucket : plan.buckets)
       record.buckets.push_back({static_cast<int64_t>(bucket.sent_bytes()), std::ssize(bucket.params),
                                 std::string(Name(bucket.collective))});
@@ -96,7 +96,7 @@ class OwnStepper : public Stepper {
             group_,
             variant().turn_steps(),
             variant().lead_in_steps(),
-            cell().accumulation_steps,
+            setting().accumulation_steps,
             variant().clip_norm(),
             variant().learning_rate()};
   }
@@ -123,7 +123,7 @@ class OwnStepper : public Stepper {
   template <class Action>
   void Locate(const Action& action) {
     const auto where = [&] {
-      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", cell().name);
+      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", setting().name);
     };
     try {
       action();
@@ -145,9 +145,9 @@ class OwnStepper : public Stepper {
 class PeerStepper : public Stepper {
  public:
   // `path` is the path of a file for the trained parameters.
-  PeerStepper(const Cell& cell, const TrainingVariant& variant, std::string path, PyTorchPeer& process,
+  PeerStepper(const Setting& setting, const TrainingVariant& variant, std::string path, PyTorchPeer& process,
               Trainer& trainer)
-      : Stepper(cell, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
+      : Stepper(setting, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(variant().peer(), batch, variant().period());
@@ -189,9 +189,9 @@ class PeerStepper : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
+std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant, Trainer& trainer,
                                         comm::RecordingProcessGroup& group) {
-  return std::make_unique<OwnStepper>(cell, variant, trainer, group);
+  return std::make_unique<OwnStepper>(setting, variant, trainer, group);
 }
 
 Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
@@ -213,8 +213,8 @@ void Peers::Begin(std::span<const TrainingVariant> variants, const ConfigFields&
   process_.Begin(config, bucket_bytes, weights);
 }
 
-std::unique_ptr<Stepper> Peers::Make(const Cell& cell, const TrainingVariant& variant) {
-  return std::make_unique<PeerStepper>(cell, variant, files_.Path(Join("rank", trainer_.group().rank())),
+std::unique_ptr<Stepper> Peers::Make(const Setting& setting, const TrainingVariant& variant) {
+  return std::make_unique<PeerStepper>(setting, variant, files_.Path(Join("rank", trainer_.group().rank())),
                                        process_, trainer_);
 }
 

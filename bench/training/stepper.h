@@ -16,16 +16,16 @@
 
 namespace gradsync::bench {
 
-// Takes the steps of one variant of a cell on this rank.
+// Takes the steps of one variant of a setting on this rank.
 class Stepper {
  public:
-  // `cell` and `variant` must outlive the stepper.
-  Stepper(const Cell& cell, const TrainingVariant& variant) : cell_(cell), variant_(variant) {}
+  // `setting` and `variant` must outlive the stepper.
+  Stepper(const Setting& setting, const TrainingVariant& variant) : setting_(setting), variant_(variant) {}
   virtual ~Stepper() = default;
   Stepper(const Stepper&) = delete;
   Stepper& operator=(const Stepper&) = delete;
 
-  const Cell& cell() const { return cell_; }
+  const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
   // Takes one training step. A variant with a period takes all steps of the period, and returns the means of
@@ -54,13 +54,13 @@ class Stepper {
   virtual void Describe(FactFields& facts) const = 0;
 
  private:
-  const Cell& cell_;
+  const Setting& setting_;
   const TrainingVariant& variant_;
 };
 
 // Makes the stepper of one of gradsync's own variants, which communicates in `group`. Arguments that are
 // references must outlive the stepper.
-std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
+std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant, Trainer& trainer,
                                         comm::RecordingProcessGroup& group);
 
 // Makes steppers of peers' variants, whose steps another process takes. This process and the trainer exchange
@@ -75,7 +75,7 @@ class Peers {
   // the configuration of all records of these peers. Call this before Make, for each group of variants that
   // take turns.
   void Begin(std::span<const TrainingVariant> variants, const ConfigFields& config);
-  std::unique_ptr<Stepper> Make(const Cell& cell, const TrainingVariant& variant);
+  std::unique_ptr<Stepper> Make(const Setting& setting, const TrainingVariant& variant);
 
  private:
   Trainer& trainer_;

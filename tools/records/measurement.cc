@@ -191,7 +191,7 @@ std::optional<bool> Measurement::equal() const {
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
-Configuration CellOf(const Record& record) {
+Configuration SettingOf(const Record& record) {
   Configuration setting;
   for (const auto& [name, value] : record.config) {
     if (bench::ScopeOf(name) == bench::Scope::kSetting) setting[name] = TextOf(value);
@@ -200,7 +200,7 @@ Configuration CellOf(const Record& record) {
 }
 
 Configuration ConfigurationOf(const Record& record) {
-  Configuration configuration = CellOf(record);
+  Configuration configuration = SettingOf(record);
   configuration["variant"] = record.variant.name();
   for (const auto& [name, value] : record.config) {
     if (bench::ScopeOf(name) == bench::Scope::kTrial) configuration[name] = TextOf(value);

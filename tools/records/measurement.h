@@ -115,7 +115,7 @@ struct Measurement {
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
 // Returns the part of the configuration that is equal for all variants of a run.
-Configuration CellOf(const bench::Record& record);
+Configuration SettingOf(const bench::Record& record);
 // Returns the configuration as one text.
 std::string KeyOf(const Configuration& configuration);
 

@@ -287,7 +287,7 @@ std::vector<Setting> MakeSettings(const std::vector<Group>& groups, std::string_
   const auto are_of_one_run = [](const Group& a, const Group& b) {
     const bench::Record &first = a.front().record, &second = b.front().record;
     return first.facts.StringOr("launch_set", "") == second.facts.StringOr("launch_set", "") &&
-           CellOf(first) == CellOf(second);
+           SettingOf(first) == SettingOf(second);
   };
   const auto find = [&](const Group& group, std::string_view stage) {
     const auto found = std::ranges::find_if(
