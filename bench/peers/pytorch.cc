@@ -45,7 +45,7 @@ Json DescriptionOf(const model::Tensor& tensor) {
 }
 
 std::string RankZeroHost(const comm::World& world) {
-  if (world.launcher == "self" || world.size == 1) return "127.0.0.1";
+  if (world.launched_by_self() || world.size == 1) return "127.0.0.1";
   const char* const master = std::getenv("MASTER_ADDR");
   if (master != nullptr) return master;
   return comm::HostName();
@@ -68,7 +68,7 @@ std::string InterfaceName(const RankOptions& options, const comm::World& world) 
   const std::string& given = options.interface_or_address;
   const bool is_address = given.find_first_of(".:") != std::string::npos;
   if (!given.empty() && !is_address) return given;
-  return world.launcher == "self" ? "lo" : "";
+  return world.launched_by_self() ? "lo" : "";
 }
 
 }  // namespace

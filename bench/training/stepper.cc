@@ -74,7 +74,8 @@ class OwnStepper : public Stepper {
       record.facts.Set("largest_work", Value(*work));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
-    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), setting().accumulation_steps, record.facts);
+    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), setting().accumulation_steps,
+                   record.facts);
     for (const ddp::Bucket& bucket : plan.buckets)
       record.buckets.push_back({static_cast<int64_t>(bucket.sent_bytes()), std::ssize(bucket.params),
                                 std::string(Name(bucket.collective))});
@@ -189,8 +190,8 @@ class PeerStepper : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant, Trainer& trainer,
-                                        comm::RecordingProcessGroup& group) {
+std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
+                                        Trainer& trainer, comm::RecordingProcessGroup& group) {
   return std::make_unique<OwnStepper>(setting, variant, trainer, group);
 }
 

@@ -60,8 +60,8 @@ class Stepper {
 
 // Makes the stepper of one of gradsync's own variants, which communicates in `group`. Arguments that are
 // references must outlive the stepper.
-std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant, Trainer& trainer,
-                                        comm::RecordingProcessGroup& group);
+std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
+                                        Trainer& trainer, comm::RecordingProcessGroup& group);
 
 // Makes steppers of peers' variants, whose steps another process takes. This process and the trainer exchange
 // weights and gradients in files. All ranks must make all calls.

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kImageChannels = 3;
 
 Setting NewSetting(const TrainingPlan& plan, const char* what, int64_t batch_size, int64_t parts,
-             int64_t row_size) {
+                   int64_t row_size) {
   Setting setting;
   ConfigFields& config = setting.config;
   setting.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
@@ -25,14 +25,15 @@ Setting NewSetting(const TrainingPlan& plan, const char* what, int64_t batch_siz
   return setting;
 }
 
-Setting MakeImagesSetting(const TrainingPlan& plan, int64_t batch_size, int64_t parts, const comm::World& world) {
+Setting MakeImagesSetting(const TrainingPlan& plan, int64_t batch_size, int64_t parts,
+                          const comm::World& world) {
   const model::ResNetConfig config = plan.resnet_config();
   Setting setting = NewSetting(plan, ", image ", batch_size, parts, plan.image_size);
   setting.positions = parts * batch_size;
   setting.batch = {{setting.positions, kImageChannels, plan.image_size, plan.image_size},
-                plan.gradient_type(),
-                {setting.positions, config.num_classes},
-                plan.gradient_type()};
+                   plan.gradient_type(),
+                   {setting.positions, config.num_classes},
+                   plan.gradient_type()};
   setting.config.Set("image_size", plan.image_size);
   setting.config.Set("width", config.width);
   setting.facts.Set("images_per_step", setting.positions * world.size);
@@ -40,7 +41,7 @@ Setting MakeImagesSetting(const TrainingPlan& plan, int64_t batch_size, int64_t 
 }
 
 Setting MakeTokensSetting(const TrainingPlan& plan, int64_t batch_size, int64_t parts, int64_t seq_len,
-                const comm::World& world) {
+                          const comm::World& world) {
   const model::TransformerConfig config = plan.transformer_config();
   const model::Shape shape = {parts * batch_size, seq_len};
   Setting setting = NewSetting(plan, ", sequence ", batch_size, parts, seq_len);

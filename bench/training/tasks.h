@@ -15,8 +15,8 @@
 
 namespace gradsync::bench {
 
-// A setting is the training of one model on batches of one shape, by variants that take turns and are compared
-// with each other.
+// A setting is the training of one model on batches of one shape, by variants that take turns and are
+// compared with each other.
 struct Setting {
   std::string name;                // name for users: "batch 2, sequence 128"
   BatchShape batch;                // the batch of one rank in a step, with all its parts
@@ -36,8 +36,8 @@ struct TrainingTask {
   std::unique_ptr<RangeSink> ranges = {};
 };
 
-// Makes the model, its batches, and a setting for each shape of batches. `seed` determines weights and batches.
-// Only rank 0 reads the file of weights. Throws InvalidInput if the file does not fit the model.
+// Makes the model, its batches, and a setting for each shape of batches. `seed` determines weights and
+// batches. Only rank 0 reads the file of weights. Throws InvalidInput if the file does not fit the model.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

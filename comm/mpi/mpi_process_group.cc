@@ -201,8 +201,7 @@ class MpiProcessGroup : public QueueGroup {
       Reduce(request.dtype(), ReduceOp::kMean, {&part, 1}, {&bytes, 1}, result.numel(), size());
     }
     // Copies by the device: a collective does not count a write.
-    if (result.raw_data() != to.raw_data())
-      to.device()->Copy(to.raw_data(), result.raw_data(), to.nbytes());
+    if (result.raw_data() != to.raw_data()) to.device()->Copy(to.raw_data(), result.raw_data(), to.nbytes());
   }
 
   // Starts the requests in the order of issue, which is equal on all ranks.

@@ -191,6 +191,11 @@ std::optional<bool> Measurement::equal() const {
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
+Stage Measurement::stage() const {
+  const std::string stage = record.facts.StringOr("stage", "");
+  return stage == "choosing" ? Stage::kChoosing : stage == "deciding" ? Stage::kDeciding : Stage::kNone;
+}
+
 Configuration SettingOf(const Record& record) {
   Configuration setting;
   for (const auto& [name, value] : record.config) {

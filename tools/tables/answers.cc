@@ -109,7 +109,7 @@ double TimesToDecide(const Estimate& estimate) {
 
 // Whether it may be the row to use, if it is fast.
 bool TakesPart(const Comparison& own) {
-  return own.row->facts().StringOr("agreement", "exact") == "exact" && own.no_verdict.empty() &&
+  return own.row->measured->is_exact() && own.no_verdict.empty() &&
          (own.is_of_baseline() || own.verdict != Verdict::kNone);
 }
 
