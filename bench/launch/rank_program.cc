@@ -74,9 +74,9 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
 // Returns the default number of threads of each rank. Ranks that this program starts may use the CPUs that
 // this process may use.
 int64_t ShareOfCpus(const comm::World& world, std::chrono::milliseconds timeout) {
-  std::vector<std::string> all(static_cast<size_t>(world.size), OwnCpus());
-  if (world.launched_by_other()) all = comm::Rendezvous(world, timeout).Exchange({OwnCpus()});
-  return ThreadsPerRank(all);
+  std::vector<std::string> all(static_cast<size_t>(world.size), ReadOwnCpus());
+  if (world.launched_by_other()) all = comm::Rendezvous(world, timeout).Exchange({ReadOwnCpus()});
+  return CountThreadsPerRank(all);
 }
 
 void CheckOutputDirectory(const RankOptions& options) {

@@ -168,7 +168,7 @@ TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
 }
 
 TEST(ThreadsPerRankTest, SharesWhatRanksMayUse) {
-  const auto threads = [](const std::vector<std::string>& ranks) { return ThreadsPerRank(ranks); };
+  const auto threads = [](const std::vector<std::string>& ranks) { return CountThreadsPerRank(ranks); };
   const std::string four = "a 0,1,2,3";
   EXPECT_EQ(threads({four}), 4);
   EXPECT_EQ(threads({four, four}), 2);

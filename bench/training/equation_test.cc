@@ -78,7 +78,7 @@ TEST(EquationTest, StepsOfTheVariantPass) {
     for (const char* steps : {"=1", "=3"})
       if (!period.empty()) variants.push_back(Join(name, ":", period, steps));
   }
-  for (const std::string& name : variants) EXPECT_EQ(Fault(name, VerdictOn(name, name)), "");
+  for (const std::string& name : variants) EXPECT_EQ(DescribeFault(name, VerdictOn(name, name)), "");
 }
 
 TEST(EquationTest, StepsOfAnotherAreFound) {

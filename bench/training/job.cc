@@ -116,7 +116,7 @@ class TrainingJob : public RankJob {
     for (Series& series : all) {
       Record more;
       if (!series.stepper->variant().is_peer()) {
-        const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
+        const std::vector<int64_t> others_ns = disturbance_.GatherOthersNs(series.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
       more.facts.Set("allocations_in_timed_steps",
@@ -229,15 +229,15 @@ class TrainingJob : public RankJob {
     if (round == 0 && !plan_.is_alone() && stepper.variant().num_parts(rank_.world()) < rank_.world().size)
       trainer_.Restart();
     const bool listen = sample >= 0 && !stepper.variant().is_peer() && (plan_.trace || plan_.profile);
-    const int64_t before_ns = disturbance_.NowNs();
+    const int64_t before_ns = disturbance_.ReadNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
     if (sample >= 0) {
-      series.disturbance_ns.push_back(disturbance_.NowNs() - before_ns);
+      series.disturbance_ns.push_back(disturbance_.ReadNs() - before_ns);
       if (series.number < 0) {
         series.record.time_utc = NowUtc();
         stepper.Introduce(series.record);
       }
-      Add(SamplesOf(result, position_++), series);
+      Add(MakeSamples(result, position_++), series);
       if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
     }
     if (listen && plan_.profile) {
@@ -351,7 +351,7 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
   const auto make_plan = [&](const comm::World&) { return plan.emplace(options, flags).GroupBackends(); };
   const auto answer = [&](const comm::World& world) {
     if (plan->max_memory && world.rank == 0)
-      std::cout << EstimatesFor(*plan, world, ResidentBytes().value_or(0));
+      std::cout << DescribeEstimates(*plan, world, ResidentBytes().value_or(0));
     return plan->max_memory.has_value();
   };
   const auto check = [&](const comm::World& world) {

@@ -66,7 +66,7 @@ struct TrainingOptions {
   int64_t steps = 14;                             // a block of rounds of the seven default variants
   std::optional<std::chrono::milliseconds> time;  // total time of all launches; replaces steps
   Order order = Order::kInterleaved;
-  std::optional<int64_t> max_memory;  // memory limit of a rank in bytes; with it, see EstimatesFor
+  std::optional<int64_t> max_memory;  // memory limit of a rank in bytes; with it, see DescribeEstimates
 
   bool verify = true;
   bool check_gradients = false;

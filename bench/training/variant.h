@@ -99,7 +99,7 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // Returns PyTorch's strategies that are comparable with these variants, each once for each mode of
 // PeerOptions. Throws InvalidInput, with a line that begins with --with_peers, for a variant that sets
 // clip_norm or learning_rate, because peers do not support these options.
-std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
-                                     std::span<const PeerMode> modes);
+std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
+                                       std::span<const PeerMode> modes);
 
 }  // namespace gradsync::bench

@@ -65,7 +65,7 @@ class EquationCheck {
                                {shapes, [this](size_t p) { return Doubles(start_[p]); }, options_});
   }
 
-  Verdict OfGradients() {
+  Verdict CheckGradients() {
     Verdict verdict{.replicas_equal = true, .tolerance = kGradientTolerance, .grad_source = "its equation's"};
     std::vector<Tensors> grads;
     for (int turn = 0; turn < kTurns; ++turn) {
@@ -74,7 +74,8 @@ class EquationCheck {
       const Tensors expected = CopyGrads(params());
       TakeTurn(turn);
       grads.push_back(CopyGrads(params()));
-      const LargestError worst = LargestErrorOf(grads.back(), expected, trainer_.group(), trainer_.device());
+      const LargestError worst =
+          FindLargestError(grads.back(), expected, trainer_.group(), trainer_.device());
       if (turn == 0 || worst.error > verdict.grad_rel_error) {
         verdict.grad_rel_error = worst.error;
         verdict.worst_grad = params()[worst.index]->name();
@@ -91,13 +92,13 @@ class EquationCheck {
       trainer_.StepOptimizer(stepper_.variant().clip_norm());
     }
     const LargestError worst =
-        LargestErrorOf(values, CopyValues(params()), trainer_.group(), trainer_.device());
+        FindLargestError(values, CopyValues(params()), trainer_.group(), trainer_.device());
     verdict.param_rel_error = worst.error;
     verdict.worst_param = params()[worst.index]->name();
     return verdict;
   }
 
-  Verdict OfWeights() {
+  Verdict CheckWeights() {
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int64_t step = 0; step < stepper_.variant().period(); ++step) {
         ComputeAlone();
@@ -108,7 +109,7 @@ class EquationCheck {
     const Tensors expected = Changes();
     for (int turn = 0; turn < kTurns; ++turn) TakeTurn(turn);
     const Tensors found = Changes();
-    const LargestError worst = LargestErrorOf(found, expected, trainer_.group(), trainer_.device());
+    const LargestError worst = FindLargestError(found, expected, trainer_.group(), trainer_.device());
     return {.param_rel_error = worst.error,
             .worst_grad = params().front()->name(),
             .worst_param = params()[worst.index]->name(),
@@ -121,7 +122,8 @@ class EquationCheck {
   std::span<Parameter* const> params() const { return trainer_.params(); }
 
   void ComputeAlone() {
-    trainer_.GradientsAlone({&batch_, 1}, stepper_.setting().accumulation_steps, stepper_.loss_scale());
+    trainer_.ComputeGradientsAlone({&batch_, 1}, stepper_.setting().accumulation_steps,
+                                   stepper_.loss_scale());
   }
   void TakeTurn(int turn) { turn == 0 ? stepper_.StepFromStart(batch_) : stepper_.StepOn(batch_); }
 
@@ -163,8 +165,8 @@ class EquationCheck {
 
 Verdict CheckEquation(Stepper& stepper, const Batch& batch, Trainer& trainer) {
   EquationCheck check(stepper, batch, trainer);
-  return stepper.variant().traits->agreement == ddp::Agreement::kDrifts ? check.OfWeights()
-                                                                        : check.OfGradients();
+  return stepper.variant().traits->agreement == ddp::Agreement::kDrifts ? check.CheckWeights()
+                                                                        : check.CheckGradients();
 }
 
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed) {
@@ -202,7 +204,7 @@ CheckFields Verifier::Check(Stepper& stepper) {
         by_equation ? CheckEquation(stepper, batch, trainer_) : CheckSingleProcess(stepper, batch);
     trainer_.group().Clear();
     SetChecks(verdict, checks);
-    if (by_equation || !variant.drifts()) rank_.AddFault(Fault(variant.name(), verdict));
+    if (by_equation || !variant.drifts()) rank_.AddFault(DescribeFault(variant.name(), verdict));
   }
   checks.Set("reference", !wanted ? "none" : by_equation ? "equation" : "single_process");
   return checks;
@@ -233,7 +235,7 @@ void Verifier::MakeReference(const Setting& setting, double loss_scale) {
     batches.push_back(setting.batch.NewBatch(trainer_.device()));
     source_.Fill(rank, kCheckStep, batches.back());
   }
-  trainer_.GradientsAlone(batches, setting.accumulation_steps, loss_scale);
+  trainer_.ComputeGradientsAlone(batches, setting.accumulation_steps, loss_scale);
   reference_ = CopyGrads(trainer_.params());
   trainer_.group().Clear();
   reference_of_ = of;

@@ -155,7 +155,7 @@ void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
   } catch (const std::exception& exception) {
     const Signature& signature = item->signature();
     const std::string cause = Fail(Join(Name(signature.collective), " #", signature.sequence), exception);
-    error = Failure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
+    error = DescribeFailure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
   }
   item->Complete(interval, std::move(error));
   lock.lock();

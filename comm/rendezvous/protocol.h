@@ -81,7 +81,7 @@ class Channel {
 };
 
 // Returns the HMAC-SHA256 in hexadecimal digits.
-std::string Mac(const std::string& key, const std::string& text);
+std::string ComputeMac(const std::string& key, const std::string& text);
 // Compares two MACs in constant time.
 bool IsSameMac(const std::string& a, const std::string& b);
 

@@ -207,7 +207,7 @@ std::string FindingOf(const std::vector<LearningSetting>& settings) {
                          base->variant(), row.verdict, row.against_baseline});
   }
   const size_t num_seeds = settings[0].baseline()->trials.size();
-  return absl::StrJoin(SentencesOf(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
+  return absl::StrJoin(WriteSentences(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
                        " ");
 }
 
