@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "comm/processes/random.h"
+#include "comm/rendezvous/store_server.h"
 
 namespace gradsync::comm {
 namespace {

@@ -13,6 +13,7 @@
 #include "comm/process_group.h"
 #include "comm/rendezvous/place.h"
 #include "comm/rendezvous/store.h"
+#include "comm/rendezvous/store_client.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
 

@@ -1,3 +1,5 @@
+#include "comm/rendezvous/store_client.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,7 +11,7 @@
 
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
-#include "comm/rendezvous/store.h"
+#include "comm/rendezvous/store_server.h"
 #include "comm/testing/errors.h"
 
 // The side of the other ranks, and what both stand on.

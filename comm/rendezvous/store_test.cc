@@ -1,5 +1,3 @@
-#include "comm/rendezvous/store.h"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -18,6 +16,8 @@
 
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
+#include "comm/rendezvous/store_client.h"
+#include "comm/rendezvous/store_server.h"
 #include "comm/testing/errors.h"
 
 namespace gradsync::comm {
