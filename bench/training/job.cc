@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,8 +79,8 @@ class TrainingJob : public RankJob {
     if (plan.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
     if (plan.peers.wanted) {
-      peers_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks,
-                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), trainer_);
+      peer_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks,
+                    rank.Has("nccl") ? "nccl" : "gloo", rank.world(), group_, device_);
     }
     if (plan.trace) trace_.emplace(NewTrace());
   }
@@ -145,15 +146,26 @@ class TrainingJob : public RankJob {
   }
 
   std::vector<Series> Prepare(const Setting& setting, std::span<const TrainingVariant> variants) {
-    if (peers_) peers_->Begin(variants, RecordOf(setting, variants.back(), 0).config);
+    if (peer_) BeginPeers(setting, variants);
     const double flops = trainer_.CountFlops(NewBatch(setting), setting.accumulation_steps);
     std::vector<Series> all;
     for (const TrainingVariant& variant : variants) {
-      all.push_back({variant.is_peer() ? peers_->Make(setting, variant)
+      all.push_back({variant.is_peer() ? MakePeerStepper(setting, variant, *peer_, trainer_)
                                        : MakeOwnStepper(setting, variant, trainer_, rank_.Of(variant.over())),
                      RecordOf(setting, variant, flops)});
     }
     return all;
+  }
+
+  // Makes the models of the peers among the variants, with the replica's initial weights.
+  void BeginPeers(const Setting& setting, std::span<const TrainingVariant> variants) {
+    std::map<std::string, int64_t> bucket_bytes;
+    for (const TrainingVariant& variant : variants) {
+      if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
+    }
+    if (bucket_bytes.empty()) return;
+    trainer_.Restart();
+    peer_->Begin(RecordOf(setting, variants.back(), 0).config, bucket_bytes, trainer_.model());
   }
 
   // Returns the record before the first step.
@@ -335,7 +347,7 @@ class TrainingJob : public RankJob {
   Trainer trainer_;
   Verifier verifier_;
   Disturbance disturbance_;
-  std::optional<Peers> peers_;
+  std::optional<PyTorchPeer> peer_;
   OpRecorder recorder_;
   Peak peak_flops_;  // peak of this rank
   std::optional<TraceLog> trace_;

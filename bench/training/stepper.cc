@@ -1,10 +1,8 @@
 #include "bench/training/stepper.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/held_memory.h"
@@ -145,10 +143,8 @@ class OwnStepper : public Stepper {
 
 class PeerStepper : public Stepper {
  public:
-  // `path` is the path of a file for the trained parameters.
-  PeerStepper(const Setting& setting, const TrainingVariant& variant, std::string path, PyTorchPeer& process,
-              Trainer& trainer)
-      : Stepper(setting, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
+  PeerStepper(const Setting& setting, const TrainingVariant& variant, PyTorchPeer& process, Trainer& trainer)
+      : Stepper(setting, variant), process_(process), trainer_(trainer) {}
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(variant().peer(), batch, variant().period());
@@ -159,9 +155,8 @@ class PeerStepper : public Stepper {
   double loss_scale() const override { return 1; }
 
   void StepFromStart(const Batch& batch) override {
-    process_.Train(variant().peer(), batch, path_);
+    const model::SafetensorsFile file = process_.Train(variant().peer(), batch);
     trainer_.BeginGradients();
-    const model::SafetensorsFile file = model::SafetensorsFile::Open(path_);
     for (Parameter* const param : trainer_.params()) {
       file.LoadInto(param->name(), param->MutableValue());
       file.LoadInto("grad." + param->name(), param->grad());
@@ -182,7 +177,6 @@ class PeerStepper : public Stepper {
   }
 
  private:
-  const std::string path_;
   PyTorchPeer& process_;
   Trainer& trainer_;
   int64_t peak_bytes_ = 0;
@@ -195,28 +189,9 @@ std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVa
   return std::make_unique<OwnStepper>(setting, variant, trainer, group);
 }
 
-Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-             const comm::World& world, Trainer& trainer)
-    : trainer_(trainer), process_(program, options, backend, world, trainer.group(), trainer.device()) {}
-
-void Peers::Begin(std::span<const TrainingVariant> variants, const ConfigFields& config) {
-  std::map<std::string, int64_t> bucket_bytes;
-  for (const TrainingVariant& variant : variants) {
-    if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
-  }
-  if (bucket_bytes.empty()) return;
-  // The process starts from the weights of the replica.
-  trainer_.Restart();
-  const std::string weights = files_.Path("weights");
-  if (trainer_.group().rank() == 0) {
-    model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
-  }
-  process_.Begin(config, bucket_bytes, weights);
-}
-
-std::unique_ptr<Stepper> Peers::Make(const Setting& setting, const TrainingVariant& variant) {
-  return std::make_unique<PeerStepper>(setting, variant, files_.Path(Join("rank", trainer_.group().rank())),
-                                       process_, trainer_);
+std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
+                                         PyTorchPeer& process, Trainer& trainer) {
+  return std::make_unique<PeerStepper>(setting, variant, process, trainer);
 }
 
 }  // namespace gradsync::bench

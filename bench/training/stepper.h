@@ -4,14 +4,11 @@
 #include <span>
 #include <stdexcept>
 
-#include "bench/launch/rank_options.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/record.h"
 #include "bench/training/tasks.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
-#include "comm/processes/temporary_directory.h"
-#include "comm/rendezvous/world.h"
 #include "model/model.h"
 
 namespace gradsync::bench {
@@ -63,24 +60,9 @@ class Stepper {
 std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
                                         Trainer& trainer, comm::RecordingProcessGroup& group);
 
-// Makes steppers of peers' variants, whose steps another process takes. This process and the trainer exchange
-// weights and gradients in files. All ranks must make all calls.
-class Peers {
- public:
-  // Starts the process. Arguments that are references must outlive this object.
-  Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-        const comm::World& world, Trainer& trainer);
-
-  // Makes the models of all peers among `variants` in the process, with rank 0's initial weights. `config` is
-  // the configuration of all records of these peers. Call this before Make, for each group of variants that
-  // take turns.
-  void Begin(std::span<const TrainingVariant> variants, const ConfigFields& config);
-  std::unique_ptr<Stepper> Make(const Setting& setting, const TrainingVariant& variant);
-
- private:
-  Trainer& trainer_;
-  const comm::TemporaryDirectory files_;
-  PyTorchPeer process_;
-};
+// Makes the stepper of a peer's variant, whose steps `process` takes. Arguments that are references must
+// outlive the stepper.
+std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
+                                         PyTorchPeer& process, Trainer& trainer);
 
 }  // namespace gradsync::bench
