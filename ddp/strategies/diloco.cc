@@ -103,6 +103,7 @@ constexpr Option kOptions[] = {PeriodOption("steps from one outer step to the ne
 
 constinit const Traits kTraits = {
     .name = "diloco",
+    .position = 160,
     .summary = "every rank trains alone; every period an outer optimizer applies the mean change",
     .agreement = Agreement::kDrifts,
     .has_buckets = true,

@@ -101,6 +101,7 @@ constexpr Option kOptions[] = {
      .range = {1, 1e6}}};
 
 constinit const Traits kTraits = {.name = "powersgd",
+                                  .position = 130,
                                   .summary = "thin factors of each gradient, with error feedback",
                                   .agreement = Agreement::kLossy,
                                   .overlaps = true,

@@ -98,6 +98,7 @@ constexpr Option kOptions[] = {{.name = "percent",
 
 constinit const Traits kTraits = {
     .name = "topk",
+    .position = 140,
     .summary = "the largest elements of each gradient, with error feedback",
     .agreement = Agreement::kLossy,
     .overlaps = true,

@@ -27,6 +27,7 @@ constexpr Option kOptions[] = {kSmallFirst, kSmallLast, kWithin, kGather};
 
 constinit const Traits kTraits = {
     .name = "zero1",
+    .position = 80,
     .summary =
         "each rank updates its part of the weights with its part of the "
         "optimizer's state, and gathers the rest (in bf16 f32 weights stay whole)",

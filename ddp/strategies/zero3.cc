@@ -63,6 +63,7 @@ double Gathers(const StrategyOptions& options, std::span<const double> units) {
 
 constinit const Traits kTraits = {
     .name = "zero3",
+    .position = 100,
     .summary = "zero2 without whole weights: each layer is gathered before it is read, and let go after",
     .overlaps = true,
     .owns_update = true,
