@@ -288,6 +288,15 @@ TEST(OptionsTest, PeersTrainInF32OrBF16) {
                   "pytorch_ddp_view:bucket_elements=3Mi@gloo", "pytorch_ddp:bucket_elements=3Mi@gloo"));
   EXPECT_THAT(
       [] {
+        Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero3", "--comm_threads=2"});
+      },
+      ThrowsMessage<InvalidInput>(
+          "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
+          "expected no zero3"));
+  EXPECT_NO_THROW(
+      Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero2", "--comm_threads=2"}));
+  EXPECT_THAT(
+      [] {
         Parse({"--with_peers=pytorch", "--dtype=f64"});
       },
       ThrowsMessage<InvalidInput>(StartsWith("--dtype=f64: --with_peers takes f32 or bf16")));
