@@ -126,16 +126,11 @@ class MpiProcessGroup : public QueueGroup {
  public:
   MpiProcessGroup(const GroupOptions& options, std::shared_ptr<FirstCause> first_cause)
       : QueueGroup(options.world.rank, options.world.size), options_(options) {
-    const bool is_part = first_cause != nullptr;
-    if (!is_part) first_cause = std::make_shared<FirstCause>(options.world);
+    RequestQueueOptions queue = MakeQueueOptions(kBackend, options, std::move(first_cause));
+    queue.run = [this](const Request& request, int) { Run(request); };
+    queue.abort = [this] { GiveUp(); };
     if (size() > 1) Connect();
-    queue_.emplace(RequestQueueOptions{.rank = options.world.NameOf(rank()),
-                                       .backend = kBackend,
-                                       .num_threads = options.num_threads,
-                                       .run = [this](const Request& request, int) { Run(request); },
-                                       .abort = [this] { GiveUp(); },
-                                       .first_cause = first_cause,
-                                       .is_part = is_part});
+    queue_.emplace(std::move(queue));
   }
   ~MpiProcessGroup() override {
     queue_.reset();
