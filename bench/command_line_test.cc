@@ -239,9 +239,9 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
     EXPECT_EQ(result.status, 0) << result.err;
     return threads_in(out);
   };
-  const std::string all = OwnCpus();
-  EXPECT_EQ(threads({"--world_size=1"}), ThreadsPerRank(std::vector{all}));
-  EXPECT_EQ(threads({"--world_size=2"}), ThreadsPerRank(std::vector{all, all}));
+  const std::string all = ReadOwnCpus();
+  EXPECT_EQ(threads({"--world_size=1"}), CountThreadsPerRank(std::vector{all}));
+  EXPECT_EQ(threads({"--world_size=2"}), CountThreadsPerRank(std::vector{all, all}));
   EXPECT_EQ(threads({"--world_size=1", "--threads_per_rank=3"}), 3);
   const std::string out = FreshDirectory(), meeting = FreshDirectory();
   std::vector<std::unique_ptr<RunningProgram>> ranks;
@@ -255,7 +255,7 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
                                                          {"GRADSYNC_RENDEZVOUS", "file://" + meeting}}));
   }
   for (const auto& rank : ranks) EXPECT_EQ(rank->Wait().status, 0);
-  EXPECT_EQ(threads_in(out), ThreadsPerRank(std::vector{all, all}));
+  EXPECT_EQ(threads_in(out), CountThreadsPerRank(std::vector{all, all}));
 }
 
 TEST(LauncherTest, ATemporaryDirectoryThatIsNotThereIsNamed) {

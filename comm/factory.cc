@@ -128,8 +128,7 @@ class MadeGroup : public GroupDecorator {
 }  // namespace
 
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu) {
-  const bool is_own = world.launcher == "self" || world.launcher == "none";
-  if (share_gpu || (num_gpus == 1 && !is_own)) return;
+  if (share_gpu || (num_gpus == 1 && world.launched_by_other())) return;
   Require(world.local_size <= num_gpus, "backend nccl: ", world.local_size, " ranks on this host, which has ",
           num_gpus, num_gpus == 1 ? " GPU" : " GPUs",
           ", expected at most one rank per GPU (GRADSYNC_NCCL_SHARE_GPU=1 lets ranks share GPUs, to test "

@@ -10,21 +10,28 @@ namespace gradsync::ddp {
 namespace {
 
 struct Row {
-  const Traits& traits;
+  const Traits* traits;
   std::unique_ptr<Strategy> (*make)(const StrategyContext&);
 };
 
-constexpr Row kRows[] = {
-#define GRADSYNC_ROW(name) {name::kTraits, &name::Make},
-    GRADSYNC_STRATEGIES(GRADSYNC_ROW)
+const std::vector<Row>& Rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all = {
+#define GRADSYNC_ROW(name) {&name::kTraits, &name::Make},
+        GRADSYNC_STRATEGIES(GRADSYNC_ROW)
 #undef GRADSYNC_ROW
-};
+    };
+    std::ranges::stable_sort(all, {}, [](const Row& row) { return row.traits->position; });
+    return all;
+  }();
+  return rows;
+}
 
 const Row& RowOf(std::string_view name) {
   std::string known;
-  for (const Row& row : kRows) {
-    if (row.traits.name == name) return row;
-    known += Join(known.empty() ? "" : ", ", row.traits.name);
+  for (const Row& row : Rows()) {
+    if (row.traits->name == name) return row;
+    known += Join(known.empty() ? "" : ", ", row.traits->name);
   }
   throw InvalidInput(Join("unknown strategy '", name, "', expected one of ", known));
 }
@@ -39,7 +46,7 @@ const Option& OptionOf(const Traits& traits, std::string_view name) {
 
 std::vector<std::string> StrategyNames() {
   std::vector<std::string> names;
-  for (const Row& row : kRows) names.emplace_back(row.traits.name);
+  for (const Row& row : Rows()) names.emplace_back(row.traits->name);
   return names;
 }
 
@@ -58,10 +65,10 @@ std::vector<std::string> AllReduceStrategyNames() {
   return names;
 }
 
-const Traits& TraitsOf(std::string_view name) { return RowOf(name).traits; }
+const Traits& TraitsOf(std::string_view name) { return *RowOf(name).traits; }
 
 const Traits& FloorTraits() {
-  return std::ranges::find_if(kRows, [](const Row& row) { return !row.traits.communicates; })->traits;
+  return *std::ranges::find_if(Rows(), [](const Row& row) { return !row.traits->communicates; })->traits;
 }
 
 void CheckValue(const Option& option, double value) {
@@ -73,11 +80,11 @@ void CheckValue(const Option& option, double value) {
 }
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {
-  const Row& row = RowOf(name);
+  const auto& [traits, make] = RowOf(name);
   const std::vector<model::Parameter*> params = model::Trained(context.params);
   Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
   for (const auto& [name_of_option, value] : context.options.values) {
-    const Option& option = OptionOf(row.traits, name_of_option);
+    const Option& option = OptionOf(*traits, name_of_option);
     CheckValue(option, value);
     if (!option.plain_only || value == option.default_value) continue;
     for (const model::Parameter* param : params) {
@@ -88,9 +95,9 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
     }
   }
   for (const model::Parameter* param : params) {
-    Require(!row.traits.needs_f32 || param->dtype() == model::DType::kF32, "strategy '", name,
-            "': parameter '", param->name(), "' is ", model::Name(param->dtype()), ", expected f32");
-    Require(!row.traits.needs_cpu || param->device()->is_cpu(), "strategy '", name, "': parameter '",
+    Require(!traits->needs_f32 || param->dtype() == model::DType::kF32, "strategy '", name, "': parameter '",
+            param->name(), "' is ", model::Name(param->dtype()), ", expected f32");
+    Require(!traits->needs_cpu || param->device()->is_cpu(), "strategy '", name, "': parameter '",
             param->name(), "' is on ", param->device()->name(), ", expected the CPU");
   }
   std::vector<std::vector<model::Parameter*>> units;
@@ -108,8 +115,8 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
                                    .optimizer = context.optimizer,
                                    .units = units};
   std::unique_ptr<Strategy> strategy =
-      StartExactly(StartOf(row.traits, context.options), row.make(trained), trained);
-  return Checked(row.traits, std::move(strategy), trained);
+      StartExactly(StartOf(*traits, context.options), make(trained), trained);
+  return Checked(*traits, std::move(strategy), trained);
 }
 
 }  // namespace gradsync::ddp

@@ -65,6 +65,14 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
   EXPECT_THROW(TraitsOf("fast"), InvalidInput);
 }
 
+TEST(FactoryTest, ListsBeginWithTheSimplest) {
+  const std::vector<std::string> names = StrategyNames();
+  EXPECT_EQ(names.front(), FloorTraits().name);
+  EXPECT_TRUE(
+      std::ranges::is_sorted(names, {}, [](const std::string& name) { return TraitsOf(name).position; }));
+  EXPECT_LT(std::ranges::find(names, "naive"), std::ranges::find(names, "core"));
+}
+
 TEST(FactoryTest, BadInputIsNamed) {
   std::vector<std::string> log;
   LoggingGroup group(log);

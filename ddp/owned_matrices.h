@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_OWNED_MATRICES_H_
-#define GRADSYNC_DDP_OWNED_MATRICES_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -24,5 +23,3 @@ struct OwnedPlan {
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_OWNED_MATRICES_H_

@@ -13,12 +13,12 @@ namespace gradsync::ddp {
 // The methods that make `core` fast. Each method is an option (kPlacedOptions) that can be switched off:
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
-//   optimizer reads them there. Without views, gradients are copied into and out of the buckets ready_order
-//   buckets are filled in the order in which gradients became ready in the first step on rank 0, so that each
-//   bucket is full as early as possible. Without ready_order, buckets are filled in reverse forward order
-//   small_first  the first bucket holds at most 1 MiB, to start the link early small_last   a bucket holds at
-//   most max(1 MiB, bytes of later gradients), whose computation can hide it rows         untouched rows of
-//   an embedding's gradient are not sent
+//                optimizer reads them there; else they are copied into and out of the buckets
+//   ready_order  buckets are filled in the order in which gradients became ready in the first step on rank 0,
+//                so that each bucket is full as early as possible; else in reverse forward order
+//   small_first  the first bucket holds at most 1 MiB, to start the link early
+//   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
+//   rows         untouched rows of an embedding's gradient are not sent
 //
 // The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
 inline constexpr Option kPlacedOptions[] = {

@@ -1,5 +1,4 @@
-#ifndef GRADSYNC_DDP_PLACED_PARTS_H_
-#define GRADSYNC_DDP_PLACED_PARTS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -48,5 +47,3 @@ class PlacedParts : public ShardedStrategy {
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp
-
-#endif  // GRADSYNC_DDP_PLACED_PARTS_H_

@@ -12,9 +12,12 @@ namespace gradsync::ddp {
 
 // A strategy averages gradients over ranks. A step has these calls:
 //
-//   strategy.BeginStep(); loss = Scale(forward(...), strategy.loss_scale()); Backward(loss, params,
-//   [&](Parameter& p) { strategy.OnGradReady(p); }, [&](const Parameter& p) { strategy.OnUse(p); });
-//   // only if needs_use_hook() strategy.Finish(); strategy.Update(optimizer);
+//   strategy.BeginStep();
+//   loss = Scale(forward(...), strategy.loss_scale());
+//   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); },
+//            [&](const Parameter& p) { strategy.OnUse(p); });  // OnUse only if needs_use_hook()
+//   strategy.Finish();
+//   strategy.Update(optimizer);
 //
 // A step may have several passes of forward and backward, whose gradients are added. The caller calls
 // OnGradReady in the last pass only. If needs_every_pass() is true, the caller calls OnGradReady in every

@@ -90,6 +90,7 @@ struct StrategyOptions;
 // other file contains the strategy's name.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
+  int position = 0;          // position in lists, which begin with the simplest strategy
   std::string_view summary;  // one line for users
   Agreement agreement = Agreement::kExact;
   bool communicates = true;  // false only for the floor, `none`, relative to which costs are measured

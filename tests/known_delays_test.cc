@@ -189,7 +189,7 @@ tools::Measurement Measure(const std::string& name, const DelaysOfRanks& delays)
       last_op = clock.num_backward_ops - 1;
     }
     EXPECT_EQ(result.times.step(), result.marks.front().step_ns());
-    bench::Record& record = records[r] = bench::SamplesOf(result, 0);
+    bench::Record& record = records[r] = bench::MakeSamples(result, 0);
     record.experiment = "ddp";
     record.rank = rank;
     record.world_size = kRanks;

@@ -14,8 +14,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch/tmp
 
-# The rows of ddp/strategies.h, and those of them that take f64.
-mapfile -t rows < <(sed -n 's/^  ROW(\([a-z0-9_]*\)).*/\1/p' ddp/strategies.h)
+# The strategies, and those of them that take f64.
+mapfile -t rows < <(basename --suffix=.cc ddp/strategies/*.cc)
 all_rows=${rows[*]} f64_rows=
 for row in "${rows[@]}"; do
   grep -q 'needs_f32 = true' "ddp/strategies/$row.cc" || f64_rows+="$row "

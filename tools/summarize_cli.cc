@@ -123,10 +123,10 @@ void Render(const Summary& summary, const CommandLine& line, std::ostream& out) 
     case Format::kJson:
       return RenderJson(report, out);
     case Format::kScreen:
-      out << ScreenOf(summary);
+      out << RenderScreen(summary);
       return;
     case Format::kChoice:
-      out << ChoiceOfLaunches(summary.settings);
+      out << ChooseForLaunches(summary.settings);
   }
 }
 

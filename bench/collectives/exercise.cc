@@ -34,7 +34,7 @@ void Exercise::Prepare() {
   group_.Barrier();
 }
 
-int64_t Exercise::TimeOf(PhaseTimer& timer, int64_t count) {
+int64_t Exercise::Measure(PhaseTimer& timer, int64_t count) {
   std::vector<comm::Work> works;
   timer.Take(Mark::kStepBegin);
   for (int64_t i = 0; i < count; ++i) {
@@ -49,13 +49,13 @@ int64_t Exercise::TimeOf(PhaseTimer& timer, int64_t count) {
   return time_ns;
 }
 
-int64_t Exercise::NumWrong() const {
+int64_t Exercise::CountWrongElements() const {
   int64_t wrong = 0;
-  for (const comm::Request& request : requests_) wrong += NumWrongIn(request.output);
+  for (const comm::Request& request : requests_) wrong += CountWrongElementsIn(request.output);
   return wrong;
 }
 
-int64_t Exercise::NumWrongIn(const Tensor& there) const {
+int64_t Exercise::CountWrongElementsIn(const Tensor& there) const {
   const comm::Request& request = requests_.front();
   const Tensor output = there.device()->is_cpu() ? there : there.To(model::CpuDevice());
   if (request.collective == Collective::kBroadcast) return CountDifferent(output, request.root);

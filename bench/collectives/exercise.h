@@ -29,15 +29,15 @@ class Exercise {
   void Prepare();
   // Measures `count` consecutive groups of `in_flight` collectives. Each collective except the first works on
   // the result of the previous collective. Call Prepare before this function.
-  int64_t TimeOf(PhaseTimer& timer, int64_t count);
+  int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // NumWrong returns the number of wrong elements of this rank's outputs after one run; the next function
-  // returns the number of elements.
-  int64_t NumWrong() const;
+  // CountWrongElements returns the number of wrong elements of this rank's outputs after one run; the next
+  // function returns the number of elements.
+  int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 
  private:
-  int64_t NumWrongIn(const model::Tensor& output) const;
+  int64_t CountWrongElementsIn(const model::Tensor& output) const;
   comm::ProcessGroup& measured() { return limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : group_; }
 
   comm::RecordingProcessGroup& group_;

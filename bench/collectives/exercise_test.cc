@@ -59,9 +59,9 @@ TEST(ExerciseTest, TheTimeBeginsWhenAllRanksHaveMet) {
   log.clear();
   LoggingTimer timer(log);
   exercise.Prepare();
-  EXPECT_EQ(exercise.TimeOf(timer, 2), 700);
+  EXPECT_EQ(exercise.Measure(timer, 2), 700);
   EXPECT_THAT(log, testing::ElementsAre("barrier", "begin", "all_reduce", "all_reduce", "end"));
-  EXPECT_EQ(exercise.NumWrong(), 0);
+  EXPECT_EQ(exercise.CountWrongElements(), 0);
   EXPECT_EQ(exercise.num_checked(), 8);
   EXPECT_TRUE(group.entries().empty());
 }
@@ -77,9 +77,9 @@ TEST(ExerciseTest, ThoseInFlightHaveMemoryOfTheirOwnAndAreAllChecked) {
   log.clear();
   LoggingTimer timer(log);
   exercise.Prepare();
-  exercise.TimeOf(timer, 1);
+  exercise.Measure(timer, 1);
   EXPECT_THAT(log, testing::ElementsAre("barrier", "begin", "all_reduce", "all_reduce", "all_reduce", "end"));
-  EXPECT_EQ(exercise.NumWrong(), 0);
+  EXPECT_EQ(exercise.CountWrongElements(), 0);
   EXPECT_EQ(exercise.num_checked(), 24);
 }
 

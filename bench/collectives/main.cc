@@ -113,8 +113,8 @@ class AllReduceJob : public RankJob {
     std::vector<Series> all = Prepare(collective, size_bytes, in_flight);
     for (Series& series : all) {
       series.exercise->Prepare();
-      series.exercise->TimeOf(*timer_, 1);
-      series.wrong = series.exercise->NumWrong();
+      series.exercise->Measure(*timer_, 1);
+      series.wrong = series.exercise->CountWrongElements();
       rank_.Step(series.name);
     }
     const int num_backends = static_cast<int>(all.size());
@@ -126,10 +126,10 @@ class AllReduceJob : public RankJob {
       for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
         Series& series = all[static_cast<size_t>(k)];
         series.exercise->Prepare();
-        const int64_t row_ns = series.exercise->TimeOf(*timer_, in_a_row);
+        const int64_t row_ns = series.exercise->Measure(*timer_, in_a_row);
         series.exercise->Prepare();
         const int64_t before_ns = ProcessCpuNs();
-        const int64_t time_ns = series.exercise->TimeOf(*timer_, 1);
+        const int64_t time_ns = series.exercise->Measure(*timer_, 1);
         const int64_t cpu_ns = ProcessCpuNs() - before_ns;
         rank_.Step(series.name);
         if (!is_timed) continue;
@@ -147,7 +147,7 @@ class AllReduceJob : public RankJob {
   // Checks the last collective, and writes the record.
   void Conclude(Series& series) {
     const int64_t num_checked = 2 * series.exercise->num_checked();
-    series.wrong += series.exercise->NumWrong();
+    series.wrong += series.exercise->CountWrongElements();
     series.record.checks.Set("wrong_elements", series.wrong);
     series.record.checks.Set("checked_elements", num_checked);
     rank_.DescribeThrottling(series.record.facts);

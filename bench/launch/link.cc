@@ -27,7 +27,7 @@ std::string DriverOf(const std::string& interface) {
 
 }  // namespace
 
-std::string InterfaceKind(const std::string& directory, std::string_view driver) {
+std::string ReadInterfaceKind(const std::string& directory, std::string_view driver) {
   switch (ParseInteger(ReadEntry(directory + "/type", "", "\n")).value_or(-1)) {
     case ARPHRD_LOOPBACK:
       return "loopback";
@@ -46,7 +46,7 @@ LinkFields DescribeLink(const comm::ProcessGroup& group) {
   link.Set("kind", group.size() == 1 ? "none" : facts.link);
   link.Set("limit_bytes_per_second", Value(facts.limit_per_second));
   if (facts.interface.empty()) return link;
-  link.Set("kind", InterfaceKind("/sys/class/net/" + facts.interface, DriverOf(facts.interface)));
+  link.Set("kind", ReadInterfaceKind("/sys/class/net/" + facts.interface, DriverOf(facts.interface)));
   link.Set("interface", facts.interface);
   return link;
 }

@@ -13,6 +13,6 @@ LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns "loopback", "veth", "ethernet", "infiniband" or "other". `directory` is /sys/class/net/<name> of
 // the interface.
-std::string InterfaceKind(const std::string& directory, std::string_view driver);
+std::string ReadInterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench

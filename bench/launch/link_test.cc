@@ -15,7 +15,7 @@ TEST(InterfaceKindTest, IsReadFromTheSystemsFilesAndTheDriver) {
   const auto kind = [](const char* type, const char* driver) {
     const std::string directory = FreshDirectory();
     std::ofstream(directory + "/type") << type << "\n";
-    return InterfaceKind(directory, driver);
+    return ReadInterfaceKind(directory, driver);
   };
   EXPECT_EQ(kind("772", ""), "loopback");
   EXPECT_EQ(kind("1", "virtio_net"), "ethernet");
@@ -23,7 +23,7 @@ TEST(InterfaceKindTest, IsReadFromTheSystemsFilesAndTheDriver) {
   EXPECT_EQ(kind("1", "veth"), "veth");
   EXPECT_EQ(kind("32", "mlx5_core[ib_ipoib]"), "infiniband");
   EXPECT_EQ(kind("65534", "tun"), "other");
-  EXPECT_EQ(InterfaceKind("/nonexistent", ""), "other");
+  EXPECT_EQ(ReadInterfaceKind("/nonexistent", ""), "other");
 }
 
 TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThem) {

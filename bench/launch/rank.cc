@@ -69,7 +69,7 @@ void Rank::SetRecords(Record record) {
   periods_before_ = control_groups_.CpuPeriods();
   launch_ = ThisLaunch();
   // Under a launcher the user names a set, and may repeat its first launch.
-  const bool is_of_set = launch_.index == 0 && !launch_.set.empty() && world_.launcher == "self";
+  const bool is_of_set = launch_.index == 0 && !launch_.set.empty() && world_.launched_by_self();
   launch_.run_id = BroadcastText(own(), device_, !is_first() ? "" : is_of_set ? launch_.set : NewRunId());
   if (launch_.set.empty()) launch_.set = launch_.run_id;
   out_ = options_.OutputDirectory(gradsync::Join(record.experiment, "-", launch_.set));

@@ -107,7 +107,7 @@ class Rank {
 
  private:
   int64_t launches_left() const {
-    return world_.launcher == "self" ? options_.num_launches() - launch_.index : 1;
+    return world_.launched_by_self() ? options_.num_launches() - launch_.index : 1;
   }
   const std::string& GroupOf(const std::string& backend) const { return Has(backend) ? backend : own_; }
   void SetFacts(comm::RecordingProcessGroup& group, Record& record) const;

@@ -69,14 +69,14 @@ std::string RankOptions::OutputDirectory(std::string_view name) const {
   return (base / "results" / name).string();
 }
 
-std::string OwnCpus() {
+std::string ReadOwnCpus() {
   std::vector<int> cpus = AllowedCpus();
   const auto all = static_cast<double>(cpus.size());
   cpus.resize(static_cast<size_t>(std::max(1.0, std::min(all, ControlGroups().CpuQuota()))));
   return Join(comm::BootIdentity(), " ", absl::StrJoin(cpus, ","));
 }
 
-int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks) {
+int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks) {
   int64_t least = CPU_SETSIZE;
   for (const std::string& cpus : cpus_of_ranks)
     least = std::min(least, (std::ranges::count(cpus, ',') + 1) / std::ranges::count(cpus_of_ranks, cpus));

@@ -55,10 +55,10 @@ class TooLittleMemory : public InvalidInput {
 
 // Returns a text with the machine of the calling process and the CPUs that the process may use, limited by a
 // quota: "BOOT 0,1,4". Ranks with equal texts share these CPUs.
-std::string OwnCpus();
+std::string ReadOwnCpus();
 // Returns the number of compute threads per rank, at least 1, with which ranks do not share CPUs. The number
 // is equal for all ranks, although ranks may run on different machines.
-int64_t ThreadsPerRank(std::span<const std::string> cpus_of_ranks);
+int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the rank's device, according to --device. With cuda this is the GPU whose number is the local rank,
 // or, if the host has fewer GPUs than ranks, a GPU that ranks share. Throws InvalidInput for a device that

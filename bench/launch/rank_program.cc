@@ -51,7 +51,7 @@ int Fail(int status, const std::string& line) {
 
 // Prints the world that the launcher described, so that a user can check it.
 void PrintWorld(const comm::World& world) {
-  if (world.launcher == "self" || world.rank > 0) return;
+  if (world.launched_by_self() || world.rank > 0) return;
   const std::vector<std::string> hosts = comm::HostsOf(world);
   const size_t num_hosts = std::set<std::string>(hosts.begin(), hosts.end()).size();
   std::printf("%s: %d %s on %zu %s%s%s%s%s\n", world.launcher.c_str(), world.size,
@@ -64,10 +64,10 @@ void PrintWorld(const comm::World& world) {
 void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::World& world) {
   Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
           ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
-  if (world.launcher != "self")
+  if (!world.launched_by_self())
     flags.Refuse({"precision", "choose"},
                  Join("needs launches that this program starts, but ", world.launcher, " started the ranks"));
-  Require(options.num_launches() == 1 || world.launcher == "self", "--repeats=", options.num_launches(), ": ",
+  Require(options.num_launches() == 1 || world.launched_by_self(), "--repeats=", options.num_launches(), ": ",
           world.launcher, " starts the ranks, and repeats them itself; expected 1, and ", kLaunchVariable,
           "=NAME,i for launch i");
 }
@@ -75,10 +75,9 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
 // Returns the default number of threads of each rank. Ranks that this program starts may use the CPUs that
 // this process may use.
 int64_t ShareOfCpus(const comm::World& world, std::chrono::milliseconds timeout) {
-  std::vector<std::string> all(static_cast<size_t>(world.size), OwnCpus());
-  if (world.launcher != "self" && world.launcher != "none")
-    all = comm::Rendezvous(world, timeout).Exchange({OwnCpus()});
-  return ThreadsPerRank(all);
+  std::vector<std::string> all(static_cast<size_t>(world.size), ReadOwnCpus());
+  if (world.launched_by_other()) all = comm::Rendezvous(world, timeout).Exchange({ReadOwnCpus()});
+  return CountThreadsPerRank(all);
 }
 
 void CheckOutputDirectory(const RankOptions& options) {
@@ -153,7 +152,7 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
     rank.emplace(program.options, world, argc, argv);
     job = program.prepare(*rank);
     job->Run();
-    if (!answer || !rank->is_first() || world.launcher == "self") return kDone;
+    if (!answer || !rank->is_first() || world.launched_by_self()) return kDone;
     if (world.local_size == world.size) {
       ShowAnswer(argv[0], program.experiment, rank->out(), rank->launch().set);
     } else {
@@ -251,7 +250,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
       return comm::TraitsOf(over.backend, over.backend_options).needs_mpirun;
     });
     // Ranks that this program started have been checked by the process that started them.
-    if (known.launcher != "self") {
+    if (!known.launched_by_self()) {
       if (program.answer && program.answer(known)) return kDone;
       program.check(known);
       if (options.precision || options.choose) AnswerCommand(argv[0], "");  // throws without the tool

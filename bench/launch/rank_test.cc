@@ -168,7 +168,7 @@ TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
 }
 
 TEST(ThreadsPerRankTest, SharesWhatRanksMayUse) {
-  const auto threads = [](const std::vector<std::string>& ranks) { return ThreadsPerRank(ranks); };
+  const auto threads = [](const std::vector<std::string>& ranks) { return CountThreadsPerRank(ranks); };
   const std::string four = "a 0,1,2,3";
   EXPECT_EQ(threads({four}), 4);
   EXPECT_EQ(threads({four, four}), 2);
@@ -182,7 +182,7 @@ TEST(ThreadsPerRankTest, SharesWhatRanksMayUse) {
   EXPECT_EQ(threads({four, "b 0,1,2,3"}), 4);
 }
 
-TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
+TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentSettings) {
   const auto rate = [] {
     ConfigFields config;
     RankOptions().Describe(config);

@@ -96,7 +96,7 @@ class ConvergenceJob : public RankJob {
       sent_bytes += step.sent_bytes;
       const bool is_last = trial.num_steps() == plan_.training.steps;
       const bool is_judged = is_last || trial.num_steps() % plan_.evaluated_every == 0;
-      if (is_judged) held_out = trial.HeldOutLoss();
+      if (is_judged) held_out = trial.MeasureHeldOutLoss();
       record.samples["held_out_loss_nano"].push_back(is_judged ? Nano(held_out) : kNotMeasured);
       rank_.Step(Join(variant.name(), ", seed ", seed));
     }

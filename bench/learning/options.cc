@@ -136,7 +136,7 @@ void ConvergencePlan::AddSettings() {
     std::vector<TunedOption> tried = options.tune;
     if (!start.empty() && std::ranges::count(tried, start, &TunedOption::name) == 0)
       tried.push_back({start, {Join(std::max<int64_t>(1, training.steps / 10))}});
-    settings.push_back(SettingsOf(variant, tried, element_bytes));
+    settings.push_back(ListSettings(variant, tried, element_bytes));
     for (const TrainingVariant& setting : settings.back()) {
       Require(ddp::StartOf(*setting.traits, setting.strategy_options()) < training.steps,
               "--steps=", training.steps, ": ", setting.name(), " would send every step exactly");

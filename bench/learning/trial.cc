@@ -50,7 +50,7 @@ TrialStep Trial::Step() {
   return step;
 }
 
-double Trial::HeldOutLoss() {
+double Trial::MeasureHeldOutLoss() {
   strategy_->CompleteValues();  // Necessary because ranks run unequal numbers of forward passes.
   const int64_t length = plan_.seq_len() + 1, count = plan_.options.held_out_windows;
   const int64_t last = static_cast<int64_t>(text_.held_out.size()) - length;

@@ -40,7 +40,7 @@ class Trial {
   TrialStep Step();
   // Returns the mean loss over windows of the held-out text, in nats per byte. The windows are divided among
   // the ranks, and each rank uses its own replica.
-  double HeldOutLoss();
+  double MeasureHeldOutLoss();
 
  private:
   const ConvergencePlan& plan_;

@@ -101,7 +101,7 @@ void ExpectLossesOfASingleProcess(const ConvergencePlan* plan, double clip_norm,
       const double loss = trainer.model().Loss(batches[number]).value().ToVector<float>().front();
       EXPECT_NEAR(losses[number][static_cast<size_t>(i)], loss, 1e-4) << "step " << i << ", rank " << rank;
     }
-    trainer.GradientsAlone(batches);
+    trainer.ComputeGradientsAlone(batches);
     trainer.optimizer().SetLearningRate(rate(i));
     trainer.StepOptimizer(clip_norm);
   }
@@ -194,7 +194,7 @@ TEST(TrialTest, RanksShareTheHeldOutText) {
   std::vector<double> of_worlds;
   for (const int world_size : {1, 2, 3}) {
     RunTrials(*plan, corpus, world_size, [&](Trial& trial, int rank) {
-      const double loss = trial.HeldOutLoss();
+      const double loss = trial.MeasureHeldOutLoss();
       if (rank == 0) of_worlds.push_back(loss);
     });
   }

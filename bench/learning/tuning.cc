@@ -56,8 +56,8 @@ Kind<std::vector<TunedOption>> TunedOptions() {
   return {"OPTION=VALUE,...[:OPTION=VALUE,...]", Parse, Print};
 }
 
-std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::span<const TunedOption> options,
-                                        size_t element_bytes) {
+std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
+                                          std::span<const TunedOption> options, size_t element_bytes) {
   std::vector<TrainingVariant> settings = {variant};
   for (const TunedOption& option : options) {
     if (!IsOpen(variant, option.name)) continue;

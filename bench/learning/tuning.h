@@ -32,7 +32,7 @@ bool IsOpen(const TrainingVariant& variant, const std::string& option);
 // variant if there are no open options. Several settings are marked as tuned. Throws InvalidInput, one line
 // that starts with --tune, for a value that the option does not allow and for more than kMostSettings
 // combinations.
-std::vector<TrainingVariant> SettingsOf(const TrainingVariant& variant, std::span<const TunedOption> options,
-                                        size_t element_bytes);
+std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
+                                          std::span<const TunedOption> options, size_t element_bytes);
 
 }  // namespace gradsync::bench

@@ -43,14 +43,14 @@ TEST(TuningTest, ReadsOptionsAndTheirValues) {
 
 TEST(TuningTest, EveryVariantIsTriedWithTheOptionsThatItTakes) {
   const std::vector<TunedOption> options = Parsed("learning_rate=0.001,0.01:outer_momentum=0,0.5");
-  const std::vector<TrainingVariant> naive = SettingsOf(Made("naive"), options, kF32Bytes);
+  const std::vector<TrainingVariant> naive = ListSettings(Made("naive"), options, kF32Bytes);
   EXPECT_THAT(Names(naive), ElementsAre("naive:learning_rate=0.001@shm", "naive:learning_rate=0.01@shm"));
   EXPECT_TRUE(naive[0].tuned && naive[1].tuned);
   EXPECT_EQ(naive[1].learning_rate(), 0.01);
-  EXPECT_EQ(SettingsOf(Made("diloco"), options, kF32Bytes).size(), 4);
+  EXPECT_EQ(ListSettings(Made("diloco"), options, kF32Bytes).size(), 4);
   // What is given stays as it is.
   const std::vector<TrainingVariant> given =
-      SettingsOf(Made("diloco:learning_rate=0.1:outer_momentum=0.7"), options, kF32Bytes);
+      ListSettings(Made("diloco:learning_rate=0.1:outer_momentum=0.7"), options, kF32Bytes);
   EXPECT_THAT(Names(given), ElementsAre("diloco:learning_rate=0.1,outer_momentum=0.7@shm"));
   EXPECT_FALSE(given[0].tuned);
 }
@@ -58,7 +58,7 @@ TEST(TuningTest, EveryVariantIsTriedWithTheOptionsThatItTakes) {
 TEST(TuningTest, RefusesWhatCannotBeTried) {
   const auto message = [](const char* variant, const char* tune) -> std::string {
     try {
-      SettingsOf(Made(variant), Parsed(tune), kF32Bytes);
+      ListSettings(Made(variant), Parsed(tune), kF32Bytes);
     } catch (const InvalidInput& error) {
       return error.what();
     }

@@ -45,7 +45,7 @@ Json DescriptionOf(const model::Tensor& tensor) {
 }
 
 std::string RankZeroHost(const comm::World& world) {
-  if (world.launcher == "self" || world.size == 1) return "127.0.0.1";
+  if (world.launched_by_self() || world.size == 1) return "127.0.0.1";
   const char* const master = std::getenv("MASTER_ADDR");
   if (master != nullptr) return master;
   return comm::HostName();
@@ -68,7 +68,7 @@ std::string InterfaceName(const RankOptions& options, const comm::World& world) 
   const std::string& given = options.interface_or_address;
   const bool is_address = given.find_first_of(".:") != std::string::npos;
   if (!given.empty() && !is_address) return given;
-  return world.launcher == "self" ? "lo" : "";
+  return world.launched_by_self() ? "lo" : "";
 }
 
 }  // namespace
@@ -169,7 +169,7 @@ void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for
 
 PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
                          const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device)
-    : options_(options) {
+    : options_(options), rank_(world.rank) {
   process_ = std::make_unique<Process>(program, std::to_string(options.compute_threads()));
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =
@@ -197,7 +197,9 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
 PyTorchPeer::~PyTorchPeer() = default;
 
 void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
-                        const std::string& weights) {
+                        const model::Model& model) {
+  const std::string weights = files_.Path("weights");
+  if (rank_ == 0) model::SaveParameters(model.parameters(), weights, model.buffers());
   Json command;
   for (const auto& [name, value] : config)
     std::visit([&, &name = name](const auto& held) { command[name] = held; }, value);
@@ -236,9 +238,11 @@ PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batc
   return step;
 }
 
-void PyTorchPeer::Train(const std::string& strategy, const model::Batch& batch, const std::string& path) {
+model::SafetensorsFile PyTorchPeer::Train(const std::string& strategy, const model::Batch& batch) {
+  const std::string path = files_.Path("trained");
   process_->AskOver(batch, {{"do", "check"}, {"strategy", strategy}, {"path", path}},
                     std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
+  return model::SafetensorsFile::Open(path);
 }
 
 }  // namespace gradsync::bench

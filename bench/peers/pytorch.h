@@ -10,8 +10,10 @@
 #include "bench/records/record.h"
 #include "bench/records/step_times.h"
 #include "comm/process_group.h"
+#include "comm/processes/temporary_directory.h"
 #include "comm/rendezvous/world.h"
 #include "model/model.h"
+#include "model/safetensors.h"
 
 // Runs PyTorch's training steps in turn with gradsync's. Every rank starts a process of
 // bench/peers/pytorch_ddp.py, which uses the weights, batches, number of threads and CPUs of the rank. These
@@ -41,7 +43,8 @@ struct PeerStep {
   int64_t peak_bytes_in_use = 0;
 };
 
-// All ranks must make all calls. Calls throw CollectiveError, and std::runtime_error if the process fails or
+// This process and PyTorch's process exchange weights and gradients in files. All ranks must make all calls.
+// Calls throw CollectiveError, and std::runtime_error if the process fails or
 // does not answer in time.
 class PyTorchPeer {
  public:
@@ -57,11 +60,11 @@ class PyTorchPeer {
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
-  // Makes the models of all strategies that Step will name, with the given bucket sizes in bytes, and
-  // compiles models if this is requested. `config` is the configuration of the record. `weights` is a
-  // safetensors file on rank 0's host, which must exist until the next Begin.
+  // Makes the models of all strategies that Step will name, with the given bucket sizes in bytes and the
+  // weights of rank 0's `model`, and compiles models if this is requested. `config` is the configuration of
+  // the record.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
-             const std::string& weights);
+             const model::Model& model);
 
   // Returns facts for the record of a strategy: "malloc"; with buckets, "bucket_sizes" in bytes; "compiled"
   // with the arguments of torch.compile; and "compile_ns" if the model is compiled.
@@ -70,12 +73,14 @@ class PyTorchPeer {
   // Takes `num_steps` steps on one batch, and returns the means of their times.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // Takes the first step from the weights. Writes the parameters after this step under their names, and their
-  // gradients under "grad." and the name.
-  void Train(const std::string& strategy, const model::Batch& batch, const std::string& path);
+  // Takes the first step from the weights. Returns the parameters after this step under their names, and
+  // their gradients under "grad." and the name. The file is overwritten by the next call.
+  model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:
   const RankOptions& options_;
+  const int rank_;
+  const comm::TemporaryDirectory files_;
   std::unique_ptr<Process> process_;
   Fields libraries_;
   std::string clock_;

@@ -37,9 +37,9 @@ TEST(RoundOrderTest, IsAFunctionOfTheSeedAndAnotherInEachBlock) {
 }
 
 TEST(RoundOrderTest, EveryTextHasASeedOfItsOwn) {
-  EXPECT_EQ(OrderSeed(1, "run, cell"), OrderSeed(1, "run, cell"));
-  EXPECT_NE(OrderSeed(1, "run, cell"), OrderSeed(2, "run, cell"));
-  EXPECT_NE(OrderSeed(1, "run, cell"), OrderSeed(1, "run, cel1"));
+  EXPECT_EQ(OrderSeed(1, "run, setting"), OrderSeed(1, "run, setting"));
+  EXPECT_NE(OrderSeed(1, "run, setting"), OrderSeed(2, "run, setting"));
+  EXPECT_NE(OrderSeed(1, "run, setting"), OrderSeed(1, "run, settinq"));
 }
 
 class BalanceTest : public ::testing::TestWithParam<int> {};

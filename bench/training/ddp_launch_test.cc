@@ -35,7 +35,7 @@ void WaitForRecords(const std::string& directory, RunningProgram& program, const
 
 TEST(DdpLaunchTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
   const std::string out = FreshDirectory();
-  // The first cell is over at once, the second takes a while.
+  // The first setting is over at once, the second takes a while.
   Arguments arguments = With(Micro(out, {"--strategies=core", "--timeout=5s"}), "--seq_len", "4,256");
   arguments = With(With(arguments, "--batch_size", "32"), "--steps", "300");
   RunningProgram program(kDdp, arguments);

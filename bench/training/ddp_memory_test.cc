@@ -104,9 +104,9 @@ class ResidentMemoryTest : public ::testing::Test {
   }
 };
 
-// What the system has counted for one cell does not count for the next: batches of 256 take some 400 MiB more
-// than of 1, which is far more than what of code and libraries happens to be resident.
-TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheCell) {
+// What the system has counted for one setting does not count for the next: batches of 256 take some 400 MiB
+// more than of 1, which is far more than what of code and libraries happens to be resident.
+TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheSetting) {
   const std::string out = FreshDirectory();
   Arguments arguments = Micro(out, {"--strategies=naive", "--verify=false"});
   for (const auto& [flag, value] :

@@ -166,7 +166,8 @@ TEST(DdpTest, MuonUpdatesWholeMatrices) {
   }
 }
 
-// Every strategy, as far as it clips: in the cells, of steps of one and of three passes, and in the checks.
+// Every strategy, as far as it clips: in the settings, of steps of one and of three passes, and in the
+// checks.
 TEST(DdpTest, AccumulatesAndClips) {
   const std::string out = FreshDirectory();
   std::string variants = "--variants=core:rows=1,core_update:rows=1,zero2:accumulate_parts=1,";

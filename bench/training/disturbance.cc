@@ -18,7 +18,7 @@ constexpr int64_t kNanoseconds = 1'000'000'000;
 
 }  // namespace
 
-std::optional<int64_t> BusyNs(std::istream& proc_stat, const std::set<std::string>& cpus) {
+std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus) {
   int64_t ticks = 0;
   std::string cpu;
   for (size_t num_left = cpus.size(); num_left > 0 && proc_stat >> cpu;) {
@@ -51,18 +51,18 @@ Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& devi
   }
 }
 
-int64_t Disturbance::NowNs() {
+int64_t Disturbance::ReadNs() {
   int64_t now_ns = -ProcessCpuNs();
   if (ranks_here_.front() == static_cast<size_t>(group_.rank())) {
     std::ifstream proc_stat("/proc/stat");
-    const std::optional<int64_t> busy_ns = BusyNs(proc_stat, cpus_);
+    const std::optional<int64_t> busy_ns = ReadBusyNs(proc_stat, cpus_);
     is_known_ = is_known_ && busy_ns.has_value();
     now_ns += busy_ns.value_or(0);
   }
   return now_ns;
 }
 
-std::vector<int64_t> Disturbance::OthersNs(const std::vector<int64_t>& terms_ns) {
+std::vector<int64_t> Disturbance::GatherOthersNs(const std::vector<int64_t>& terms_ns) {
   std::vector<int64_t> own = terms_ns;
   own.push_back(is_known_ ? 1 : 0);
   const std::vector<int64_t> all = GatherOverRanks(own, group_, device_);

@@ -16,7 +16,7 @@ namespace gradsync::bench {
 // Returns the time in ns during which these CPUs ("cpu3") were not idle so far, including stolen time, from
 // /proc/stat. The system counts ticks of about 10 ms. Nullopt if /proc/stat lacks the CPUs, or if `cpus` is
 // empty.
-std::optional<int64_t> BusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
+std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures the CPU time that programs other than the job's ranks use during a step, on the CPUs that the
 // ranks of this host may use. The first rank of each host reads the time that all programs have used, and
@@ -34,11 +34,11 @@ class Disturbance {
 
   // Returns this rank's term. The sum of the terms of all ranks of a host is the time that other programs
   // have used so far.
-  int64_t NowNs();
+  int64_t ReadNs();
 
   // Returns the time that other programs used in each step. `terms_ns` has the growth of this rank's term in
   // each step. Empty if the time is not known. All ranks must call this with equally many steps.
-  std::vector<int64_t> OthersNs(const std::vector<int64_t>& terms_ns);
+  std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:
   comm::ProcessGroup& group_;

@@ -21,7 +21,7 @@ namespace {
 TEST(DisturbanceTest, BusyIsAllThatIsNotIdleOfTheCpusThatRanksMayUse) {
   const auto busy_of = [](const std::set<std::string>& cpus, const std::string& text) {
     std::istringstream lines(text);
-    return BusyNs(lines, cpus);
+    return ReadBusyNs(lines, cpus);
   };
   const std::string text =
       "cpu  5001 5002 5004 9000 9000 5008 5016 5032 5064 5128\ncpu0 5000 0 0 0 0 0 0 0 0 0\n"
@@ -42,9 +42,10 @@ TEST(DisturbanceTest, OthersAreTheHostLessAllRanks) {
   const auto groups = comm::MakeLocalGroups(3);
   comm::RunRanks(3, [&](int rank) {
     Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), {0}, "host");
-    disturbance.NowNs();
+    disturbance.ReadNs();
     const std::vector<std::vector<int64_t>> terms = {{900, 70}, {-200, -10}, {-100, -80}};
-    EXPECT_THAT(disturbance.OthersNs(terms[static_cast<size_t>(rank)]), ::testing::ElementsAre(600, -20));
+    EXPECT_THAT(disturbance.GatherOthersNs(terms[static_cast<size_t>(rank)]),
+                ::testing::ElementsAre(600, -20));
   });
 }
 
@@ -82,7 +83,7 @@ TEST(DisturbanceTest, EachHostHasItsOwnRanks) {
     EXPECT_EQ(disturbance.cpus(), rank < 2 ? std::set<std::string>({"cpu0", "cpu1", "cpu7"})
                                            : std::set<std::string>({"cpu2", "cpu7"}));
     const std::vector<int64_t> terms = {900, -200, 500};
-    EXPECT_THAT(disturbance.OthersNs({terms[static_cast<size_t>(rank)]}),
+    EXPECT_THAT(disturbance.GatherOthersNs({terms[static_cast<size_t>(rank)]}),
                 ::testing::ElementsAre(rank < 2 ? 700 : 500));
   });
 }

@@ -26,8 +26,8 @@ TrainingVariant VariantOf(const std::string& text) {
 // The steps of one variant under the name of another.
 class Disguised : public Stepper {
  public:
-  Disguised(const Cell& cell, const TrainingVariant& name, Stepper& inner)
-      : Stepper(cell, name), inner_(inner) {}
+  Disguised(const Setting& setting, const TrainingVariant& name, Stepper& inner)
+      : Stepper(setting, name), inner_(inner) {}
 
   StepResult Step(const Batch& batch, model::Tracer* tracer) override { return inner_.Step(batch, tracer); }
   double loss_scale() const override { return inner_.loss_scale(); }
@@ -57,10 +57,10 @@ Verdict VerdictOn(const std::string& name, const std::string& taken) {
                     CpuClock(ThreadIds()));
     const Tensor ids = Tensor::Empty(device, {4, 8}, DType::kI32);
     for (int i = 0; i < 32; ++i) ids.data<int32_t>()[i] = (i * i + 7 * i + 11 * rank) % 32;
-    const Cell cell;
+    const Setting setting;
     const TrainingVariant claimed = VariantOf(name), variant = VariantOf(taken);
-    const std::unique_ptr<Stepper> inner = MakeOwnStepper(cell, variant, trainer, group);
-    Disguised stepper(cell, claimed, *inner);
+    const std::unique_ptr<Stepper> inner = MakeOwnStepper(setting, variant, trainer, group);
+    Disguised stepper(setting, claimed, *inner);
     verdicts[r] = CheckEquation(stepper, {ids, ids}, trainer);
   });
   EXPECT_EQ(verdicts[0].passed(), verdicts[1].passed());
@@ -78,7 +78,7 @@ TEST(EquationTest, StepsOfTheVariantPass) {
     for (const char* steps : {"=1", "=3"})
       if (!period.empty()) variants.push_back(Join(name, ":", period, steps));
   }
-  for (const std::string& name : variants) EXPECT_EQ(Fault(name, VerdictOn(name, name)), "");
+  for (const std::string& name : variants) EXPECT_EQ(DescribeFault(name, VerdictOn(name, name)), "");
 }
 
 TEST(EquationTest, StepsOfAnotherAreFound) {

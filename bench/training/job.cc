@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,20 +79,20 @@ class TrainingJob : public RankJob {
     if (plan.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
     if (plan.peers.wanted) {
-      peers_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks,
-                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), trainer_);
+      peer_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks,
+                    rank.Has("nccl") ? "nccl" : "gloo", rank.world(), group_, device_);
     }
     if (plan.trace) trace_.emplace(NewTrace());
   }
 
   void Run() override {
     if (!plan_.dump_grads.empty()) DumpGradients();
-    plan_.time ? rank_.Expect(std::ssize(task_.cells) * plan_.launch_time()) : rank_.Expect(TotalSteps());
-    for (const Cell& cell : task_.cells) {
+    plan_.time ? rank_.Expect(std::ssize(task_.settings) * plan_.launch_time()) : rank_.Expect(TotalSteps());
+    for (const Setting& setting : task_.settings) {
       if (plan_.interleaved()) {
-        Measure(cell, plan_.variants);
+        Measure(setting, plan_.variants);
       } else {
-        for (const TrainingVariant& variant : plan_.variants) Measure(cell, {&variant, 1});
+        for (const TrainingVariant& variant : plan_.variants) Measure(setting, {&variant, 1});
       }
     }
     Conclude();
@@ -104,19 +105,19 @@ class TrainingJob : public RankJob {
     return task;
   }
 
-  void Measure(const Cell& cell, std::span<const TrainingVariant> variants) {
+  void Measure(const Setting& setting, std::span<const TrainingVariant> variants) {
     trainer_.Restart();
     if (plan_.is_alone()) {
       device_->allocator().Trim();
       ResetPeakResidentBytes();
     }
-    std::vector<Series> all = Prepare(cell, variants);
-    TakeTurns(cell, all);
+    std::vector<Series> all = Prepare(setting, variants);
+    TakeTurns(setting, all);
     const int64_t peak_bytes = plan_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
     for (Series& series : all) {
       Record more;
       if (!series.stepper->variant().is_peer()) {
-        const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
+        const std::vector<int64_t> others_ns = disturbance_.GatherOthersNs(series.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
       more.facts.Set("allocations_in_timed_steps",
@@ -144,39 +145,50 @@ class TrainingJob : public RankJob {
     }
   }
 
-  std::vector<Series> Prepare(const Cell& cell, std::span<const TrainingVariant> variants) {
-    if (peers_) peers_->Begin(variants, RecordOf(cell, variants.back(), 0).config);
-    const double flops = trainer_.CountFlops(NewBatch(cell), cell.accumulation_steps);
+  std::vector<Series> Prepare(const Setting& setting, std::span<const TrainingVariant> variants) {
+    if (peer_) BeginPeers(setting, variants);
+    const double flops = trainer_.CountFlops(NewBatch(setting), setting.accumulation_steps);
     std::vector<Series> all;
     for (const TrainingVariant& variant : variants) {
-      all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
-                                       : MakeOwnStepper(cell, variant, trainer_, rank_.Of(variant.over())),
-                     RecordOf(cell, variant, flops)});
+      all.push_back({variant.is_peer() ? MakePeerStepper(setting, variant, *peer_, trainer_)
+                                       : MakeOwnStepper(setting, variant, trainer_, rank_.Of(variant.over())),
+                     RecordOf(setting, variant, flops)});
     }
     return all;
   }
 
+  // Makes the models of the peers among the variants, with the replica's initial weights.
+  void BeginPeers(const Setting& setting, std::span<const TrainingVariant> variants) {
+    std::map<std::string, int64_t> bucket_bytes;
+    for (const TrainingVariant& variant : variants) {
+      if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
+    }
+    if (bucket_bytes.empty()) return;
+    trainer_.Restart();
+    peer_->Begin(RecordOf(setting, variants.back(), 0).config, bucket_bytes, trainer_.model());
+  }
+
   // Returns the record before the first step.
-  Record RecordOf(const Cell& cell, const TrainingVariant& variant, double flops) const {
+  Record RecordOf(const Setting& setting, const TrainingVariant& variant, double flops) const {
     Record record = rank_.RecordOf(variant.over());
     plan_.Describe(variant, record);
-    record.config.SetAll(cell.config);
-    record.facts.SetAll(cell.facts);
+    record.config.SetAll(setting.config);
+    record.facts.SetAll(setting.facts);
     record.facts.Set("flops_per_step", Value(flops));
     return record;
   }
 
-  Batch NewBatch(const Cell& cell) {
-    Batch batch = cell.batch.NewBatch(device_);
+  Batch NewBatch(const Setting& setting) {
+    Batch batch = setting.batch.NewBatch(device_);
     source_->Fill(rank_.world().rank, 0, batch);
     return batch;
   }
 
   // Takes one turn of each variant, in a random order for each round.
-  void TakeTurns(const Cell& cell, std::vector<Series>& all) {
-    const Batch batch = NewBatch(cell);
+  void TakeTurns(const Setting& setting, std::vector<Series>& all) {
+    const Batch batch = NewBatch(setting);
     const uint64_t seed =
-        OrderSeed(rank_.seed(), rank_.launch().run_id + cell.name);  // the order differs between launches
+        OrderSeed(rank_.seed(), rank_.launch().run_id + setting.name);  // the order differs between launches
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < plan_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
@@ -229,15 +241,15 @@ class TrainingJob : public RankJob {
     if (round == 0 && !plan_.is_alone() && stepper.variant().num_parts(rank_.world()) < rank_.world().size)
       trainer_.Restart();
     const bool listen = sample >= 0 && !stepper.variant().is_peer() && (plan_.trace || plan_.profile);
-    const int64_t before_ns = disturbance_.NowNs();
+    const int64_t before_ns = disturbance_.ReadNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
     if (sample >= 0) {
-      series.disturbance_ns.push_back(disturbance_.NowNs() - before_ns);
+      series.disturbance_ns.push_back(disturbance_.ReadNs() - before_ns);
       if (series.number < 0) {
         series.record.time_utc = NowUtc();
         stepper.Introduce(series.record);
       }
-      Add(SamplesOf(result, position_++), series);
+      Add(MakeSamples(result, position_++), series);
       if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
     }
     if (listen && plan_.profile) {
@@ -246,7 +258,7 @@ class TrainingJob : public RankJob {
                           recorder_.ops());
     }
     if (listen && trace_) {
-      const ConfigFields& config = stepper.cell().config;
+      const ConfigFields& config = stepper.setting().config;
       trace_->AddStep(
           {stepper.variant().name(), sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
           result.marks.front(), recorder_.ops(), stepper.collectives());
@@ -280,7 +292,7 @@ class TrainingJob : public RankJob {
   // Returns the number of steps, including steps of checks. With --time, returns the number of steps of a run
   // without --time.
   int64_t TotalSteps() const {
-    return std::ssize(task_.cells) * std::ssize(plan_.variants) * (plan_.warmup_steps + plan_.steps + 1);
+    return std::ssize(task_.settings) * std::ssize(plan_.variants) * (plan_.warmup_steps + plan_.steps + 1);
   }
 
   TraceLog NewTrace() const {
@@ -300,21 +312,21 @@ class TrainingJob : public RankJob {
   }
 
   static std::string NameOf(const Series& series) {
-    return Join(series.stepper->variant().name(), ", ", series.stepper->cell().name);
+    return Join(series.stepper->variant().name(), ", ", series.stepper->setting().name);
   }
 
   // Takes the first step from the initial weights, and writes its gradients. Only for strategies that average
   // gradients.
   void DumpGradients() {
     const TrainingVariant& variant = *std::ranges::find_if_not(plan_.variants, &TrainingVariant::drifts);
-    const Cell& cell = task_.cells.front();
+    const Setting& setting = task_.settings.front();
     comm::RecordingProcessGroup& group = rank_.Of(variant.over());
     const std::unique_ptr<ddp::Strategy> strategy =
         trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
     trainer_.Restart();
     trainer_.StepWithWholeGradients(
-        {.strategy = *strategy, .group = group, .accumulation_steps = cell.accumulation_steps},
-        NewBatch(cell));
+        {.strategy = *strategy, .group = group, .accumulation_steps = setting.accumulation_steps},
+        NewBatch(setting));
     const double loss = rank_.Reduce(trainer_.loss(), comm::ReduceOp::kMean);
     if (!rank_.is_first()) return;
     std::vector<std::pair<std::string, Tensor>> tensors = {
@@ -335,7 +347,7 @@ class TrainingJob : public RankJob {
   Trainer trainer_;
   Verifier verifier_;
   Disturbance disturbance_;
-  std::optional<Peers> peers_;
+  std::optional<PyTorchPeer> peer_;
   OpRecorder recorder_;
   Peak peak_flops_;  // peak of this rank
   std::optional<TraceLog> trace_;
@@ -351,7 +363,7 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
   const auto make_plan = [&](const comm::World&) { return plan.emplace(options, flags).GroupBackends(); };
   const auto answer = [&](const comm::World& world) {
     if (plan->max_memory && world.rank == 0)
-      std::cout << EstimatesFor(*plan, world, ResidentBytes().value_or(0));
+      std::cout << DescribeEstimates(*plan, world, ResidentBytes().value_or(0));
     return plan->max_memory.has_value();
   };
   const auto check = [&](const comm::World& world) {

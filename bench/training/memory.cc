@@ -185,8 +185,8 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
           .gpu_bytes = ranks_per_gpu * (rank + batches) * bytes + contexts * ranks_per_gpu};
 }
 
-double EstimateOfRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
-                      int64_t program_bytes) {
+double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
+                    int64_t program_bytes) {
   // Blocks are rounded up by at most an eighth. Memory that ranks share counts for each rank.
   constexpr double kRounding = 17.0 / 16;
   TrainingPlan alone = plan;
@@ -200,7 +200,7 @@ double EstimateOfRank(const TrainingPlan& plan, const TrainingVariant& variant, 
                                      common * static_cast<double>(SizeOf(alone.gradient_type())));
 }
 
-std::string EstimatesFor(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes) {
+std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes) {
   const std::vector<std::string> models =
       plan.on_images() ? std::vector{plan.model} : model::TransformerNames();
   const auto limit = static_cast<double>(plan.max_memory.value_or(0));
@@ -211,7 +211,7 @@ std::string EstimatesFor(const TrainingPlan& plan, const comm::World& world, int
     for (const std::string& model : models) {
       TrainingPlan of_model = plan;
       of_model.model = model;
-      const double bytes = EstimateOfRank(of_model, variant, world, program_bytes);
+      const double bytes = EstimateRank(of_model, variant, world, program_bytes);
       const std::string shown = ApproximateBytes(bytes);
       row.push_back(bytes > limit ? Join("(", shown, ")") : shown);
     }

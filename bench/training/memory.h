@@ -36,11 +36,11 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
 // Estimates the peak memory of one rank that trains this variant alone, on the CPU, without checks.
 // `program_bytes` is the resident memory before training (code and libraries), which is larger in a build
 // with CUDA.
-double EstimateOfRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
-                      int64_t program_bytes);
-// Returns a table of EstimateOfRank for users, with a line for each variant of the plan, and a column for
+double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
+                    int64_t program_bytes);
+// Returns a table of EstimateRank for users, with a line for each variant of the plan, and a column for
 // each size of the model. Amounts in parentheses exceed max_memory.
-std::string EstimatesFor(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
+std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // Throws TooLittleMemory unless the estimate is within the limits, or, in the second function, within the
 // memory of this host: the available host memory, and all memory of its GPUs, because a query of free GPU

@@ -103,7 +103,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
              "--variants=core,zero1,zero1@shm,zero1:gather=forward,zero3,zero3:keep=1"});
   const double params = static_cast<double>(NumParameters(options.transformer_config()));
   const auto per_param = [&](size_t i) {
-    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2), 0) * 16 / 17 - (64 << 20)) / params;
+    return (EstimateRank(options, options.variants.at(i), WorldOf(2), 0) * 16 / 17 - (64 << 20)) / params;
   };
   EXPECT_NEAR(per_param(0), 16, 0.1);
   EXPECT_NEAR(per_param(1), 4 + 4 + 4, 0.1);
@@ -112,10 +112,10 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   // Parts of all four, two units of gradients and two or all of weights; each unit has a seventeenth.
   EXPECT_NEAR(per_param(4), 8 + 4 * (3 + 3) / 16.8, 0.5);
   EXPECT_NEAR(per_param(5), 8 + 4 + 4 * 3 / 16.8, 0.5);
-  EXPECT_THAT(EstimatesFor(options, WorldOf(2), 0), ::testing::HasSubstr("zero3:keep=1@gloo"));
+  EXPECT_THAT(DescribeEstimates(options, WorldOf(2), 0), ::testing::HasSubstr("zero3:keep=1@gloo"));
   // A program that is larger than was thought, beside buffers of 32 MiB.
   const auto with_program = [&](int64_t bytes) {
-    return EstimateOfRank(options, options.variants.at(0), WorldOf(2), bytes);
+    return EstimateRank(options, options.variants.at(0), WorldOf(2), bytes);
   };
   EXPECT_EQ(with_program(30 * kMebi), with_program(0));
   EXPECT_EQ(with_program(180 * kMebi) - with_program(0), (180 + 32 - 64) * kMebi);
@@ -124,7 +124,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
                                      "--variants=zero1:within=host@hierarchical"});
   comm::World hosts = WorldOf(4);
   hosts.local_size = 2;
-  const double of_rank = EstimateOfRank(within, within.variants.front(), hosts, 0);
+  const double of_rank = EstimateRank(within, within.variants.front(), hosts, 0);
   EXPECT_NEAR((of_rank * 16 / 17 - (64 << 20)) / params, 4 + 4 + 4 + 4, 0.1);
 }
 
@@ -147,7 +147,7 @@ TEST(MemoryTest, WhatDoesNotFitIsInBrackets) {
   const TrainingPlan options =
       Parse({"--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"});
   const auto estimates = [&](int64_t program_bytes) {
-    return EstimatesFor(options, WorldOf(2), program_bytes);
+    return DescribeEstimates(options, WorldOf(2), program_bytes);
   };
   // By model.
   EXPECT_THAT(estimates(0), ContainsRegex("core@gloo +[0-9]+ MiB +\\(2[.0-9]* GiB\\)"));

@@ -47,7 +47,7 @@ struct TrainingOptions {
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
   std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
-  // Every combination of the following values is a cell.
+  // Every combination of the following values is a setting.
   // Batch sizes of one rank, in one pass pass of forward and backward.
   std::vector<int64_t> batch_sizes = {4};
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
@@ -66,7 +66,7 @@ struct TrainingOptions {
   int64_t steps = 14;                             // a block of rounds of the seven default variants
   std::optional<std::chrono::milliseconds> time;  // total time of all launches; replaces steps
   Order order = Order::kInterleaved;
-  std::optional<int64_t> max_memory;  // memory limit of a rank in bytes; with it, see EstimatesFor
+  std::optional<int64_t> max_memory;  // memory limit of a rank in bytes; with it, see DescribeEstimates
 
   bool verify = true;
   bool check_gradients = false;

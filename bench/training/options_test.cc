@@ -123,7 +123,7 @@ TEST(OptionsTest, RowsTakeF32OrF64OnTheCpu) {
   EXPECT_EQ(Parse({"--variants=core:rows=1", "--dtype=f64"}).variants[0].name(), "core:rows=1@gloo");
 }
 
-TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
+TEST(OptionsTest, StepsOfSeveralPassesAreSettings) {
   const TrainingPlan options = Parse({"--accumulation_steps=1,4"});
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
   EXPECT_EQ(options.Size().batch, 4 * Parse({}).Size().batch);
@@ -286,6 +286,15 @@ TEST(OptionsTest, PeersTrainInF32OrBF16) {
       ElementsAre("core:bucket_elements=3Mi,small_first=0,small_last=0@gloo",
                   "bucketed_async:bucket_elements=3Mi@gloo", "bucketed_sync:bucket_elements=3Mi@gloo",
                   "pytorch_ddp_view:bucket_elements=3Mi@gloo", "pytorch_ddp:bucket_elements=3Mi@gloo"));
+  EXPECT_THAT(
+      [] {
+        Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero3", "--comm_threads=2"});
+      },
+      ThrowsMessage<InvalidInput>(
+          "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
+          "expected no zero3"));
+  EXPECT_NO_THROW(
+      Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero2", "--comm_threads=2"}));
   EXPECT_THAT(
       [] {
         Parse({"--with_peers=pytorch", "--dtype=f64"});

@@ -228,9 +228,9 @@ void TrainingPlan::AddVariants(const FlagTable& flags) {
 }
 
 void TrainingPlan::AddPeers() {
-  const std::vector<TrainingVariant> all_peers = PeersOf(variants, peers.modes);
+  const std::vector<TrainingVariant> all_peers = MakePeers(variants, peers.modes);
   for (const TrainingVariant& peer : all_peers)
-    Require(!on_images() || peer.strategy != "fully_shard",
+    Require(!on_images() || !peer.traits->shards_values,
             "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
             "expected no ",
             peer.traits->name);

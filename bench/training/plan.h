@@ -37,8 +37,8 @@ struct TrainingPlan : TrainingOptions {
   // have.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the size of the largest cell. The activations that forward keeps are estimated from the model's
-  // shape.
+  // Returns the size of the largest setting. The activations that forward keeps are estimated from the
+  // model's shape.
   TrainingSize Size() const;
   // Returns the configuration of the named model, with overrides. A transformer's context_length is the
   // longest sequence length.
@@ -56,8 +56,8 @@ struct TrainingPlan : TrainingOptions {
            !dump_grads.empty();
   }
   bool interleaved() const { return order == Order::kInterleaved; }
-  // launch_time returns the part of --time for one cell of one launch. The next function returns the part of
-  // it for one group of variants that take turns, which is all variants or, in blocks, one variant.
+  // launch_time returns the part of --time for one setting of one launch. The next function returns the part
+  // of it for one group of variants that take turns, which is all variants or, in blocks, one variant.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /

@@ -23,7 +23,7 @@ TEST(TrainingRecordTest, SamplesAreThePartsOfEachStep) {
                         .begin_ns = 100,
                         .comm_busy_ns = 9,
                         .cpu = CpuTimes{.compute_ns = 60, .communication_ns = 4}};
-  const Record record = SamplesOf(step, 11);
+  const Record record = MakeSamples(step, 11);
   const auto sample = [&](SampleName name) { return record.samples.at(name); };
   EXPECT_THAT(sample("begin_ns"), ElementsAre(100));
   EXPECT_THAT(sample("begin_step_ns"), ElementsAre(2));
@@ -42,7 +42,7 @@ TEST(TrainingRecordTest, SamplesAreThePartsOfEachStep) {
 }
 
 TEST(TrainingRecordTest, WhatIsNotKnownIsNotThere) {
-  const Record record = SamplesOf({.times = {.forward = 30, .backward_and_sync = 45, .optimizer = 7}}, 0);
+  const Record record = MakeSamples({.times = {.forward = 30, .backward_and_sync = 45, .optimizer = 7}}, 0);
   std::vector<std::string> names;
   for (const auto& [name, values] : record.samples) names.push_back(name);
   EXPECT_THAT(names, ElementsAre("backward_and_sync_ns", "forward_ns", "optimizer_ns", "position"));

@@ -1,10 +1,8 @@
 #include "bench/training/stepper.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/held_memory.h"
@@ -19,9 +17,9 @@ using model::Parameter;
 
 class OwnStepper : public Stepper {
  public:
-  OwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
+  OwnStepper(const Setting& setting, const TrainingVariant& variant, Trainer& trainer,
              comm::RecordingProcessGroup& group)
-      : Stepper(cell, variant), trainer_(trainer), group_(group) {
+      : Stepper(setting, variant), trainer_(trainer), group_(group) {
     trainer.Provide(*variant.traits);
     const int64_t before = BytesInUse();
     strategy_ = trainer.NewStrategy(variant.strategy, variant.strategy_options(), group);
@@ -34,7 +32,7 @@ class OwnStepper : public Stepper {
   StepResult Step(const Batch& batch, model::Tracer* tracer) override {
     RangeSink* const ranges = trainer_.ranges();
     if (ranges == nullptr) return TakeStep(batch, tracer);
-    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", cell().name));
+    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", setting().name));
     StepResult result = TakeStep(batch, tracer == nullptr ? ranges : tracer);
     ranges->Pop();
     return result;
@@ -74,7 +72,8 @@ class OwnStepper : public Stepper {
       record.facts.Set("largest_work", Value(*work));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
-    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), cell().accumulation_steps, record.facts);
+    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), setting().accumulation_steps,
+                   record.facts);
     for (const ddp::Bucket& bucket : plan.buckets)
       record.buckets.push_back({static_cast<int64_t>(bucket.sent_bytes()), std::ssize(bucket.params),
                                 std::string(Name(bucket.collective))});
@@ -96,7 +95,7 @@ class OwnStepper : public Stepper {
             group_,
             variant().turn_steps(),
             variant().lead_in_steps(),
-            cell().accumulation_steps,
+            setting().accumulation_steps,
             variant().clip_norm(),
             variant().learning_rate()};
   }
@@ -123,7 +122,7 @@ class OwnStepper : public Stepper {
   template <class Action>
   void Locate(const Action& action) {
     const auto where = [&] {
-      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", cell().name);
+      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", setting().name);
     };
     try {
       action();
@@ -144,10 +143,8 @@ class OwnStepper : public Stepper {
 
 class PeerStepper : public Stepper {
  public:
-  // `path` is the path of a file for the trained parameters.
-  PeerStepper(const Cell& cell, const TrainingVariant& variant, std::string path, PyTorchPeer& process,
-              Trainer& trainer)
-      : Stepper(cell, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
+  PeerStepper(const Setting& setting, const TrainingVariant& variant, PyTorchPeer& process, Trainer& trainer)
+      : Stepper(setting, variant), process_(process), trainer_(trainer) {}
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(variant().peer(), batch, variant().period());
@@ -158,9 +155,8 @@ class PeerStepper : public Stepper {
   double loss_scale() const override { return 1; }
 
   void StepFromStart(const Batch& batch) override {
-    process_.Train(variant().peer(), batch, path_);
+    const model::SafetensorsFile file = process_.Train(variant().peer(), batch);
     trainer_.BeginGradients();
-    const model::SafetensorsFile file = model::SafetensorsFile::Open(path_);
     for (Parameter* const param : trainer_.params()) {
       file.LoadInto(param->name(), param->MutableValue());
       file.LoadInto("grad." + param->name(), param->grad());
@@ -181,7 +177,6 @@ class PeerStepper : public Stepper {
   }
 
  private:
-  const std::string path_;
   PyTorchPeer& process_;
   Trainer& trainer_;
   int64_t peak_bytes_ = 0;
@@ -189,33 +184,14 @@ class PeerStepper : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
-                                        comm::RecordingProcessGroup& group) {
-  return std::make_unique<OwnStepper>(cell, variant, trainer, group);
+std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
+                                        Trainer& trainer, comm::RecordingProcessGroup& group) {
+  return std::make_unique<OwnStepper>(setting, variant, trainer, group);
 }
 
-Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-             const comm::World& world, Trainer& trainer)
-    : trainer_(trainer), process_(program, options, backend, world, trainer.group(), trainer.device()) {}
-
-void Peers::Begin(std::span<const TrainingVariant> variants, const ConfigFields& config) {
-  std::map<std::string, int64_t> bucket_bytes;
-  for (const TrainingVariant& variant : variants) {
-    if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
-  }
-  if (bucket_bytes.empty()) return;
-  // The process starts from the weights of the replica.
-  trainer_.Restart();
-  const std::string weights = files_.Path("weights");
-  if (trainer_.group().rank() == 0) {
-    model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
-  }
-  process_.Begin(config, bucket_bytes, weights);
-}
-
-std::unique_ptr<Stepper> Peers::Make(const Cell& cell, const TrainingVariant& variant) {
-  return std::make_unique<PeerStepper>(cell, variant, files_.Path(Join("rank", trainer_.group().rank())),
-                                       process_, trainer_);
+std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
+                                         PyTorchPeer& process, Trainer& trainer) {
+  return std::make_unique<PeerStepper>(setting, variant, process, trainer);
 }
 
 }  // namespace gradsync::bench

@@ -4,28 +4,25 @@
 #include <span>
 #include <stdexcept>
 
-#include "bench/launch/rank_options.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/record.h"
 #include "bench/training/tasks.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
-#include "comm/processes/temporary_directory.h"
-#include "comm/rendezvous/world.h"
 #include "model/model.h"
 
 namespace gradsync::bench {
 
-// Takes the steps of one variant of a cell on this rank.
+// Takes the steps of one variant of a setting on this rank.
 class Stepper {
  public:
-  // `cell` and `variant` must outlive the stepper.
-  Stepper(const Cell& cell, const TrainingVariant& variant) : cell_(cell), variant_(variant) {}
+  // `setting` and `variant` must outlive the stepper.
+  Stepper(const Setting& setting, const TrainingVariant& variant) : setting_(setting), variant_(variant) {}
   virtual ~Stepper() = default;
   Stepper(const Stepper&) = delete;
   Stepper& operator=(const Stepper&) = delete;
 
-  const Cell& cell() const { return cell_; }
+  const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
   // Takes one training step. A variant with a period takes all steps of the period, and returns the means of
@@ -54,33 +51,18 @@ class Stepper {
   virtual void Describe(FactFields& facts) const = 0;
 
  private:
-  const Cell& cell_;
+  const Setting& setting_;
   const TrainingVariant& variant_;
 };
 
 // Makes the stepper of one of gradsync's own variants, which communicates in `group`. Arguments that are
 // references must outlive the stepper.
-std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
-                                        comm::RecordingProcessGroup& group);
+std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
+                                        Trainer& trainer, comm::RecordingProcessGroup& group);
 
-// Makes steppers of peers' variants, whose steps another process takes. This process and the trainer exchange
-// weights and gradients in files. All ranks must make all calls.
-class Peers {
- public:
-  // Starts the process. Arguments that are references must outlive this object.
-  Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-        const comm::World& world, Trainer& trainer);
-
-  // Makes the models of all peers among `variants` in the process, with rank 0's initial weights. `config` is
-  // the configuration of all records of these peers. Call this before Make, for each group of variants that
-  // take turns.
-  void Begin(std::span<const TrainingVariant> variants, const ConfigFields& config);
-  std::unique_ptr<Stepper> Make(const Cell& cell, const TrainingVariant& variant);
-
- private:
-  Trainer& trainer_;
-  const comm::TemporaryDirectory files_;
-  PyTorchPeer process_;
-};
+// Makes the stepper of a peer's variant, whose steps `process` takes. Arguments that are references must
+// outlive the stepper.
+std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
+                                         PyTorchPeer& process, Trainer& trainer);
 
 }  // namespace gradsync::bench

@@ -9,12 +9,12 @@ namespace {
 
 constexpr int64_t kImageChannels = 3;
 
-Cell NewCell(const TrainingPlan& plan, const char* what, int64_t batch_size, int64_t parts,
-             int64_t row_size) {
-  Cell cell;
-  ConfigFields& config = cell.config;
-  cell.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
-  cell.accumulation_steps = parts;
+Setting NewSetting(const TrainingPlan& plan, const char* what, int64_t batch_size, int64_t parts,
+                   int64_t row_size) {
+  Setting setting;
+  ConfigFields& config = setting.config;
+  setting.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
+  setting.accumulation_steps = parts;
   // A narrower model is a different model, also in tables.
   const bool is_narrow = plan.on_images() && plan.width;
   config.Set("model", is_narrow ? Join(plan.model, " of width ", *plan.width) : plan.model);
@@ -22,38 +22,39 @@ Cell NewCell(const TrainingPlan& plan, const char* what, int64_t batch_size, int
   if (parts > 1) config.Set("accumulation_steps", parts);
   config.Set("data", plan.corpus.empty() ? "uniform" : "corpus");
   config.Set("weights", plan.weights.empty() ? "random" : "file");
-  return cell;
+  return setting;
 }
 
-Cell ImagesCell(const TrainingPlan& plan, int64_t batch_size, int64_t parts, const comm::World& world) {
+Setting MakeImagesSetting(const TrainingPlan& plan, int64_t batch_size, int64_t parts,
+                          const comm::World& world) {
   const model::ResNetConfig config = plan.resnet_config();
-  Cell cell = NewCell(plan, ", image ", batch_size, parts, plan.image_size);
-  cell.positions = parts * batch_size;
-  cell.batch = {{cell.positions, kImageChannels, plan.image_size, plan.image_size},
-                plan.gradient_type(),
-                {cell.positions, config.num_classes},
-                plan.gradient_type()};
-  cell.config.Set("image_size", plan.image_size);
-  cell.config.Set("width", config.width);
-  cell.facts.Set("images_per_step", cell.positions * world.size);
-  return cell;
+  Setting setting = NewSetting(plan, ", image ", batch_size, parts, plan.image_size);
+  setting.positions = parts * batch_size;
+  setting.batch = {{setting.positions, kImageChannels, plan.image_size, plan.image_size},
+                   plan.gradient_type(),
+                   {setting.positions, config.num_classes},
+                   plan.gradient_type()};
+  setting.config.Set("image_size", plan.image_size);
+  setting.config.Set("width", config.width);
+  setting.facts.Set("images_per_step", setting.positions * world.size);
+  return setting;
 }
 
-Cell TokensCell(const TrainingPlan& plan, int64_t batch_size, int64_t parts, int64_t seq_len,
-                const comm::World& world) {
+Setting MakeTokensSetting(const TrainingPlan& plan, int64_t batch_size, int64_t parts, int64_t seq_len,
+                          const comm::World& world) {
   const model::TransformerConfig config = plan.transformer_config();
   const model::Shape shape = {parts * batch_size, seq_len};
-  Cell cell = NewCell(plan, ", sequence ", batch_size, parts, seq_len);
-  cell.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
-  cell.positions = model::Numel(shape);
-  cell.config.Set("seq_len", seq_len);
-  cell.config.Set("num_layers", config.num_layers);
-  cell.config.Set("d_model", config.d_model);
-  cell.config.Set("d_ff", config.d_ff);
-  cell.config.Set("num_heads", config.num_heads);
-  cell.config.Set("vocab_size", config.vocab_size);
-  cell.facts.Set("tokens_per_step", cell.positions * world.size);
-  return cell;
+  Setting setting = NewSetting(plan, ", sequence ", batch_size, parts, seq_len);
+  setting.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
+  setting.positions = model::Numel(shape);
+  setting.config.Set("seq_len", seq_len);
+  setting.config.Set("num_layers", config.num_layers);
+  setting.config.Set("d_model", config.d_model);
+  setting.config.Set("d_ff", config.d_ff);
+  setting.config.Set("num_heads", config.num_heads);
+  setting.config.Set("vocab_size", config.vocab_size);
+  setting.facts.Set("tokens_per_step", setting.positions * world.size);
+  return setting;
 }
 
 std::unique_ptr<BatchSource> MakeSource(const TrainingPlan& plan, uint64_t seed) {
@@ -81,11 +82,11 @@ TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World
   for (const int64_t batch_size : plan.batch_sizes) {
     for (const int64_t parts : plan.accumulation_steps) {
       if (plan.on_images()) {
-        task.cells.push_back(ImagesCell(plan, batch_size, parts, world));
+        task.settings.push_back(MakeImagesSetting(plan, batch_size, parts, world));
         continue;
       }
       for (const int64_t seq_len : plan.seq_lens)
-        task.cells.push_back(TokensCell(plan, batch_size, parts, seq_len, world));
+        task.settings.push_back(MakeTokensSetting(plan, batch_size, parts, seq_len, world));
     }
   }
   return task;

@@ -15,14 +15,14 @@
 
 namespace gradsync::bench {
 
-// A cell is the training of one model on batches of one shape, by variants that take turns and are compared
-// with each other.
-struct Cell {
+// A setting is the training of one model on batches of one shape, by variants that take turns and are
+// compared with each other.
+struct Setting {
   std::string name;                // name for users: "batch 2, sequence 128"
   BatchShape batch;                // the batch of one rank in a step, with all its parts
   int64_t accumulation_steps = 1;  // number of parts of the batch
   int64_t positions = 0;           // number of positions of one rank's batch (PeerTolerance)
-  // The configuration of the cell's records, in addition to the configuration of every training.
+  // The configuration of the setting's records, in addition to the configuration of every training.
   ConfigFields config;
   FactFields facts;
 };
@@ -31,13 +31,13 @@ struct Cell {
 struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
-  std::vector<Cell> cells;  // at least one cell; cells are measured in this order
+  std::vector<Setting> settings;  // at least one setting; settings are measured in this order
   // Receives the ranges of each step, unless it is null or --nvtx is set.
   std::unique_ptr<RangeSink> ranges = {};
 };
 
-// Makes the model, its batches, and a cell for each shape of batches. `seed` determines weights and batches.
-// Only rank 0 reads the file of weights. Throws InvalidInput if the file does not fit the model.
+// Makes the model, its batches, and a setting for each shape of batches. `seed` determines weights and
+// batches. Only rank 0 reads the file of weights. Throws InvalidInput if the file does not fit the model.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

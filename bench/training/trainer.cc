@@ -103,7 +103,7 @@ StepTimes TimesOf(const Seen& seen, bool on_cpu, bool tells_gathers) {
 
 }  // namespace
 
-Record SamplesOf(const StepResult& step, int64_t position) {
+Record MakeSamples(const StepResult& step, int64_t position) {
   Record record;
   const auto add = [&](SampleName name, std::optional<int64_t> value) {
     if (value) record.samples[name] = {*value};
@@ -382,8 +382,8 @@ double Trainer::CountFlops(const model::Batch& batch, int64_t accumulation_steps
   return static_cast<double>(accumulation_steps) * counter.flops();
 }
 
-void Trainer::GradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps,
-                             double loss_scale) {
+void Trainer::ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps,
+                                    double loss_scale) {
   BeginGradients();
   for (const model::Batch& batch : batches)
     Backward(Forward(batch, accumulation_steps, loss_scale), params());

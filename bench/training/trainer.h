@@ -44,7 +44,7 @@ struct StepResult {
 };
 
 // Returns the samples of a step. `position` is the index of the step in the launch's order.
-Record SamplesOf(const StepResult& step, int64_t position);
+Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
@@ -150,8 +150,8 @@ class Trainer {
   // gradients of the ranks' batches. The batches are computed one after the other, because a batch norm
   // depends on the whole batch. With a strategy's `loss_scale`, the gradients of a batch are bitwise equal to
   // the gradients that its rank computes.
-  void GradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
-                      double loss_scale = 1);
+  void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
+                             double loss_scale = 1);
 
  private:
   // Records the mark at which the previous phase ends and this phase begins.

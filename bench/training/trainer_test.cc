@@ -58,7 +58,7 @@ TEST(TrainerTest, StrategiesInTurnOnOneReplicaAllEqualTheSingleProcess) {
     // Alone on the whole batch.
     const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
     for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(BatchOf(rank.device, r).inputs);
-    rank.trainer.GradientsAlone(std::vector<Batch>{{ids, ids}});
+    rank.trainer.ComputeGradientsAlone(std::vector<Batch>{{ids, ids}});
     ExpectOfAllStrategies(rank, BatchOf(rank.device, rank.group.rank()), rank.Grads());
   });
 }
@@ -111,12 +111,12 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
 TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
   OnTwoRanks([](Rank& rank) {
     const std::vector<Batch> batches = {BatchOf(rank.device, 0), BatchOf(rank.device, 1)};
-    rank.trainer.GradientsAlone(batches);
+    rank.trainer.ComputeGradientsAlone(batches);
     rank.trainer.Restart();
     const std::vector<std::vector<double>> one_after_the_other = rank.Grads();
     const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
     for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(batches[static_cast<size_t>(r)].inputs);
-    rank.trainer.GradientsAlone(std::vector<Batch>{{ids, ids}});
+    rank.trainer.ComputeGradientsAlone(std::vector<Batch>{{ids, ids}});
     for (size_t i = 0; i < one_after_the_other.size(); ++i) {
       const std::vector<double> whole = rank.Grad(i);
       for (size_t j = 0; j < whole.size(); ++j) ASSERT_NEAR(one_after_the_other[i][j], whole[j], 1e-12);
@@ -140,7 +140,7 @@ TEST(TrainerTest, AccumulatedPartsEqualTheSingleProcess) {
       all.push_back(BatchOf(rank.device, i));
       if (i / 2 == rank.group.rank()) loss += ToDouble(rank.trainer.model().Loss(all.back()).value()) / 2;
     }
-    rank.trainer.GradientsAlone(all);
+    rank.trainer.ComputeGradientsAlone(all);
     const std::vector<std::vector<double>> expected = rank.Grads();
     const Batch own = BothBatches(rank.device, 2 * rank.group.rank());
     rank.trainer.Restart();
@@ -180,7 +180,8 @@ TEST(TrainerTest, ClippedStepsAreTheEquations) {
   OnTwoRanks(
       [](Rank& rank) {
         const Batch batch = BatchOf(rank.device, rank.group.rank());
-        rank.trainer.GradientsAlone(std::vector<Batch>{BatchOf(rank.device, 0), BatchOf(rank.device, 1)});
+        rank.trainer.ComputeGradientsAlone(
+            std::vector<Batch>{BatchOf(rank.device, 0), BatchOf(rank.device, 1)});
         const std::vector<std::vector<double>> grads = rank.Grads();
         double squares = 0;
         for (const std::vector<double>& grad : grads) {
@@ -219,7 +220,8 @@ TEST(TrainerTest, ClippedStepsAreTheEquations) {
 TEST(TrainerTest, BatchNormsEqualTheSingleProcessThatTakesTheRanksBatchesInTurn) {
   OnTwoRanks(
       [](Rank& rank) {
-        rank.trainer.GradientsAlone(std::vector<Batch>{ImagesOf(rank.device, 0), ImagesOf(rank.device, 1)});
+        rank.trainer.ComputeGradientsAlone(
+            std::vector<Batch>{ImagesOf(rank.device, 0), ImagesOf(rank.device, 1)});
         ExpectOfAllStrategies(rank, ImagesOf(rank.device, rank.group.rank()), rank.Grads());
       },
       MicroResNet);

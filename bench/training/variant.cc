@@ -187,8 +187,8 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
   return variants;
 }
 
-std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
-                                     std::span<const PeerMode> modes) {
+std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
+                                       std::span<const PeerMode> modes) {
   const bool on_nccl = std::ranges::count(variants, "nccl", &TrainingVariant::backend) > 0;
   std::vector<TrainingVariant> peers;
   for (const TrainingVariant& variant : variants) {

@@ -32,8 +32,9 @@ constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 +
 // options of the strategy (its traits), options of the benchmark for every strategy (BenchOptions), and, if
 // the strategy has buckets, the capacity of buckets in one of three forms:
 //
-//   bucket_bytes     in bytes bucket_elements  in elements of gradients published_size   in the unit of the
-//   published experiment: bytes for `core`, elements for other strategies
+//   bucket_bytes     in bytes
+//   bucket_elements  in elements of gradients
+//   published_size   in the unit of the published experiment: bytes for `core`, elements for other strategies
 struct TrainingVariant : Variant {
   // Traits of the strategy; for a peer, of the comparable strategy of gradsync.
   const ddp::Traits* traits = nullptr;
@@ -99,7 +100,7 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // Returns PyTorch's strategies that are comparable with these variants, each once for each mode of
 // PeerOptions. Throws InvalidInput, with a line that begins with --with_peers, for a variant that sets
 // clip_norm or learning_rate, because peers do not support these options.
-std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
-                                     std::span<const PeerMode> modes);
+std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
+                                       std::span<const PeerMode> modes);
 
 }  // namespace gradsync::bench

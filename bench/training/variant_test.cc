@@ -106,7 +106,7 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
       Make("none,naive@shm,core:bucket_bytes=1Mi@shm,bucketed_sync@gloo,bucketed_async@shm",
            {{"gloo"}, {kDefaultBucketBytes}});
   const std::vector<TrainingVariant> peers =
-      PeersOf(own, std::vector<PeerMode>{PeerMode::kEager, PeerMode::kCompiled});
+      MakePeers(own, std::vector<PeerMode>{PeerMode::kEager, PeerMode::kCompiled});
   EXPECT_THAT(NamesOf(peers),
               ElementsAre("pytorch_none", "pytorch_none_compiled", "pytorch_naive@gloo",
                           "pytorch_naive_compiled@gloo", "pytorch_ddp_view:bucket_bytes=1Mi@gloo",
@@ -121,18 +121,18 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   // DistributedDataParallel overlaps, as bucketed_sync does not.
   EXPECT_EQ(peers[6].traits->name, "bucketed_async");
   // The first of those that have the same.
-  EXPECT_THAT(NamesOf(PeersOf(Make("core:bucket_elements=1Mi,naive,core:bucket_bytes=4Mi", {{"gloo"}, {}}),
-                              std::vector<PeerMode>{PeerMode::kEager})),
+  EXPECT_THAT(NamesOf(MakePeers(Make("core:bucket_elements=1Mi,naive,core:bucket_bytes=4Mi", {{"gloo"}, {}}),
+                                std::vector<PeerMode>{PeerMode::kEager})),
               ElementsAre("pytorch_ddp_view:bucket_elements=1Mi@gloo", "pytorch_naive@gloo"));
 }
 
 // PyTorch's options are those by default; the edges of buckets are nothing that it is asked for.
 TEST(VariantTest, OtherOptionsHaveNoTwin) {
-  EXPECT_THAT(NamesOf(PeersOf(Make("core:small_first=0,small_last=0,core:views=0,core:rows=1",
-                                   {{"gloo"}, {kDefaultBucketBytes}}),
-                              std::vector<PeerMode>{PeerMode::kEager})),
+  EXPECT_THAT(NamesOf(MakePeers(Make("core:small_first=0,small_last=0,core:views=0,core:rows=1",
+                                     {{"gloo"}, {kDefaultBucketBytes}}),
+                                std::vector<PeerMode>{PeerMode::kEager})),
               ElementsAre("pytorch_ddp_view@gloo"));
-  const std::vector<TrainingVariant> peers = PeersOf(
+  const std::vector<TrainingVariant> peers = MakePeers(
       Make("bf16_wire,powersgd,local_sgd:period=3,local_sgd,zero1", {{"gloo"}, {kDefaultBucketBytes}}),
       std::vector<PeerMode>{PeerMode::kEager});
   EXPECT_THAT(NamesOf(peers),
@@ -165,16 +165,16 @@ TEST(VariantTest, PeersDoNotClip) {
   const std::vector<PeerMode> modes = {PeerMode::kEager};
   EXPECT_THAT(
       [&] {
-        PeersOf(Make("naive,core:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);
+        MakePeers(Make("naive,core:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);
       },
       ::testing::ThrowsMessage<InvalidInput>("--with_peers: PyTorch's twin of core:clip_norm=1@gloo does not "
                                              "clip gradients, expected no clip_norm"));
   EXPECT_THAT(
       [&] {
-        PeersOf(Make("core:learning_rate=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);
+        MakePeers(Make("core:learning_rate=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);
       },
       ::testing::ThrowsMessage<InvalidInput>(::testing::HasSubstr("expected no learning_rate")));
-  EXPECT_THAT(NamesOf(PeersOf(Make("naive,topk:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes)),
+  EXPECT_THAT(NamesOf(MakePeers(Make("naive,topk:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes)),
               ElementsAre("pytorch_naive@gloo"));
 }
 

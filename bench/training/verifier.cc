@@ -65,7 +65,7 @@ class EquationCheck {
                                {shapes, [this](size_t p) { return Doubles(start_[p]); }, options_});
   }
 
-  Verdict OfGradients() {
+  Verdict CheckGradients() {
     Verdict verdict{.replicas_equal = true, .tolerance = kGradientTolerance, .grad_source = "its equation's"};
     std::vector<Tensors> grads;
     for (int turn = 0; turn < kTurns; ++turn) {
@@ -74,7 +74,8 @@ class EquationCheck {
       const Tensors expected = CopyGrads(params());
       TakeTurn(turn);
       grads.push_back(CopyGrads(params()));
-      const LargestError worst = LargestErrorOf(grads.back(), expected, trainer_.group(), trainer_.device());
+      const LargestError worst =
+          FindLargestError(grads.back(), expected, trainer_.group(), trainer_.device());
       if (turn == 0 || worst.error > verdict.grad_rel_error) {
         verdict.grad_rel_error = worst.error;
         verdict.worst_grad = params()[worst.index]->name();
@@ -91,13 +92,13 @@ class EquationCheck {
       trainer_.StepOptimizer(stepper_.variant().clip_norm());
     }
     const LargestError worst =
-        LargestErrorOf(values, CopyValues(params()), trainer_.group(), trainer_.device());
+        FindLargestError(values, CopyValues(params()), trainer_.group(), trainer_.device());
     verdict.param_rel_error = worst.error;
     verdict.worst_param = params()[worst.index]->name();
     return verdict;
   }
 
-  Verdict OfWeights() {
+  Verdict CheckWeights() {
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int64_t step = 0; step < stepper_.variant().period(); ++step) {
         ComputeAlone();
@@ -108,7 +109,7 @@ class EquationCheck {
     const Tensors expected = Changes();
     for (int turn = 0; turn < kTurns; ++turn) TakeTurn(turn);
     const Tensors found = Changes();
-    const LargestError worst = LargestErrorOf(found, expected, trainer_.group(), trainer_.device());
+    const LargestError worst = FindLargestError(found, expected, trainer_.group(), trainer_.device());
     return {.param_rel_error = worst.error,
             .worst_grad = params().front()->name(),
             .worst_param = params()[worst.index]->name(),
@@ -121,7 +122,8 @@ class EquationCheck {
   std::span<Parameter* const> params() const { return trainer_.params(); }
 
   void ComputeAlone() {
-    trainer_.GradientsAlone({&batch_, 1}, stepper_.cell().accumulation_steps, stepper_.loss_scale());
+    trainer_.ComputeGradientsAlone({&batch_, 1}, stepper_.setting().accumulation_steps,
+                                   stepper_.loss_scale());
   }
   void TakeTurn(int turn) { turn == 0 ? stepper_.StepFromStart(batch_) : stepper_.StepOn(batch_); }
 
@@ -163,8 +165,8 @@ class EquationCheck {
 
 Verdict CheckEquation(Stepper& stepper, const Batch& batch, Trainer& trainer) {
   EquationCheck check(stepper, batch, trainer);
-  return stepper.variant().traits->agreement == ddp::Agreement::kDrifts ? check.OfWeights()
-                                                                        : check.OfGradients();
+  return stepper.variant().traits->agreement == ddp::Agreement::kDrifts ? check.CheckWeights()
+                                                                        : check.CheckGradients();
 }
 
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed) {
@@ -182,7 +184,7 @@ bool Verifier::SpotCheck(Stepper& stepper, int64_t round) {
                       trainer_.device());
   trainer_.group().Clear();
   if (!ranks.empty() && !variant.drifts())
-    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", stepper.cell().name,
+    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", stepper.setting().name,
                                   ": after it the ", has_parts ? "weights" : "gradients", " of rank ",
                                   absl::StrJoin(ranks, ", "), " differ from those of the other ranks"));
   return ranks.empty();
@@ -196,20 +198,20 @@ CheckFields Verifier::Check(Stepper& stepper) {
   const bool wanted = plan_.verify && tells;
   const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
   if (wanted) {
-    const Batch batch = stepper.cell().batch.NewBatch(trainer_.device());
+    const Batch batch = stepper.setting().batch.NewBatch(trainer_.device());
     source_.Fill(trainer_.group().rank(), kCheckStep, batch);
     const Verdict verdict =
         by_equation ? CheckEquation(stepper, batch, trainer_) : CheckSingleProcess(stepper, batch);
     trainer_.group().Clear();
     SetChecks(verdict, checks);
-    if (by_equation || !variant.drifts()) rank_.AddFault(Fault(variant.name(), verdict));
+    if (by_equation || !variant.drifts()) rank_.AddFault(DescribeFault(variant.name(), verdict));
   }
   checks.Set("reference", !wanted ? "none" : by_equation ? "equation" : "single_process");
   return checks;
 }
 
 Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
-  MakeReference(stepper.cell(), stepper.loss_scale());
+  MakeReference(stepper.setting(), stepper.loss_scale());
   stepper.StepFromStart(batch);
   const auto step_again = [&] {
     trainer_.Restart();
@@ -220,20 +222,20 @@ Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
 
 // Computes the reference: restarts, and computes a check's gradients in one process on the batches of all
 // ranks. Does nothing if there is a reference for such batches.
-void Verifier::MakeReference(const Cell& cell, double loss_scale) {
+void Verifier::MakeReference(const Setting& setting, double loss_scale) {
   const int num_ranks = trainer_.group().size();
   // Multiplying by a power of two does not round, so one reference is correct for all strategies.
   if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
-  const std::tuple of(cell.batch, cell.accumulation_steps, loss_scale);
+  const std::tuple of(setting.batch, setting.accumulation_steps, loss_scale);
   if (reference_of_ == of) return;
   reference_ = {};  // The memory is needed for the next reference.
   trainer_.Restart();
   std::vector<Batch> batches;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    batches.push_back(cell.batch.NewBatch(trainer_.device()));
+    batches.push_back(setting.batch.NewBatch(trainer_.device()));
     source_.Fill(rank, kCheckStep, batches.back());
   }
-  trainer_.GradientsAlone(batches, cell.accumulation_steps, loss_scale);
+  trainer_.ComputeGradientsAlone(batches, setting.accumulation_steps, loss_scale);
   reference_ = CopyGrads(trainer_.params());
   trainer_.group().Clear();
   reference_of_ = of;
@@ -242,8 +244,8 @@ void Verifier::MakeReference(const Cell& cell, double loss_scale) {
 double Verifier::ToleranceOf(const Stepper& stepper) const {
   const model::DType dtype = plan_.dtype;
   const int num_ranks = trainer_.group().size();
-  if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks * stepper.cell().accumulation_steps);
-  const int64_t positions = stepper.cell().positions * num_ranks;
+  if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks * stepper.setting().accumulation_steps);
+  const int64_t positions = stepper.setting().positions * num_ranks;
   const double rounding =
       std::max(stepper.variant().traits->twin_differs_by,
                plan_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions));

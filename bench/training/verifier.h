@@ -37,7 +37,7 @@ class Verifier {
 
  private:
   Verdict CheckSingleProcess(Stepper& stepper, const model::Batch& batch);
-  void MakeReference(const Cell& cell, double loss_scale);
+  void MakeReference(const Setting& setting, double loss_scale);
   double ToleranceOf(const Stepper& stepper) const;
 
   const TrainingPlan& plan_;

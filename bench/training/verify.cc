@@ -76,7 +76,7 @@ void SetChecks(const Verdict& verdict, CheckFields& checks) {
   checks.Set("worst_param", verdict.worst_param);
 }
 
-std::string Fault(const std::string& variant, const Verdict& verdict) {
+std::string DescribeFault(const std::string& variant, const Verdict& verdict) {
   if (verdict.passed()) return "";
   const auto differs = [&](const std::string& what, const char* from, double error) {
     return Join(variant, ": ", what, " differs from ", from, " by a relative error of ", error,
@@ -125,8 +125,8 @@ std::vector<int> RanksThatDiffer(std::span<const Tensor> tensors, comm::ProcessG
 std::vector<Tensor> CopyGrads(std::span<Parameter* const> params) { return Copies(GradsOf(params)); }
 std::vector<Tensor> CopyValues(std::span<Parameter* const> params) { return Copies(ValuesOf(params)); }
 
-LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tensor> expected,
-                            comm::ProcessGroup& group, const model::DevicePtr& device) {
+LargestError FindLargestError(std::span<const Tensor> found, std::span<const Tensor> expected,
+                              comm::ProcessGroup& group, const model::DevicePtr& device) {
   const double scale = RootMeanSquare(expected);
   LargestError mine;
   for (size_t i = 0; i < found.size(); ++i) {
@@ -145,10 +145,10 @@ Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> refer
   std::vector<Tensor> all = GradsOf(params);
   std::ranges::copy(ValuesOf(params), std::back_inserter(all));
   const bool replicas_equal = EqualOnAllRanks(all, group, device);
-  const LargestError grad = LargestErrorOf(GradsOf(params), reference, group, device);
+  const LargestError grad = FindLargestError(GradsOf(params), reference, group, device);
   const std::vector<Tensor> found = CopyValues(params);
   step_again();
-  const LargestError value = LargestErrorOf(found, ValuesOf(params), group, device);
+  const LargestError value = FindLargestError(found, ValuesOf(params), group, device);
   return {grad.error,     value.error, params[grad.index]->name(), params[value.index]->name(),
           replicas_equal, tolerance};
 }

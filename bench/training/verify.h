@@ -48,7 +48,7 @@ void SetChecks(const Verdict& verdict, CheckFields& checks);
 
 // Returns one line with the variant, the tensor and the error if the verdict is a failure, else an empty
 // text.
-std::string Fault(const std::string& variant, const Verdict& verdict);
+std::string DescribeFault(const std::string& variant, const Verdict& verdict);
 
 // Returns the ranks whose tensors differ in any bit from the tensors of the majority of ranks; without a
 // majority, from the tensors of rank 0. The result is equal on all ranks. Compares hashes.
@@ -61,8 +61,8 @@ struct LargestError {
   double error = 0;
   size_t index = 0;
 };
-LargestError LargestErrorOf(std::span<const model::Tensor> found, std::span<const model::Tensor> expected,
-                            comm::ProcessGroup& group, const model::DevicePtr& device);
+LargestError FindLargestError(std::span<const model::Tensor> found, std::span<const model::Tensor> expected,
+                              comm::ProcessGroup& group, const model::DevicePtr& device);
 // Returns whether these tensors are bitwise equal on all ranks.
 inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                             const model::DevicePtr& device) {

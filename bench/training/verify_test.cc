@@ -162,17 +162,17 @@ Verdict GoodVerdict() { return {1e-7, 2e-7, "a.weight", "b.weight", true, kToler
 
 TEST(FaultTest, ThereIsNoneWithinTheTolerance) {
   EXPECT_TRUE(GoodVerdict().passed());
-  EXPECT_EQ(Fault("core", GoodVerdict()), "");
+  EXPECT_EQ(DescribeFault("core", GoodVerdict()), "");
 }
 
 TEST(FaultTest, NamesVariantTensorAndError) {
   Verdict verdict = GoodVerdict();
   verdict.param_rel_error = 0.25;
-  EXPECT_EQ(Fault("core", verdict),
+  EXPECT_EQ(DescribeFault("core", verdict),
             "core: b.weight differs from what the optimizer makes of its gradient by a relative error of "
             "0.25, expected at most 0.0001");
   verdict.grad_rel_error = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(Fault("core", verdict),
+  EXPECT_EQ(DescribeFault("core", verdict),
             "core: the gradient of a.weight differs from a single process's by a relative error of inf, "
             "expected at most 0.0001");
 }
@@ -180,7 +180,8 @@ TEST(FaultTest, NamesVariantTensorAndError) {
 TEST(FaultTest, ReplicasMustBeBitwiseEqual) {
   Verdict verdict = GoodVerdict();
   verdict.replicas_equal = false;
-  EXPECT_EQ(Fault("flat", verdict), "flat: gradients or parameters are not bitwise equal on all ranks");
+  EXPECT_EQ(DescribeFault("flat", verdict),
+            "flat: gradients or parameters are not bitwise equal on all ranks");
 }
 
 TEST(ToleranceTest, GrowsWithTheRootOfTheSumAndIsFarBelowAnyMistake) {

@@ -234,7 +234,7 @@ void GlooMesh::Connect(const std::vector<std::string>& notes, size_t head_bytes)
 void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
                      const std::string& nonce) {
   const auto proof = [&](const std::string& nonce_of_receiver, int from) {
-    return Mac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from));
+    return ComputeMac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from));
   };
   std::vector<std::string> sent;
   std::vector<std::string> received(others_.size(), proof("", rank_));

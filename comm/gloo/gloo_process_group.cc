@@ -31,26 +31,19 @@ class GlooProcessGroup : public QueueGroup {
         tuning_(tuning),
         gpu_(device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)),
         memory_(static_cast<size_t>(options.num_threads) + 1) {
-    const World& world = options.world;
-    const bool is_part = first_cause != nullptr;
-    if (!is_part) first_cause = std::make_shared<FirstCause>(world);
-    if (world.size > 1) {
+    RequestQueueOptions queue = MakeQueueOptions(options_.backend, options, std::move(first_cause));
+    queue.run = [this](const Request& request, int thread) { Run(request, thread); };
+    queue.abort = [this] {
+      if (mesh_.has_value()) mesh_->Abort();
+    };
+    queue.begin = [this](const Request& request) { return IsForCaller(request); };
+    if (size() > 1) {
       // No caller waits immediately for a request to a part.
-      mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause, !is_part);
+      mesh_.emplace(options.world, options.interface_or_address, options.timeout, *queue.first_cause,
+                    !queue.is_part);
     }
     const BlockSigpipe block_sigpipe;
-    queue_.emplace(
-        RequestQueueOptions{.rank = world.NameOf(world.rank),
-                            .backend = options_.backend,
-                            .num_threads = options.num_threads,
-                            .run = [this](const Request& request, int thread) { Run(request, thread); },
-                            .abort =
-                                [this] {
-                                  if (mesh_.has_value()) mesh_->Abort();
-                                },
-                            .first_cause = first_cause,
-                            .is_part = is_part,
-                            .begin = [this](const Request& request) { return IsForCaller(request); }});
+    queue_.emplace(std::move(queue));
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 

@@ -326,7 +326,7 @@ std::string ErrorWithProof(bool is_true) {
       const char* const address = theirs.data() + 48 + i * address_bytes;
       contexts[i]->getPair(0)->connect({address, address + address_bytes});
     }
-    const std::string proof = Mac(options.world.job_secret, Join("gloo ", theirs.substr(0, 32), " 1"));
+    const std::string proof = ComputeMac(options.world.job_secret, Join("gloo ", theirs.substr(0, 32), " 1"));
     proofs.assign(2, is_true ? proof : std::string(proof.size(), '0'));
     std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
     for (size_t i = 0; i < contexts.size(); ++i) {

@@ -139,11 +139,11 @@ std::string ExchangeWith(const std::string& secret, const std::vector<uint64_t>&
       const std::string theirs = rendezvous.Exchange({own})[1];
       WaitFor(listeners[0], POLLIN, deadline);
       const FileDescriptor socket(accept4(listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
-      std::string text = Greeting("a secret of its ranks", own, 1);
+      std::string text = MakeGreeting("a secret of its ranks", own, 1);
       const std::string expected = std::exchange(text, std::string(text.size(), '\0'));
       EXPECT_EQ(recv(socket.get(), text.data(), text.size(), MSG_WAITALL), std::ssize(text));
       EXPECT_EQ(text, expected);
-      text = Greeting(secret, theirs, 0);
+      text = MakeGreeting(secret, theirs, 0);
       text.append(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t));
       EXPECT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
       shutdown(socket.get(), SHUT_WR);

@@ -32,7 +32,7 @@ ShortMessages::ShortMessages(const World& world, const std::string& address,
       rendezvous.Exchange({Join(PortOf(listeners[0]), " ", address, " ", RandomHex())});
   // The greeting from `from` to `to`.
   const auto greeting = [&](int from, int to) {
-    return Greeting(world.job_secret, names[static_cast<size_t>(to)], from);
+    return MakeGreeting(world.job_secret, names[static_cast<size_t>(to)], from);
   };
   for (int peer = 0; peer < rank_; ++peer) {
     const std::vector<std::string> place = absl::StrSplit(names[static_cast<size_t>(peer)], ' ');

@@ -28,8 +28,7 @@ inline constexpr char kWithoutMpi[] =
 // MPI state belongs to the whole process, from the first group to the end of the process. So ranks cannot be
 // threads, and all ranks must make their first group at one time.
 //
-// The number of collectives in flight is the number of threads in the options. Open MPI moves data only
-// during calls; a thread of the group makes these calls.
+// Open MPI moves data only during calls. Each collective in flight has a thread that makes these calls.
 //
 // See GroupMaker. Throws InvalidInput also in a build without Open MPI, CollectiveError if no launcher that
 // Open MPI knows has started the ranks.

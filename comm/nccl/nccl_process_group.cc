@@ -233,7 +233,7 @@ class Engine {
 
   void Reject(Flight& flight, const std::string& cause) {
     const int name = options_.world.NameOf(options_.world.rank);
-    flight.error = Failure(name, flight.signature, kBackend, Now() - flight.issue_ns, cause);
+    flight.error = DescribeFailure(name, flight.signature, kBackend, Now() - flight.issue_ns, cause);
   }
 
   // Fails all unfinished and later collectives with this failure, unless there was an earlier failure.

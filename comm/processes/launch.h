@@ -26,8 +26,8 @@ struct LaunchOptions {
 // variables of ranks. The rendezvous is a new directory under TMPDIR, removed at the end. Waits for all ranks
 // and returns the exit status for main:
 //
-//   0 if every rank exited with 0 1  a rank failed, or did not end in time: the others were stopped, and the
-//   last line on stderr names the
+//   0  every rank exited with 0
+//   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
 //      first cause
 //   2  the first rank to fail exited with 2 (bad arguments): the others were stopped
 //

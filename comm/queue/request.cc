@@ -65,15 +65,15 @@ std::string ToString(const Signature& signature) {
   return text;
 }
 
-std::string Mismatch(int rank, const Signature& signature, int other_rank, const Signature& other) {
+std::string DescribeMismatch(int rank, const Signature& signature, int other_rank, const Signature& other) {
   std::string text = Join("rank ", rank, " issues ", ToString(signature), " where rank ", other_rank,
                           " issues ", ToString(other), " (#", other.sequence);
   if (signature.sequence != other.sequence) text += Join(" against #", signature.sequence);
   return text + ")";
 }
 
-std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
-                    std::string_view cause) {
+std::string DescribeFailure(int rank, const Signature& signature, std::string_view backend,
+                            int64_t elapsed_ns, std::string_view cause) {
   return Join("rank ", rank, ": ", Name(signature.collective), " #", signature.sequence, " of ",
               signature.bytes, " bytes (", backend, ") failed after ",
               Seconds(std::chrono::nanoseconds(elapsed_ns)), ": ", cause);

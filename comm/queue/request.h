@@ -41,11 +41,11 @@ static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send the bytes
 std::string ToString(const Signature& signature);
 // Returns "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 bytes i32
 // (sum) (#3)".
-std::string Mismatch(int rank, const Signature& signature, int other_rank, const Signature& other);
+std::string DescribeMismatch(int rank, const Signature& signature, int other_rank, const Signature& other);
 
 // Returns the text of a CollectiveError: "rank 0: all_reduce #17 of 26214400 bytes (gloo) failed after 60.0
 // s: CAUSE".
-std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
-                    std::string_view cause);
+std::string DescribeFailure(int rank, const Signature& signature, std::string_view backend,
+                            int64_t elapsed_ns, std::string_view cause);
 
 }  // namespace gradsync::comm

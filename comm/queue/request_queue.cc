@@ -68,6 +68,18 @@ class RequestQueue::Item : public Work::State {
   std::string error_;
 };
 
+RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
+                                     std::shared_ptr<FirstCause> first_cause) {
+  const bool is_part = first_cause != nullptr;
+  return {.rank = options.world.NameOf(options.world.rank),
+          .backend = backend,
+          .num_threads = options.num_threads,
+          .run = {},
+          .abort = {},
+          .first_cause = is_part ? std::move(first_cause) : std::make_shared<FirstCause>(options.world),
+          .is_part = is_part};
+}
+
 RequestQueue::RequestQueue(RequestQueueOptions options) : options_(std::move(options)) {
   for (int i = 0; i < options_.num_threads && !options_.divide; ++i)
     threads_.emplace_back([this, i] { RunThread(i); });
@@ -155,7 +167,7 @@ void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
   } catch (const std::exception& exception) {
     const Signature& signature = item->signature();
     const std::string cause = Fail(Join(Name(signature.collective), " #", signature.sequence), exception);
-    error = Failure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
+    error = DescribeFailure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
   }
   item->Complete(interval, std::move(error));
   lock.lock();

@@ -49,6 +49,11 @@ struct RequestQueueOptions {
   bool waiters_help = false;
 };
 
+// Returns the options of a backend's queue, without its functions. `first_cause` is an argument of the
+// GroupMaker: if it is null, the group is no part of a larger group, and makes its own.
+RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
+                                     std::shared_ptr<FirstCause> first_cause);
+
 // Queues the collectives of one rank in the order of issue for the threads that run them. When a collective
 // fails, all unfinished and all later collectives fail immediately, with its cause.
 class RequestQueue {

@@ -16,8 +16,8 @@
 
 namespace gradsync::comm {
 
-std::string Greeting(const std::string& secret, const std::string& name, int from) {
-  return absl::StrCat(Mac(secret, absl::StrCat(name, " ", from)), " ", from);
+std::string MakeGreeting(const std::string& secret, const std::string& name, int from) {
+  return absl::StrCat(ComputeMac(secret, absl::StrCat(name, " ", from)), " ", from);
 }
 
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,

@@ -12,7 +12,7 @@ namespace gradsync::comm {
 // Returns the first message of rank `from` to the listener with this name, which only ranks know. This
 // message proves that the sender knows the job's secret, and fits into one packet. For ranks below ten all
 // greetings have equal length.
-std::string Greeting(const std::string& secret, const std::string& name, int from);
+std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts a connection from each rank above `rank` for which `sockets` (by rank) has no socket. The first
 // message of rank r must be greeting(r). Other connections do not delay these connections. `admits` may

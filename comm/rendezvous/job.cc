@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "comm/processes/random.h"
+#include "comm/rendezvous/store_server.h"
 
 namespace gradsync::comm {
 namespace {
@@ -69,8 +70,8 @@ std::string ProgramFingerprint() {
 
 }  // namespace
 
-std::string MissingRanks(const World& world, milliseconds timeout,
-                         const std::function<bool(int rank)>& has_arrived) {
+std::string DescribeMissingRanks(const World& world, milliseconds timeout,
+                                 const std::function<bool(int rank)>& has_arrived) {
   std::vector<int> missing;
   std::vector<int> arrived;
   for (int rank = 0; rank < world.size; ++rank)
@@ -137,7 +138,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
     if (place.is_file()) place.Withdraw(self.run);
   };
   hosts_ = server->WaitForRanks(
-      deadline_, [&](const auto& has_joined) { return MissingRanks(world_, timeout_, has_joined); });
+      deadline_, [&](const auto& has_joined) { return DescribeMissingRanks(world_, timeout_, has_joined); });
   store_ = std::move(server);
 }
 
@@ -180,7 +181,7 @@ void Job::Enter(const Place& place, const std::string& host, const Terms& terms)
 
 std::string Job::NextGroup(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
-  return absl::StrCat(Mac("", absl::StrJoin(members, ",")), ".", num_groups_[members]++);
+  return absl::StrCat(ComputeMac("", absl::StrJoin(members, ",")), ".", num_groups_[members]++);
 }
 
 World JoinJob(const World& world, const Terms& terms, milliseconds timeout) {

@@ -13,6 +13,7 @@
 #include "comm/process_group.h"
 #include "comm/rendezvous/place.h"
 #include "comm/rendezvous/store.h"
+#include "comm/rendezvous/store_client.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
 
@@ -22,8 +23,8 @@ namespace gradsync::comm {
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
 // Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
-std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
-                         const std::function<bool(int rank)>& has_arrived);
+std::string DescribeMissingRanks(const World& world, std::chrono::milliseconds timeout,
+                                 const std::function<bool(int rank)>& has_arrived);
 
 // Calls `action`, and rethrows its exceptions as a CollectiveError of this rank.
 template <class Action>

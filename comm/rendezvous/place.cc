@@ -27,7 +27,7 @@ Place::Place(const std::string& url, const std::string& job_name) {
     Require(directory_.starts_with('/') && directory_.size() > 1, "rendezvous is '", url,
             "', expected file:///absolute/directory");
     // A job's name may be an invalid file name.
-    path_ = absl::StrCat(directory_, "/rank0", job_name.empty() ? "" : "." + Mac("", job_name));
+    path_ = absl::StrCat(directory_, "/rank0", job_name.empty() ? "" : "." + ComputeMac("", job_name));
   } else {
     Require(url.starts_with(kTcp), "rendezvous is '", url,
             "', expected file:///directory or tcp://host:port");

@@ -101,7 +101,7 @@ void Channel::Fill(size_t length, Deadline deadline) {
 
 void Channel::StopReceiving() { shutdown(socket_.get(), SHUT_RD); }
 
-std::string Mac(const std::string& key, const std::string& text) {
+std::string ComputeMac(const std::string& key, const std::string& text) {
   hmac_sha256_ctx context;
   hmac_sha256_set_key(&context, key.size(), Bytes(key));
   hmac_sha256_update(&context, text.size(), Bytes(text));
@@ -117,12 +117,12 @@ bool IsSameMac(const std::string& a, const std::string& b) {
 // The text contains the role, so that the proof of one side cannot be sent back as the proof of the other
 // side.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce) {
-  return Mac(secret, absl::StrCat("rank 0\n", hello, "\n", nonce));
+  return ComputeMac(secret, absl::StrCat("rank 0\n", hello, "\n", nonce));
 }
 
 std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
                         const std::string& rest) {
-  return Mac(secret, absl::StrCat("other rank\n", hello, "\n", nonce, "\n", rest));
+  return ComputeMac(secret, absl::StrCat("other rank\n", hello, "\n", nonce, "\n", rest));
 }
 
 }  // namespace gradsync::comm

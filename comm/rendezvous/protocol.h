@@ -23,10 +23,9 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
-  kMeet =
-      // Milliseconds, size, index, key, list of values; the answer is sent when all ranks have called Meet or
-      // the time is over.
-  'm',
+  // Milliseconds, size, index, key, list of values; the answer is sent when all ranks have called Meet or the
+  // time is over.
+  kMeet = 'm',
   kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
   kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
@@ -81,7 +80,7 @@ class Channel {
 };
 
 // Returns the HMAC-SHA256 in hexadecimal digits.
-std::string Mac(const std::string& key, const std::string& text);
+std::string ComputeMac(const std::string& key, const std::string& text);
 // Compares two MACs in constant time.
 bool IsSameMac(const std::string& a, const std::string& b);
 

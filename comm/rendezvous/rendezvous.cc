@@ -28,7 +28,7 @@ std::vector<std::string> Rendezvous::Exchange(const std::vector<std::string>& ow
       if (value.has_value()) all.push_back(*value);
     }
     if (all.size() == values.size()) return all;
-    const std::string cause = MissingRanks(
+    const std::string cause = DescribeMissingRanks(
         world_, timeout_, [&](int rank) { return values[static_cast<size_t>(rank)].has_value(); });
     store.Fail(cause);  // so that all ranks report one cause
     throw JobFailed(cause);

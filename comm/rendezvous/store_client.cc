@@ -1,10 +1,11 @@
+#include "comm/rendezvous/store_client.h"
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "comm/processes/random.h"
-#include "comm/rendezvous/store.h"
 #include "model/base/error.h"
 
 namespace gradsync::comm {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "comm/rendezvous/store.h"
+#include "comm/rendezvous/store_client.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gradsync {

@@ -1,3 +1,5 @@
+#include "comm/rendezvous/store_server.h"
+
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -13,7 +15,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "comm/processes/random.h"
-#include "comm/rendezvous/store.h"
 
 namespace gradsync::comm {
 namespace {

@@ -5,7 +5,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "comm/rendezvous/store.h"
+#include "comm/rendezvous/store_client.h"
+#include "comm/rendezvous/store_server.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,5 +1,3 @@
-#include "comm/rendezvous/store.h"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -18,6 +16,8 @@
 
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
+#include "comm/rendezvous/store_client.h"
+#include "comm/rendezvous/store_server.h"
 #include "comm/testing/errors.h"
 
 namespace gradsync::comm {
@@ -278,7 +278,9 @@ TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
 
 // Somebody who does not know the secret listens where rank 0 should.
 TEST_F(StoreTest, AStrangerWhoListensLearnsNothingAndCannotAnswer) {
-  const auto guess = [](const std::string& hello) { return Mac("a guess", "rank 0\n" + hello + "\nnonce"); };
+  const auto guess = [](const std::string& hello) {
+    return ComputeMac("a guess", "rank 0\n" + hello + "\nnonce");
+  };
   const auto nothing = [](const std::string&) { return std::string(); };
   for (const auto proof : {+guess, +nothing}) {
     const auto listeners = ListenAnywhere();

@@ -41,6 +41,9 @@ struct World {
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
+  // Both are false for a process without a launcher.
+  bool launched_by_self() const { return launcher == "self"; }
+  bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
 
 // Returns the identity of this process's host: `host`, or the system's identity (comm/processes/host.h) and

@@ -104,7 +104,8 @@ void ShmCollectives::CheckSame() const {
   const Signature& first = notice(0).signature;
   for (int rank = 1; rank < mesh_.size(); ++rank) {
     const Signature& other = notice(rank).signature;
-    if (other != first) throw std::runtime_error(Mismatch(mesh_.NameOf(rank), other, mesh_.NameOf(0), first));
+    if (other != first)
+      throw std::runtime_error(DescribeMismatch(mesh_.NameOf(rank), other, mesh_.NameOf(0), first));
   }
 }
 

@@ -125,14 +125,14 @@ void ShmMesh::Connect(Rendezvous& rendezvous, const std::string& secret, Deadlin
       if (error.code().value() != ECONNREFUSED) throw;
       throw ClosedError(peer);
     }
-    const std::string greeting = Greeting(secret, theirs, rank_);
+    const std::string greeting = MakeGreeting(secret, theirs, rank_);
     if (send(file.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) != std::ssize(greeting)) {
       throw ClosedError(peer);
     }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
   const int missing = AcceptRanks(
-      listener, rank_, [&](int peer) { return Greeting(secret, name, peer); }, &IsOwnUser, sockets_,
+      listener, rank_, [&](int peer) { return MakeGreeting(secret, name, peer); }, &IsOwnUser, sockets_,
       deadline);
   if (missing < size_) throw TimeoutError(missing);
 }

@@ -104,7 +104,7 @@ TEST(ShmMeshTest, AFailureToConnectIsNoted) {
 
 // What rank 1 of two sends first to the listener of this name. Independent of the mesh.
 std::string GreetingOfRank1(const std::string& secret, const std::string& name) {
-  return Mac(secret, name + " 1") + " 1";
+  return ComputeMac(secret, name + " 1") + " 1";
 }
 
 void Say(const FileDescriptor& socket, const std::string& text) {

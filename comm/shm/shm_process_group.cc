@@ -30,29 +30,21 @@ class ShmProcessGroup : public QueueGroup {
       : QueueGroup(options.world.rank, options.world.size),
         name_(options.world.NameOf(rank())),
         buffers_(std::make_shared<SharedBuffers>(rank())) {
-    const bool is_part = first_cause != nullptr;
-    if (!is_part) first_cause = std::make_shared<FirstCause>(options.world);
+    RequestQueueOptions queue = MakeQueueOptions(kBackend, options, std::move(first_cause));
+    queue.num_threads = 1;
+    queue.run = [this](const Request& request, int thread) { Run(request, thread); };
+    queue.abort = [this] {
+      if (mesh_.has_value()) mesh_->Abort();
+    };
+    queue.begin = [this](const Request& request) {
+      return !collectives_.has_value() || collectives_->Begin(request) || request.waits == Waits::kAtOnce;
+    };
+    queue.waiters_help = true;
     if (options.world.size > 1) {
-      mesh_.emplace(options.world, ShmCollectives::AreaBytes(), options.timeout, *first_cause);
+      mesh_.emplace(options.world, ShmCollectives::AreaBytes(), options.timeout, *queue.first_cause);
       collectives_.emplace(*mesh_, *buffers_);
     }
-    queue_.emplace(
-        RequestQueueOptions{.rank = name_,
-                            .backend = kBackend,
-                            .num_threads = 1,
-                            .run = [this](const Request& request, int thread) { Run(request, thread); },
-                            .abort =
-                                [this] {
-                                  if (mesh_.has_value()) mesh_->Abort();
-                                },
-                            .first_cause = first_cause,
-                            .is_part = is_part,
-                            .begin =
-                                [this](const Request& request) {
-                                  return !collectives_.has_value() || collectives_->Begin(request) ||
-                                         request.waits == Waits::kAtOnce;
-                                },
-                            .waiters_help = true});
+    queue_.emplace(std::move(queue));
   }
   ~ShmProcessGroup() override { queue_.reset(); }
 

@@ -20,36 +20,52 @@ constexpr int kFailedAsItShould = 1, kWrong = 2;
 constexpr std::chrono::milliseconds kTimeout{2000};
 constexpr int kCollectives = 40;
 
+Work IssueOn(ProcessGroup& group) {
+  return group.AllReduce(model::Tensor::Zeros(model::CpuDevice(), {1000}, model::DType::kF32),
+                         ReduceOp::kSum);
+}
+
+std::string ErrorOf(Work work) {
+  try {
+    work.Wait();
+  } catch (const CollectiveError& failure) {
+    return failure.what();
+  }
+  return "no error";
+}
+
 int RunRank(World world) {
   world = JoinJob(world, {}, std::chrono::seconds(60));
   const auto group = MakeMpiGroup({.world = world, .timeout = kTimeout}, model::CpuDevice(), nullptr);
-  const auto issue = [&] {
-    return group->AllReduce(model::Tensor::Zeros(model::CpuDevice(), {1000}, model::DType::kF32),
-                            ReduceOp::kSum);
-  };
   // Rank 0 is one ahead, so something of it is always on its way, for twice the timeout.
   Work work;
   for (int i = 0; i < kCollectives; ++i) {
     if (world.rank == 1) std::this_thread::sleep_for(2 * kTimeout / kCollectives);
-    Work next = issue();
+    Work next = IssueOn(*group);
     if (world.rank == 1) work = next;
     work.Wait();
     work = next;
   }
+  auto destroyed = MakeMpiGroup({.world = world}, model::CpuDevice(), nullptr);
   if (world.rank == 1) {
     std::this_thread::sleep_for(std::chrono::seconds(40));  // mpirun ends this
     return kWrong;
   }
   work.Wait();
-  const int64_t begin_ns = Now();
-  std::string error = "no error";
-  try {
-    issue().Wait();
-  } catch (const CollectiveError& failure) {
-    error = failure.what();
+  int64_t begin_ns = Now();
+  std::string error = ErrorOf(IssueOn(*group));
+  std::chrono::nanoseconds taken(Now() - begin_ns);
+  if (error.find("made no progress for 2.0 s") == std::string::npos || taken > 4 * kTimeout) {
+    std::fprintf(stderr, "after %s: %s\n", Seconds(taken).c_str(), error.c_str());
+    return kWrong;
   }
-  const std::chrono::nanoseconds taken(Now() - begin_ns);
-  if (error.find("made no progress for 2.0 s") != std::string::npos && taken < 4 * kTimeout)
+  begin_ns = Now();
+  const Work unfinished = IssueOn(*destroyed);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it is on its way
+  destroyed.reset();
+  error = ErrorOf(unfinished);
+  taken = std::chrono::nanoseconds(Now() - begin_ns);
+  if (error.ends_with("the group was destroyed before it finished") && taken < 4 * kTimeout)
     return kFailedAsItShould;
   std::fprintf(stderr, "after %s: %s\n", Seconds(taken).c_str(), error.c_str());
   return kWrong;

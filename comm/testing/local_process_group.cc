@@ -49,7 +49,7 @@ class LocalWorld {
     const auto first = std::ranges::find(state_, State::kHere) - state_.begin();
     const Signature signature(request);
     const Signature other(requests_[static_cast<size_t>(first)]);
-    if (signature != other) difference_ = Mismatch(rank, signature, static_cast<int>(first), other);
+    if (signature != other) difference_ = DescribeMismatch(rank, signature, static_cast<int>(first), other);
     if (difference_.empty() && std::ranges::count(state_, State::kHere) == size()) {
       RunForAll(requests_);
       requests_.assign(requests_.size(), {});

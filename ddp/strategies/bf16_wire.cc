@@ -46,6 +46,7 @@ class Bf16Wire : public OverlappedBuckets {
 }  // namespace
 
 constinit const Traits kTraits = {.name = "bf16_wire",
+                                  .position = 120,
                                   .summary = "during backward, rounded to bf16: half the bytes",
                                   .agreement = Agreement::kLossy,
                                   .overlaps = true,

@@ -26,6 +26,7 @@ class BucketedAsync : public OverlappedBuckets {
 
 constinit const Traits kTraits = {
     .name = "bucketed_async",
+    .position = 50,
     .summary = "during backward one asynchronous all-reduce for each bucket of copies",
     .overlaps = true,
     .has_buckets = true,

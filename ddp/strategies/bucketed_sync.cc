@@ -34,6 +34,7 @@ class BucketedSync : public Strategy {
 
 constinit const Traits kTraits = {
     .name = "bucketed_sync",
+    .position = 40,
     .summary = "after backward one blocking all-reduce for each bucket of copies",
     .has_buckets = true,
     .gradient_copies = 1};

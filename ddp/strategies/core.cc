@@ -20,6 +20,7 @@ class Core : public PlacedBuckets {
 
 constinit const Traits kTraits = {
     .name = "core",
+    .position = 60,
     .summary = "during backward, without copies: gradients are views of buckets",
     .overlaps = true,
     .has_buckets = true,

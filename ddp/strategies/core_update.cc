@@ -34,6 +34,7 @@ class CoreUpdate : public PlacedBuckets {
 
 constinit const Traits kTraits = {
     .name = "core_update",
+    .position = 70,
     .summary = "core, whose buckets are updated one by one while later ones still travel",
     .overlaps = true,
     .has_buckets = true,

@@ -12,9 +12,9 @@ using model::Tensor;
 // of the weights is used as a gradient, with which an outer optimizer, SGD with Nesterov momentum, updates
 // w_old:
 //
-//   w = optimizer(w, g)                          on every rank, H times; each rank keeps its own state d =
-//   w_old - 1/N * sum over ranks of w        all-reduce of w_old - w; -d is the descent direction v =
-//   momentum * v + d w = w_old - rate * (d + momentum * v)
+//   w = optimizer(w, g)                       on every rank, H times; each rank keeps its own state
+//   d = w_old - 1/N * sum over ranks of w     all-reduce of w_old - w; -d is the descent direction
+//   v = momentum * v + d, w = w_old - rate * (d + momentum * v)
 //
 // With one rank, a rate of 1 and no momentum, the result differs only by rounding.
 class Diloco : public Strategy {
@@ -103,6 +103,7 @@ constexpr Option kOptions[] = {PeriodOption("steps from one outer step to the ne
 
 constinit const Traits kTraits = {
     .name = "diloco",
+    .position = 160,
     .summary = "every rank trains alone; every period an outer optimizer applies the mean change",
     .agreement = Agreement::kDrifts,
     .has_buckets = true,

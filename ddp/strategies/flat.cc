@@ -36,6 +36,7 @@ class Flat : public Strategy {
 
 constinit const Traits kTraits = {
     .name = "flat",
+    .position = 20,
     .summary = "after backward one all-reduce of all gradients, copied together",
     .gradient_copies = 1,
     .pytorch_twin = "flat"};

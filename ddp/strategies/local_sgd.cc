@@ -53,6 +53,7 @@ class LocalSgd : public Strategy {
 constexpr Option kOptions[] = {PeriodOption("steps from one average of the weights to the next")};
 
 constinit const Traits kTraits = {.name = "local_sgd",
+                                  .position = 150,
                                   .summary = "every rank trains alone; every period weights are averaged",
                                   .agreement = Agreement::kDrifts,
                                   .has_buckets = true,

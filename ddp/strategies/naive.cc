@@ -29,6 +29,7 @@ class Naive : public Strategy {
 }  // namespace
 
 constinit const Traits kTraits = {.name = "naive",
+                                  .position = 10,
                                   .summary = "after backward one blocking all-reduce for each parameter",
                                   .pytorch_twin = "naive"};
 

@@ -14,6 +14,7 @@ class None : public Strategy {
 }  // namespace
 
 constinit const Traits kTraits = {.name = "none",
+                                  .position = 0,
                                   .summary = "sends nothing: the floor, whose replicas drift",
                                   .agreement = Agreement::kDrifts,
                                   .communicates = false,

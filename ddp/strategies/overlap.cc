@@ -33,6 +33,7 @@ class Overlap : public OverlappedBuckets {
 }  // namespace
 
 constinit const Traits kTraits = {.name = "overlap",
+                                  .position = 30,
                                   .summary = "during backward one asynchronous all-reduce for each parameter",
                                   .overlaps = true,
                                   .pytorch_twin = "overlap"};

@@ -40,6 +40,7 @@ class Owned : public PlacedParts {
 constexpr Option kOptions[] = {kGather};
 
 constinit const Traits kTraits = {.name = "owned",
+                                  .position = 110,
                                   .summary = "zero1 whose parts are whole matrices, as Muon needs them",
                                   .overlaps = true,
                                   .has_buckets = true,

@@ -12,9 +12,10 @@ namespace {
 // algorithms 1 and 2. A gradient is a matrix G of its first dimension and all others; two thin factors of G
 // are sent. Every rank keeps the unsent part of its gradients in E:
 //
-//   M = G + E                               error feedback P = orthonormal(mean over ranks of M Q)
-//   all-reduce; Q is from the previous step (warm start), at first random Q = mean over ranks of M' P
-//   all-reduce G = P Q', E = M - G                     the new G; P, Q and G are bitwise equal on all ranks
+//   M = G + E                                  error feedback
+//   P = orthonormal(mean over ranks of M Q)    all-reduce; Q of the previous step (warm start), first random
+//   Q = mean over ranks of M' P                all-reduce
+//   G = P Q', E = M - G                        the new G; P, Q and G are bitwise equal on all ranks
 //
 // Vectors, and gradients whose factors are not `min_compression` times smaller, are sent whole with the P of
 // their bucket, during backward. One all-reduce of all Q follows; PyTorch computes P and Q bucket by bucket.
@@ -100,6 +101,7 @@ constexpr Option kOptions[] = {
      .range = {1, 1e6}}};
 
 constinit const Traits kTraits = {.name = "powersgd",
+                                  .position = 130,
                                   .summary = "thin factors of each gradient, with error feedback",
                                   .agreement = Agreement::kLossy,
                                   .overlaps = true,

@@ -15,17 +15,16 @@ using model::Parameter, model::Tensor;
 // with a number of elements for each gradient instead of a threshold. A rank sends few elements of every
 // gradient g of two dimensions or more, and keeps the others in m for later steps:
 //
-//   m = m + g                                error feedback s = the `percent` per cent of m with the largest
-//   magnitude m = m - s                                or m = 0 with feedback=0: elements that are not sent
-//   are lost g = 1/N * sum over ranks of s            all-gather of values and indices
+//   m = m + g, s = the `percent` per cent of m with the largest magnitude
+//   m = m - s                          or m = 0 with feedback=0: elements that are not sent are lost
+//   g = 1/N * sum over ranks of s      all-gather of values and indices
 //
 // Vectors, and all gradients of the first `warmup` steps, are sent whole. In arXiv:1809.07599 m holds
 // updates, gradients times the learning rate. Deep Gradient Compression, arXiv:1712.01887, also has a
 // correction of momentum.
 //
-// During backward, a bucket whose gradients are all ready becomes a message, and an all-gather sends the
-// messages of all ranks to all ranks. Then each rank adds the messages in rank order, so the sums are bitwise
-// equal on all ranks.
+// During backward, a bucket whose gradients are all ready becomes a message, which an all-gather sends to all
+// ranks. Each rank adds the messages in rank order, so the sums are bitwise equal on all ranks.
 class TopK : public OverlappedBuckets {
  public:
   explicit TopK(const StrategyContext& context)
@@ -99,6 +98,7 @@ constexpr Option kOptions[] = {{.name = "percent",
 
 constinit const Traits kTraits = {
     .name = "topk",
+    .position = 140,
     .summary = "the largest elements of each gradient, with error feedback",
     .agreement = Agreement::kLossy,
     .overlaps = true,

@@ -84,6 +84,7 @@ constexpr Option kOptions[] = {
 
 constinit const Traits kTraits = {
     .name = "zero2",
+    .position = 90,
     .summary = "zero1 without whole gradients: memory of a bucket that has been reduced is used again",
     .overlaps = true,
     .has_buckets = true,

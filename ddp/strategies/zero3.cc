@@ -25,8 +25,8 @@ double Value(const StrategyContext& context, std::string_view option) {
 // section 5.3; "FSDP", arXiv:2304.11277). For each unit of the model, such as a layer,
 //
 //   w = all parts                        an all-gather, before forward reads w, and again before backward
-//   g[part r] = 1/p sum_s g_s[part r]    a reduce-scatter, when backward has finished with w w[part r] =
-//   update(w[part r], g[part r])
+//   g[part r] = 1/p sum_s g_s[part r]    a reduce-scatter, when backward has finished with w
+//   w[part r] = update(w[part r], g[part r])
 //
 // which sends 3 vectors minus the units that are still gathered when backward begins; an all-reduce sends 2
 // vectors. In bf16 the parts are f32, and the gathered weights are bf16. PyTorch's fully_shard corresponds to
@@ -66,6 +66,7 @@ double Gathers(const StrategyOptions& options, std::span<const double> units) {
 
 constinit const Traits kTraits = {
     .name = "zero3",
+    .position = 100,
     .summary = "zero2 without whole weights: each layer is gathered before it is read, and let go after",
     .overlaps = true,
     .owns_update = true,

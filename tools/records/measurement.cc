@@ -191,7 +191,12 @@ std::optional<bool> Measurement::equal() const {
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
-Configuration CellOf(const Record& record) {
+Stage Measurement::stage() const {
+  const std::string stage = record.facts.StringOr("stage", "");
+  return stage == "choosing" ? Stage::kChoosing : stage == "deciding" ? Stage::kDeciding : Stage::kNone;
+}
+
+Configuration SettingOf(const Record& record) {
   Configuration setting;
   for (const auto& [name, value] : record.config) {
     if (bench::ScopeOf(name) == bench::Scope::kSetting) setting[name] = TextOf(value);
@@ -200,7 +205,7 @@ Configuration CellOf(const Record& record) {
 }
 
 Configuration ConfigurationOf(const Record& record) {
-  Configuration configuration = CellOf(record);
+  Configuration configuration = SettingOf(record);
   configuration["variant"] = record.variant.name();
   for (const auto& [name, value] : record.config) {
     if (bench::ScopeOf(name) == bench::Scope::kTrial) configuration[name] = TextOf(value);

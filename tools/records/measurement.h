@@ -63,6 +63,9 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
+// The part of a launch in a run with --choose: the first launch chooses the rows of the others.
+enum class Stage { kNone, kChoosing, kDeciding };
+
 // The records of all ranks of one configuration, combined.
 struct Measurement {
   // Record of the lowest rank without samples: configuration, facts, provenance, buckets.
@@ -103,6 +106,12 @@ struct Measurement {
   // Returns whether the variant does not synchronise: it is the floor for times, and its replicas diverge by
   // design.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
+  // Returns whether the gradients are those of a single process (ddp/traits.h); true if unknown.
+  bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
+  // Returns whether replicas diverge by design.
+  bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }
+  bool is_on_cpu() const { return record.config.StringOr("device", "") == "cpu"; }
+  Stage stage() const;
   // Returns whether another framework took the steps.
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
@@ -115,7 +124,7 @@ struct Measurement {
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
 // Returns the part of the configuration that is equal for all variants of a run.
-Configuration CellOf(const bench::Record& record);
+Configuration SettingOf(const bench::Record& record);
 // Returns the configuration as one text.
 std::string KeyOf(const Configuration& configuration);
 

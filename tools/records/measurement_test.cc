@@ -57,6 +57,22 @@ TEST(MeasurementTest, TheWorstCheckOfAnyRankCounts) {
   EXPECT_TRUE(std::isnan(*CombineRanks({second, first}).grad_rel_error));
 }
 
+TEST(MeasurementTest, FactsThatAreMissingDecideNothing) {
+  const auto make = [](const std::string& agreement, const std::string& stage) {
+    Record record = DdpRecord("core", 0, {1000});
+    record.facts = bench::FactFields();
+    if (!agreement.empty()) record.facts.Set("agreement", agreement);
+    if (!stage.empty()) record.facts.Set("stage", stage);
+    return CombineRanks({record});
+  };
+  const Measurement unknown = make("", "");
+  EXPECT_TRUE(unknown.is_exact() && !unknown.drifts() && unknown.stage() == Stage::kNone);
+  const Measurement lossy = make("lossy", "choosing");
+  EXPECT_TRUE(!lossy.is_exact() && !lossy.drifts() && lossy.stage() == Stage::kChoosing);
+  const Measurement adrift = make("drifts", "deciding");
+  EXPECT_TRUE(!adrift.is_exact() && adrift.drifts() && adrift.stage() == Stage::kDeciding);
+}
+
 // Rank 1 computes 2 longer; rank 0, which is ready earlier, waits for it.
 TEST(MeasurementTest, WaitingForALateRankIsNoCommunication) {
   Record early = DdpRecord("naive", 0, {10000}), late = DdpRecord("naive", 1, {10000});

@@ -152,7 +152,7 @@ void AddNumbers(std::vector<Found>* found) {
     // What only chose is not put together with what decides.
     const std::string of_stage = Join(run, record.facts.StringOr("stage", ""), "\n");
     each.run = number_of(run);
-    each.group = number_of(of_stage + KeyOf(CellOf(record)));
+    each.group = number_of(of_stage + KeyOf(SettingOf(record)));
     each.measurement = number_of(of_stage + KeyOf(ConfigurationOf(record)));
     each.launch = number_of(record.run_id);
   }

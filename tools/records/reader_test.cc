@@ -179,7 +179,7 @@ TEST_F(ReaderTest, WithoutStrategiesNothingIsCompared) {
 }
 
 // Backends, sizes and how long a launch measured do not tell settings apart.
-TEST_F(ReaderTest, VariantsOfACellAreOneGroup) {
+TEST_F(ReaderTest, VariantsOfASettingAreOneGroup) {
   const std::string path = FreshTestDir("find") + "/a.jsonl";
   Record later = WithBatch("naive", 0, 2);
   later.variant.options["bucket_bytes"] = "5";

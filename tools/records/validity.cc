@@ -71,7 +71,7 @@ Detail SharedCpu(const Evidence& evidence) {
   const bench::Record& record = evidence.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
   const int64_t threads = evidence.measurement.ranks_on_host * record.config.IntOr("threads_per_rank", 0);
-  return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 && threads > cpus,
+  return If(evidence.measurement.is_on_cpu() && cpus > 0 && threads > cpus,
             Join((threads + cpus - 1) / std::max<int64_t>(cpus, 1)));
 }
 
@@ -82,7 +82,7 @@ Detail Oversubscribed(const Evidence& evidence) {
   const int64_t threads = record.config.IntOr("threads_per_rank", 0) +
                           record.config.IntOr("comm_threads", 0) +
                           (receives ? record.facts.IntOr("receivers", 0) : 0);
-  return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 &&
+  return If(evidence.measurement.is_on_cpu() && cpus > 0 &&
             evidence.measurement.ranks_on_host * threads > cpus);
 }
 
@@ -137,9 +137,7 @@ constexpr Check kChecks[] = {
      }},
     {Warning::kDrifts, "drifts", "replicas diverge by design: they are not synchronised in every step",
      [](const Evidence& evidence) {
-       const bool drifts =
-           evidence.measurement.is_floor() || evidence.facts().StringOr("agreement", "") == "drifts";
-       return If(drifts && evidence.measurement.world_size() != 1);
+       return If(evidence.measurement.drifts() && evidence.measurement.world_size() != 1);
      }},
     {Warning::kTooFast, "too-fast",
      "more bytes per second than memory or link can carry, so some communication was not measured", TooFast},
@@ -199,7 +197,7 @@ constexpr Check kChecks[] = {
     {Warning::kOneLaunch, "one-launch", "one launch: launch-to-launch variation is unknown (`--repeats`)",
      [](const Evidence& evidence) {
        return If(evidence.measurement.launches.size() < 2 && !evidence.measurement.is_published() &&
-                 evidence.facts().StringOr("stage", "") != "choosing");
+                 evidence.measurement.stage() != Stage::kChoosing);
      }},
     {Warning::kOutliers, "outliers",
      "N steps differ from the median by more than 10 scaled median absolute deviations; plain means (*) "
@@ -228,7 +226,7 @@ constexpr Check kChecks[] = {
      }},
     {Warning::kLeftEarly, "left-early",
      "measured only in the first launch, which chose the rows of the others (`--choose`)",
-     [](const Evidence& evidence) { return If(evidence.facts().StringOr("stage", "") == "choosing"); }},
+     [](const Evidence& evidence) { return If(evidence.measurement.stage() == Stage::kChoosing); }},
     {Warning::kTraced, "traced", "times include writing a trace or checking gradients",
      [](const Evidence& evidence) { return If(evidence.config().BoolOr("traced", false)); }},
     {Warning::kDirty, "dirty", "built from files that differ from the commit",

@@ -109,7 +109,7 @@ std::string NameOf(const Choice& choice) {
   return choice.base->spans_backends ? place : Join(place, " over ", choice.base->row->backend());
 }
 
-Grid GridOf(const std::vector<Choice>& choices, int decimals) {
+Grid MakeGrid(const std::vector<Choice>& choices, int decimals) {
   const std::vector<std::string> labels = LabelsOf(choices);
   Grid grid;
   if (choices.size() == 1) {

@@ -14,7 +14,7 @@ inline constexpr size_t kMostSettings = 5;  // with more settings, each setting 
 
 // Returns the grid. With one setting, each number of a row has a column; with several settings, each setting
 // has a column; with more than kMostSettings, each setting has a line.
-Grid GridOf(const std::vector<Choice>& choices, int decimals);
+Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
 // Returns the name of a setting, also if there is only one setting: "tiny, batch 2, sequence 64".
 std::string NameOf(const NamedSetting& at);

@@ -20,7 +20,7 @@ Change Buckets(int64_t bytes) {
 
 std::vector<std::string> HeadsOf(const std::vector<Group>& groups) {
   const Tabled t(groups);
-  return GridOf(MakeChoices(t.settings), 1).rows[0];
+  return MakeGrid(MakeChoices(t.settings), 1).rows[0];
 }
 
 TEST(ChoiceGridTest, BaselinesOverOneBackendAreTold) {
@@ -46,7 +46,7 @@ TEST(ChoiceGridTest, StarsBestRowsAndFloorsBelongToTheirSetting) {
                  Steady("naive", Wobble(150, 24, 2), at), Steady("zero1", Wobble(zero1_ms, 24, 3), at)};
   };
   const Tabled t({group(1, 60, 80), group(2, 70, 120)});
-  const Grid grid = GridOf(MakeChoices(t.settings), 1);
+  const Grid grid = MakeGrid(MakeChoices(t.settings), 1);
   std::map<std::string, std::vector<std::string>> rows;
   std::vector<std::string> names;
   for (const std::vector<std::string>& row : grid.rows) {

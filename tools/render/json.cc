@@ -45,7 +45,7 @@ void WriteTable(const Table& table, std::ostream& out) {
 // Returns the table as users see it.
 Json ShownOf(const Table& table) {
   Json sections = Json::array();
-  for (const Section& section : SectionsOf(table)) {
+  for (const Section& section : MakeSections(table)) {
     Json rows = Json::array();
     for (const std::vector<Shown>& cells : section.rows) {
       Json& row = rows.emplace_back(Json::array());

@@ -62,7 +62,7 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details) {
     out << "}\n\\small\n";
     for (const std::string& finding : table.findings()) out << Escaped(finding) << "\n\n\\smallskip\n";
     const char* gap = "";
-    for (const Section& section : SectionsOf(table, with_details)) {
+    for (const Section& section : MakeSections(table, with_details)) {
       out << std::exchange(gap, "\n\\medskip\n");
       WriteSection(section, out);
     }

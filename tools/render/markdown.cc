@@ -59,7 +59,7 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << "\nAll rows: " << constants << ".\n";
     for (const std::string& finding : table.findings()) out << "\n**" << finding << "**\n";
-    for (const Section& section : SectionsOf(table, with_details)) {
+    for (const Section& section : MakeSections(table, with_details)) {
       out << "\n";
       WriteSection(section, out);
     }

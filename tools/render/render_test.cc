@@ -284,7 +284,7 @@ TEST(RenderTest, AWarningIsSaidWhereItTellsMost) {
 std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {
   Table table("t", "", {std::move(column)});
   for (const double value : values) table.AddRow({value});
-  const std::vector<Section> sections = SectionsOf(table);
+  const std::vector<Section> sections = MakeSections(table);
   std::vector<std::string> cells;
   for (const std::vector<Shown>& row : sections.at(0).rows) cells.push_back(row.at(0).text);
   return cells;

@@ -186,9 +186,9 @@ void AddCollectives(const Settings& settings, size_t most, Lines* lines) {
 
 }  // namespace
 
-std::string ScreenOf(const Summary& summary) {
+std::string RenderScreen(const Summary& summary) {
   // All other parts are computed from these settings.
-  const Settings training = TrainingOf(summary.settings);
+  const Settings training = SelectTraining(summary.settings);
   Settings collectives;
   std::ranges::copy_if(summary.settings, std::back_inserter(collectives),
                        [](const NamedSetting& at) { return at.setting->any().strategy().empty(); });
@@ -214,7 +214,7 @@ std::string ScreenOf(const Summary& summary) {
   size_t width = 0;
   for (const Choice& choice : shown) width = std::max(width, NumCharacters(NameOf(choice)) + 2);
   for (const Choice& choice : shown) {
-    const std::string sentence = shown.size() > kMostChoices ? "" : SentenceOf(choice);
+    const std::string sentence = shown.size() > kMostChoices ? "" : WriteSentence(choice);
     if (!sentence.empty()) AddText(Padded(NameOf(choice), width), sentence, 2, &head);
   }
   if (shown.size() > kMostChoices) AddText("", CountBest(shown), 2, &head);
@@ -265,8 +265,8 @@ std::string ScreenOf(const Summary& summary) {
   AddLearning(summary, room / (has_rows ? 2 : 1), &learning);
   room -= learning.size();
   if (!shown.empty()) {
-    Grid grid = GridOf(shown, 1);
-    if (!grid.fits()) grid = GridOf(shown, 0);
+    Grid grid = MakeGrid(shown, 1);
+    if (!grid.fits()) grid = MakeGrid(shown, 0);
     grid.AddTo(room, &lines);
   } else if (has_rows) {
     AddCollectives(collectives, room, &lines);

@@ -40,7 +40,7 @@ std::string ScreenWith(const std::vector<std::string>& strategies,
     }
   }
   WriteLines(path, records);
-  return ScreenOf(Summarize({path}));
+  return RenderScreen(Summarize({path}));
 }
 
 // Neither a verdict nor what the baseline costs; the reason is the baseline's, or another row's.

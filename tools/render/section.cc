@@ -146,7 +146,7 @@ bool IsShown(const Table& table, bool with_details) {
   return table.audience() != Audience::kMachines && (with_details || !table.is_detail());
 }
 
-std::vector<Section> SectionsOf(const Table& table, bool with_details) {
+std::vector<Section> MakeSections(const Table& table, bool with_details) {
   std::set<int> numbers;
   for (size_t i = 0; i < table.columns().size(); ++i) {
     if (table.columns()[i].section > 0 && IsColumnShown(table, i)) numbers.insert(table.columns()[i].section);

@@ -27,7 +27,7 @@ bool IsShown(const Table& table, bool with_details);
 
 // Returns the sections of a table; without details, only the first section. Omits columns of numbers without
 // any value, and sections without other columns.
-std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
+std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns the values that are printed once, above the table: "batch_size 2, warnings one-launch". Empty if
 // there are no such values.

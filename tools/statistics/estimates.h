@@ -55,9 +55,8 @@ inline constexpr size_t kFewestForInterval = 10;
 // A difference in every round of a run: the step of one strategy minus the step of another strategy.
 struct RoundDifferences {
   std::vector<double> values;  // differences by round; NaN if one of the two steps is missing
-  std::vector<double>
-      // Divisors by round; if empty, the difference is estimated, else the ratio of difference and divisor.
-      divisors{};
+  // Divisors by round; if empty, the difference is estimated, else the ratio of difference and divisor.
+  std::vector<double> divisors{};
   // Rounds are trimmed in this order; if empty, rounds are trimmed by their values.
   std::vector<double> order{};
   // Identifies the base of the difference. The base also contributes to the variation between launches.

@@ -128,7 +128,7 @@ std::vector<std::string> FindingsOf(const Settings& settings) {
         Join("Wrong elements in ", num_wrong, " of ", num_rows, " rows, which have no verdict."));
   const std::string bandwidths = BandwidthsOf(settings);
   findings.push_back(bandwidths.empty() ? NoVerdict(settings) : bandwidths);
-  Append(SentencesOf(answers), &findings);
+  Append(WriteSentences(answers), &findings);
   if (num_wrong == 0 && num_checked == num_rows) findings.emplace_back("No element of any result was wrong.");
   std::erase(findings, "");
   return findings;

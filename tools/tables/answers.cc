@@ -59,7 +59,7 @@ std::string Listing(const Members& members, bool by_row) {
   return Listed(names);
 }
 
-std::string SentenceOf(std::string head, const Members& members, bool by_row, const AnswerWords& words) {
+std::string WriteSentence(std::string head, const Members& members, bool by_row, const AnswerWords& words) {
   std::vector<std::string> parts;
   for (const Verdict verdict :
        {Verdict::kSlower, Verdict::kFaster, Verdict::kEqual, Verdict::kOpen, Verdict::kNone}) {
@@ -109,7 +109,7 @@ double TimesToDecide(const Estimate& estimate) {
 
 // Whether it may be the row to use, if it is fast.
 bool TakesPart(const Comparison& own) {
-  return own.row->facts().StringOr("agreement", "exact") == "exact" && own.no_verdict.empty() &&
+  return own.row->measured->is_exact() && own.no_verdict.empty() &&
          (own.is_of_baseline() || own.verdict != Verdict::kNone);
 }
 
@@ -132,7 +132,7 @@ std::string CostText(const Cost& cost) {
 
 }  // namespace
 
-std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words) {
+std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words) {
   const bool by_row = HaveFewerRowsThanPlaces(answers);
   std::vector<std::pair<std::string, Members>> groups;
   for (const Answer& answer : answers) {
@@ -148,7 +148,7 @@ std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const A
     group->second.push_back(&answer);
   }
   std::vector<std::string> sentences;
-  for (const auto& [head, members] : groups) sentences.push_back(SentenceOf(head, members, by_row, words));
+  for (const auto& [head, members] : groups) sentences.push_back(WriteSentence(head, members, by_row, words));
   return sentences;
 }
 
@@ -251,7 +251,7 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
   return choices;
 }
 
-std::string ChoiceOfLaunches(const Settings& settings) {
+std::string ChooseForLaunches(const Settings& settings) {
   const std::vector<Choice> choices = MakeChoices(settings);
   std::vector<std::string> all, chosen, leaders;
   size_t num_rounds = 1;
@@ -282,7 +282,7 @@ std::string ChoiceOfLaunches(const Settings& settings) {
               " variants go on. The fastest so far: ", leaders.empty() ? "unknown" : Listed(leaders), "\n");
 }
 
-std::string SentenceOf(const Choice& choice) {
+std::string WriteSentence(const Choice& choice) {
   std::vector<std::string> names, without, doubtful;
   for (const Comparison* const own : choice.doubtful) doubtful.push_back(own->row->label);
   for (const Comparison* const own : choice.candidates) names.push_back(own->row->label);

@@ -26,7 +26,7 @@ struct AnswerWords {
 // Returns one sentence for each place and baseline, or one for each row if there are fewer rows than places:
 // "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." Omits answers that have neither a verdict nor a reason.
-std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
+std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 // Makes the answer of a comparison in a place.
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
@@ -79,10 +79,10 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // Returns the flags of the launches that follow a choosing launch, and a line with the fastest row. The later
 // launches take the rows that are not shown to be slower than another exact row in every setting, and have at
 // least the rounds of the choosing launch, in whole blocks.
-std::string ChoiceOfLaunches(const Settings& settings);
+std::string ChooseForLaunches(const Settings& settings);
 // Returns "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...",
 // or the reason why there is no choice; and names ignored rows, with reasons.
-std::string SentenceOf(const Choice& choice);
+std::string WriteSentence(const Choice& choice);
 // Returns "core costs 19 to 26 ms of its 98.8 ms step over gloo.": the costs of the baselines; empty if there
 // are many baselines.
 std::string CostSentence(const Settings& settings);

@@ -47,17 +47,17 @@ TEST(SentencesTest, EachVerdictHasOneForm) {
       {"over gloo", "wrong", "core", Verdict::kNone, {}, ""},
       {"over shm", "flat", "core", Verdict::kSlower, {0, {0.05, 0.1}}, ""}};
   EXPECT_THAT(
-      SentencesOf(answers),
+      WriteSentences(answers),
       ElementsAre("Over gloo, against core: slower by at least 8 %: flat and naive; faster by 5 to 10 "
                   "%: zero1; equal within 2.0 %: overlap; open: diloco (-3 to 24 %, decided with "
                   "`--time=18m`).",
                   "Over shm, against core: slower by 5 to 10 %: flat."));
-  EXPECT_THAT(SentencesOf({answers[5]}), IsEmpty());
+  EXPECT_THAT(WriteSentences({answers[5]}), IsEmpty());
 }
 
 TEST(SentencesTest, BoundsAreTheEndsNearestToZero) {
-  EXPECT_THAT(SentencesOf({{"", "a", "b", Verdict::kFaster, {0, {-0.30, -0.09}}, ""},
-                           {"", "c", "b", Verdict::kFaster, {0, {-0.20, -0.11}}, ""}}),
+  EXPECT_THAT(WriteSentences({{"", "a", "b", Verdict::kFaster, {0, {-0.30, -0.09}}, ""},
+                              {"", "c", "b", Verdict::kFaster, {0, {-0.20, -0.11}}, ""}}),
               ElementsAre("Against b: faster by at least 9 %: a and c."));
 }
 
@@ -67,12 +67,12 @@ TEST(SentencesTest, FewerRowsThanPlacesAreListedByRow) {
     answers.push_back({place, "shm", "gloo", Verdict::kFaster, {0, {-0.9, -0.8}}, ""});
   answers.push_back({"100 MB", "shm", "gloo", Verdict::kOpen, {0, {-0.1, 0.2}}, ""});
   EXPECT_THAT(
-      SentencesOf(answers, {"worse", "better", "loss"}),
+      WriteSentences(answers, {"worse", "better", "loss"}),
       ElementsAre("shm against gloo, loss: better by at least 80 %: 1 MB and 10 MB; open: 100 MB (-10 "
                   "to 20 %)."));
   for (int i = 0; i < 5; ++i)
     answers.push_back({Join("place ", i), "shm", "gloo", Verdict::kFaster, {0, {-0.9, -0.8}}, ""});
-  EXPECT_THAT(SentencesOf(answers)[0], HasSubstr("faster by at least 80 %: 7 places;"));
+  EXPECT_THAT(WriteSentences(answers)[0], HasSubstr("faster by at least 80 %: 7 places;"));
 }
 
 TEST(FindingsTest, RowsAreComparedWithTheBaseline) {
@@ -106,7 +106,7 @@ std::string ChoiceOf(const Group& group) {
   const Tabled t({group});
   const std::vector<Choice> choices = MakeChoices(t.settings);
   EXPECT_EQ(choices.size(), 1);
-  return SentenceOf(choices[0]);
+  return WriteSentence(choices[0]);
 }
 
 TEST(ChoiceTest, SaysWhatToUseAndHowSureThatIs) {
@@ -199,7 +199,7 @@ TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
                                               {"zero1", 100},
                                               {"core_update", 100.6},
                                               {"bf16_wire", 140}});
-  EXPECT_EQ(ChoiceOfLaunches(Tabled({choosing}).settings),
+  EXPECT_EQ(ChooseForLaunches(Tabled({choosing}).settings),
             "--variants=none,core@gloo,zero1@gloo,core_update@gloo,bf16_wire@gloo --steps=30\n"
             "5 of 7 variants go on. The fastest so far: zero1@gloo\n");
   const Group deciding =
@@ -216,7 +216,7 @@ TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
   EXPECT_NEAR(together.comparison("core_update@gloo").estimate.value, -3.4 / 104, 0.002);
   EXPECT_EQ(together.row("zero1@gloo").measured->launches.size(), 1u);
   const Choice choice = MakeChoices(together.settings)[0];
-  EXPECT_THAT(SentenceOf(choice), MatchesRegex("Equal within [0-9.]+ %: use zero1 or core_update"));
+  EXPECT_THAT(WriteSentence(choice), MatchesRegex("Equal within [0-9.]+ %: use zero1 or core_update"));
   ASSERT_EQ(choice.left_early.size(), 3u);
   EXPECT_EQ(choice.left_early[0]->row->variant(), "flat@gloo");
   EXPECT_FALSE(together.comparison("flat@gloo").may_be_fastest);
@@ -247,7 +247,8 @@ TEST(ChoiceTest, WhereLaunchesDifferARowMayHaveLeftByChance) {
   const Tabled t({choosing, deciding});
   const Choice choice = MakeChoices(t.settings)[0];
   EXPECT_EQ(choice.state, State::kUndecided);
-  EXPECT_EQ(SentenceOf(choice), "Undecided: launches differ so much that flat may have left early by chance");
+  EXPECT_EQ(WriteSentence(choice),
+            "Undecided: launches differ so much that flat may have left early by chance");
 }
 
 // Although of the rows that remained one is clearly the fastest.

@@ -160,8 +160,7 @@ std::vector<Field<LearningView>> FieldsOfTable(bool is_reached) {
        [](const View& view) -> std::string {
          if (view.row.measured->record.variant.tuned) return "tuned";
          // A strategy that averages gradients exactly has the losses of `naive`.
-         const bool is_exact = view.row.measured->record.facts.StringOr("agreement", "exact") == "exact";
-         return is_exact ? "" : "untuned";
+         return view.row.measured->is_exact() ? "" : "untuned";
        }},
       {{.name = "steps", .kind = Kind::kInteger, .section = kDetails},
        [](const View& view) { return std::round(view.row.steps_to_reach); }},
@@ -208,7 +207,7 @@ std::string FindingOf(const std::vector<LearningSetting>& settings) {
                          base->variant(), row.verdict, row.against_baseline});
   }
   const size_t num_seeds = settings[0].baseline()->trials.size();
-  return absl::StrJoin(SentencesOf(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
+  return absl::StrJoin(WriteSentences(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
                        " ");
 }
 

@@ -30,10 +30,8 @@ inline bool IsConvergence(const bench::Record& record) { return record.experimen
 struct LearningRow {
   struct Trial {
     int64_t seed = 0;
-    std::vector<double>
-        // Bits per byte of the held-out text, by the steps of LearningSetting::steps; NaN after an early
-        // stop.
-        bits;
+    // Bits per byte of the held-out text, by the steps of LearningSetting::steps; NaN after an early stop.
+    std::vector<double> bits;
   };
 
   const Measurement* measured = nullptr;  // measurement of the first seed

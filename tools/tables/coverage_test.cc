@@ -214,7 +214,7 @@ StagedScore StagedScoreOf(std::span<const int> residuals, double percent, double
     const Run run = Simulate(residuals, {kFirst, kMost, kMost}, effects, launch_std, &draws);
     std::vector<Group> groups = {Staged(all, names, "choosing", run, {0}, kFirst)};
     const std::vector<Setting> choosing = MakeSettings(groups);
-    const std::string flags = ChoiceOfLaunches(NameSettings(choosing));
+    const std::string flags = ChooseForLaunches(NameSettings(choosing));
     const size_t variants = flags.find("--variants="), steps = flags.find(" --steps=");
     const std::vector<std::string> chosen = bench::Variant::Split(flags.substr(variants + 11, steps - 11));
     const size_t num_rounds = std::stoul(flags.substr(steps + 9));

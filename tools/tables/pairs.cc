@@ -170,11 +170,12 @@ void EstimateInTurn(Setting* setting) {
   setting->num_rounds = rounds.count();
   setting->num_launches = rounds.launches.size();
   // The run checks its precision after each launch, from the second launch on.
-  const bench::Record& record = setting->any().measured->record;
+  const Measurement& measured = *setting->any().measured;
+  const bench::Record& record = measured.record;
   if (record.config.DoubleOr("precision", 0) > 0)
     setting->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
-  const std::string stage = record.facts.StringOr("stage", "");
-  if (!stage.empty()) setting->confidence.chance *= stage == "choosing" ? kChoosing : 1 - kChoosing;
+  if (const Stage stage = measured.stage(); stage != Stage::kNone)
+    setting->confidence.chance *= stage == Stage::kChoosing ? kChoosing : 1 - kChoosing;
   setting->confidence.chance /= static_cast<double>(setting->num_looks);
   CompareWithBaselines(setting);
   EstimateCosts(rounds, setting);

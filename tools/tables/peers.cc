@@ -149,10 +149,10 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
     return reason.empty() ? "" : EnginesOf(pairs) + reason;
   }
   std::vector<std::string> sentences =
-      SentencesOf(costs, {.slower = "dearer",
-                          .faster = "cheaper",
-                          .what = "synchronisation, in per cent of PyTorch's step without it"});
-  Append(SentencesOf(steps, {.what = "whole steps"}), &sentences);
+      WriteSentences(costs, {.slower = "dearer",
+                             .faster = "cheaper",
+                             .what = "synchronisation, in per cent of PyTorch's step without it"});
+  Append(WriteSentences(steps, {.what = "whole steps"}), &sentences);
   return absl::StrJoin(sentences, " ");
 }
 

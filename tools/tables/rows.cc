@@ -235,8 +235,6 @@ void KeepEstimates(const Setting& choosing, Setting* setting) {
   }
 }
 
-std::string StageOf(const Group& group) { return group.front().record.facts.StringOr("stage", ""); }
-
 // The rows that took part in all launches, which show by how much launches differ. A row has other
 // predecessors in the later ones, so their values are not pooled.
 Group Together(const Group& choosing, const Group& deciding) {
@@ -287,18 +285,19 @@ std::vector<Setting> MakeSettings(const std::vector<Group>& groups, std::string_
   const auto are_of_one_run = [](const Group& a, const Group& b) {
     const bench::Record &first = a.front().record, &second = b.front().record;
     return first.facts.StringOr("launch_set", "") == second.facts.StringOr("launch_set", "") &&
-           CellOf(first) == CellOf(second);
+           SettingOf(first) == SettingOf(second);
   };
-  const auto find = [&](const Group& group, std::string_view stage) {
-    const auto found = std::ranges::find_if(
-        groups, [&](const Group& other) { return StageOf(other) == stage && are_of_one_run(other, group); });
+  const auto find = [&](const Group& group, Stage stage) {
+    const auto found = std::ranges::find_if(groups, [&](const Group& other) {
+      return other.front().stage() == stage && are_of_one_run(other, group);
+    });
     return found == groups.end() ? nullptr : &*found;
   };
   for (const Group& group : groups) {
-    const std::string stage = StageOf(group);
-    if (stage == "choosing" && find(group, "deciding") != nullptr) continue;
-    settings.push_back(
-        MakeSetting(group, baseline_row, stage == "deciding" ? find(group, "choosing") : nullptr));
+    const Stage stage = group.front().stage();
+    if (stage == Stage::kChoosing && find(group, Stage::kDeciding) != nullptr) continue;
+    settings.push_back(MakeSetting(group, baseline_row,
+                                   stage == Stage::kDeciding ? find(group, Stage::kChoosing) : nullptr));
   }
   return settings;
 }

@@ -41,9 +41,8 @@ struct Row {
   // Text of the variant, with the backend only if rows over several backends are compared.
   std::string label{};
   Warnings warnings{};
-  std::string
-      // Reason why no comparison has a verdict, although there are intervals: "disturbed:17%".
-      no_verdict{};
+  // Reason why no comparison has a verdict, although there are intervals: "disturbed:17%".
+  std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean, or as published
   double bus_bytes_per_second = kNaN;
 
@@ -83,9 +82,10 @@ void Judge(Comparison* comparison);
 
 // The cost of synchronisation: how much longer a row's step takes than the step of the floor in the same
 // round, in seconds. The floor does not synchronise. The sum of the parts is the cost:
-//   exposed  waits after the last rank has computed own      the strategy's own work in BeginStep and hooks
-//   tax      how much longer forward and backward take than the floor's forward and backward rest     the
-//   remaining cost, mostly of the optimizer
+//   exposed  waits after the last rank has computed
+//   own      the strategy's own work in BeginStep and hooks
+//   tax      how much longer forward and backward take than the floor's forward and backward
+//   rest     the remaining cost, mostly of the optimizer
 // For peers that wait inside backward, the parts are unknown.
 struct Cost {
   const Row* row = nullptr;

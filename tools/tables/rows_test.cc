@@ -186,7 +186,7 @@ TEST(RowsTest, WithoutAllRanksThereIsNoVerdict) {
   EXPECT_THAT(t.findings("ddp"), HasSubstr("no verdict: naive (ranks-missing:1/2)"));
 }
 
-TEST(RowsTest, CellsAreNamedByWhatDiffers) {
+TEST(RowsTest, SettingsAreNamedByWhatDiffers) {
   const Tabled t({{AtPlace("core", 2, 128, 1)}, {AtPlace("core", 4, 128, 1)}});
   EXPECT_EQ(t.settings[0].name, "batch 2");
   EXPECT_EQ(t.settings[1].name, "batch 4");
@@ -196,7 +196,7 @@ TEST(RowsTest, CellsAreNamedByWhatDiffers) {
   EXPECT_EQ(Tabled({of_size(8), of_size(1 << 20)}).settings[1].name, "1MiB");
 }
 
-TEST(RowsTest, TablesNameCellsBriefly) {
+TEST(RowsTest, TablesNameSettingsBriefly) {
   const Tabled t({{AtPlace("core", 2, 128, 1)}, {AtPlace("core", 4, 64, 1)}});
   EXPECT_EQ((View{t.settings[0], t.measured[0].rows[0]}.name()), "b2 s128: core@gloo");
 }

@@ -74,7 +74,7 @@ std::string CommandWithout(const std::string& command_line, const std::vector<st
   return kept;
 }
 
-std::vector<RunText> RunTexts(const std::vector<const Record*>& runs) {
+std::vector<RunText> DescribeRuns(const std::vector<const Record*>& runs) {
   std::vector<RunText> texts;
   for (const Record* const run : runs) {
     const bool is_published = !run->published.empty();

@@ -15,6 +15,6 @@ std::string ReproducingCommand(const std::string& command_line);
 std::string CommandWithout(const std::string& command_line, const std::vector<std::string>& flags);
 
 // Returns a description of each run, from one record of the run.
-std::vector<RunText> RunTexts(const std::vector<const bench::Record*>& runs);
+std::vector<RunText> DescribeRuns(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools

@@ -31,7 +31,7 @@ TEST(RunTextsTest, TellWhatWasRunWhereAndHow) {
   run.provenance.clock = "steady";
   bench::Record published = run;
   published.published["step_ns"] = {};
-  const std::vector<RunText> texts = RunTexts({&run, &published});
+  const std::vector<RunText> texts = DescribeRuns({&run, &published});
   ASSERT_EQ(texts.size(), 2u);
   EXPECT_EQ(texts[0].experiment + " " + texts[0].run + " " + texts[0].time, "ddp run1 now");
   EXPECT_EQ(texts[0].ranks, "2 ranks, each with compute threads: 1, communication threads: 3");

@@ -96,7 +96,7 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
     }
   }
   summary.report.header = {"# gradsync: results"};
-  summary.report.runs = RunTexts(summary.runs);
+  summary.report.runs = DescribeRuns(summary.runs);
   return summary;
 }
 

@@ -160,7 +160,7 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
       if (at.setting->ComparisonOf(row).may_be_fastest) table.MarkLast("variant");
     }
   }
-  std::vector<std::string> findings = SentencesOf(MakeAnswers(settings));
+  std::vector<std::string> findings = WriteSentences(MakeAnswers(settings));
   findings.push_back(CostSentence(settings));
   if (std::ranges::all_of(findings, &std::string::empty)) findings = {NoVerdict(settings)};
   findings.push_back(NotCompared(settings));
@@ -188,14 +188,14 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
 // run, and for published figures.
 void AddTrainingTables(const Settings& all, std::vector<Table>* tables) {
   constexpr char kTitle[] = "Strategies of gradient synchronisation";
-  const std::vector<Run> runs = RunsOf(all);
+  const std::vector<Run> runs = SplitRuns(all);
   if (runs.empty()) return;
   if (runs.size() > 1) {
     for (const Run& run : runs)
       tables->push_back(DdpTable(Join(kTitle, ": ", run.name), Audience::kPeople, run.settings));
   }
   const Audience audience = runs.size() == 1 ? Audience::kAll : Audience::kMachines;
-  tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
+  tables->push_back(DdpTable(kTitle, audience, SelectTraining(all)));
   Table& last = (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)];  // the last table for users
   last.AddNote(
       "step: 20 % trimmed mean of the row alone. delta: how much longer a step is than the baseline's over "

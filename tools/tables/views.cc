@@ -13,17 +13,17 @@ double View::num_collectives() const {
   return is_told ? static_cast<double>(measured().record.buckets.size()) : kNaN;
 }
 
-Settings TrainingOf(const Settings& settings) {
+Settings SelectTraining(const Settings& settings) {
   Settings training;
   std::ranges::copy_if(settings, std::back_inserter(training),
                        [](const NamedSetting& at) { return !at.setting->any().strategy().empty(); });
   return training;
 }
 
-std::vector<Run> RunsOf(const Settings& settings) {
+std::vector<Run> SplitRuns(const Settings& settings) {
   std::map<std::string, std::vector<const Setting*>> by_id;
   std::vector<std::string> ids;  // in the order in which they were read
-  for (const auto& [setting, name] : TrainingOf(settings)) {
+  for (const auto& [setting, name] : SelectTraining(settings)) {
     // Some published rows have only phases.
     if (std::ranges::none_of(setting->rows,
                              [](const Row& row) { return row.measured->Find("step_ns") != nullptr; }))

@@ -81,12 +81,12 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
 std::vector<Field<View>> RunFields(int section = 0);
 
 // Returns the settings about training.
-Settings TrainingOf(const Settings& settings);
+Settings SelectTraining(const Settings& settings);
 // The settings of one run. All published figures count as one run.
 struct Run {
   std::string name{};   // name that distinguishes the run from other runs; empty if there is only one run
   Settings settings{};  // settings, with names that are unique within the run
 };
-std::vector<Run> RunsOf(const Settings& settings);
+std::vector<Run> SplitRuns(const Settings& settings);
 
 }  // namespace gradsync::tools

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/protocol.h"
+#include "comm/rendezvous/store.h"
+
+namespace gradsync::comm {
+
+// The store of a rank other than rank 0. Thread-safe, but concurrent calls wait for each other.
+class StoreClient : public Store {
+ public:
+  // Connects, and checks that rank 0 knows the secret. Throws Refused, or std::runtime_error if rank 0 cannot
+  // be reached by the deadline.
+  StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
+
+  // Joins the job; must be called before all other calls. Returns the hosts of all ranks when all have
+  // joined; nullopt if the run at rank 0 has begun without this process. Throws Refused, JobFailed,
+  // std::runtime_error.
+  std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
+                                               Deadline deadline);
+  void Set(const std::string& key, std::string_view value, Deadline deadline) override;
+  std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
+  Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
+              Deadline deadline) override;
+  void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept override;
+  std::optional<std::string> bad_argument() override;
+
+ private:
+  // Sends a request and returns the answer. Throws Refused if the answer is kNo, JobFailed if it is kFailed
+  // or kRefused. Drops late answers to earlier requests.
+  Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
+
+  const std::string secret_;
+  std::mutex mutex_;
+  Channel channel_;
+  int num_unanswered_ = 0;
+  const std::string hello_;
+  std::string failure_;  // failure of the job, after rank 0 has sent it
+  FailureKind kind_ = FailureKind::kOfRank;
+  std::string nonce_;  // nonce of rank 0
+};
+
+}  // namespace gradsync::comm
