@@ -147,8 +147,11 @@ INSTANTIATE_TEST_SUITE_P(
              "must "
              "all be alike\n"},
         Case{kCompare,
-             {"--strategies=bucketed_async", "--backend=shm", "--with_peers=pytorch", "--comm_threads=4"},
+             {"--strategies=bucketed_async", "--backend=gloo", "--with_peers=pytorch", "--comm_threads=4"},
              "--comm_threads=4: --with_peers takes 2, as many as PyTorch has over gloo\n"},
+        Case{kAllReduce,
+             {"--backend=shm", "--comm_threads=4"},
+             "--comm_threads=4: no backend here runs collectives at the same time: shm\n"},
         Case{kDdp, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "},
         Case{kDdp, {"tiny"}, "tiny: expected a flag such as --name=value\n"},
         Case{kCompare,

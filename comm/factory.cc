@@ -86,14 +86,17 @@ const std::vector<Backend>& Backends() {
   static const std::vector<Backend> backends = {
       {"gloo", nullptr, &MakeGlooGroup},
       {"gloo_own", nullptr, &MakeGlooGroup, {.reduces_in_rank_order = false}},
-      {"shm", &CheckShm, &MakeShmGroup, {.shares_memory = true, .is_within_host = true}},
+      {"shm",
+       &CheckShm,
+       &MakeShmGroup,
+       {.shares_memory = true, .is_within_host = true, .has_threads = false}},
       {"hierarchical",
        &CheckHierarchical,
        &MakeHierarchical,
        {},
        {{"inner", {"shm", "gloo", "mpi"}}, {"outer", {"gloo", "gloo_own", "mpi"}}}},
       {"mpi", &CheckMpi, &MakeMpiGroup, {.reduces_in_rank_order = false, .needs_mpirun = true}},
-      {"nccl", &CheckNccl, &MakeNccl, {.reduces_in_rank_order = false}}};
+      {"nccl", &CheckNccl, &MakeNccl, {.reduces_in_rank_order = false, .has_threads = false}}};
   return backends;
 }
 

@@ -39,6 +39,7 @@ struct BackendTraits {
   bool needs_mpirun = false;    // mpirun or srun must start the ranks
   bool shares_memory = false;   // the ranks of a host can share tensors (AllocateShared)
   bool is_within_host = false;  // all ranks must be on one host
+  bool has_threads = true;      // GroupOptions::num_threads has an effect
 };
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});

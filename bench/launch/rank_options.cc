@@ -96,10 +96,15 @@ model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends,
                  const comm::World& world) {
   if (!options.on_cpu() && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
+  bool has_threads = false;
   for (const std::string& backend : backends) {
     const Variant over = Variant::Parse("@" + backend);
     comm::CheckBackend(over.backend, over.backend_options, options.device, world);
+    has_threads |= comm::TraitsOf(over.backend, over.backend_options).has_threads;
   }
+  Require(has_threads || options.comm_threads == RankOptions().comm_threads,
+          "--comm_threads=", options.comm_threads,
+          ": no backend here runs collectives at the same time: ", absl::StrJoin(backends, ", "));
 }
 
 }  // namespace gradsync::bench

@@ -64,8 +64,9 @@ int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 // or, if the host has fewer GPUs than ranks, a GPU that ranks share. Throws InvalidInput for a device that
 // this build or this machine does not have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if the device does not exist, or one of the backends (Variant::over) cannot serve it in
-// this world. Makes no device, because the process that starts the ranks must not use GPU memory.
+// Throws InvalidInput if the device does not exist, if one of the backends (Variant::over) cannot serve it in
+// this world, and if --comm_threads has no effect on any of them. Makes no device, because the process that
+// starts the ranks must not use GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

@@ -193,9 +193,9 @@ std::string_view Length(Preset preset) {
 
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add("preset", &preset, OneOf({Preset::kSmoke, Preset::kQuick, Preset::kReference}),
-            "Runs these experiments: smoke (1 minute), quick (6 minutes) or reference (hours).\n"
-            "smoke: whether everything works. quick: a comparison, on two cores. reference: the published "
-            "experiments, on a CPU.");
+            Join("Runs these experiments.\nsmoke: whether everything works (", Length(Preset::kSmoke),
+                 "). quick: a comparison (", Length(Preset::kQuick),
+                 "). reference: the published experiments (", Length(Preset::kReference), ")."));
   flags.Add(
       "backend", &backends, OneOf(comm::BackendNames()),
       "Moves the gradients over these backends, in every experiment.\nDefault: gloo; for quick on a CPU "
