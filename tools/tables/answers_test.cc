@@ -234,7 +234,7 @@ TEST(ChoiceTest, ARowLeavesIfItIsSlowerThanItsRivalsInEverySetting) {
     for (Measurement& row : group) row.record.config.Set("batch_size", batch_size);
     return group;
   };
-  EXPECT_THAT(ChoiceOfLaunches(Tabled({choosing(8, 90), choosing(4, 120)}).settings),
+  EXPECT_THAT(ChooseForLaunches(Tabled({choosing(8, 90), choosing(4, 120)}).settings),
               StartsWith("--variants=none,core@gloo,zero1@gloo,core@shm,zero1@shm --steps=30\n"
                          "5 of 6 variants go on. The fastest so far: zero1@gloo at "));
 }
