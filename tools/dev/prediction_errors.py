@@ -66,7 +66,7 @@ def summary(paths, answers):
                                                    for a, b in ((one, other), (other, one)))),
             *sizes("From loopback, over the link of another model's recording", (row["error"] for row in across)),
             *sizes("From loopback, of steps over a link whose rate and latency alone are given", (row["error"] for row in named)),
-            f"Of these {len(named)} are outside of what is predicted: {outside}."]
+            *([f"Of these {len(named)} are outside of what is predicted: {outside}."] if named else [])]
 
 
 def main(directory, *flags):
