@@ -108,16 +108,32 @@ TEST(OwnedMatricesTest, RanksShareTheWorkOfTransformers) {
   }
 }
 
+// The parts of one bucket are equally long, but the square matrix takes 2.7 times the work of the other one.
+TEST(OwnedMatricesTest, RanksTakeTurnsAtTheLargerWork) {
+  Params params;
+  for (int i = 0; i < 4; ++i) {
+    params.Add({64, 64});
+    params.Add({32, 128});
+  }
+  const OwnedPlan owned = PlanOwned(params.order, 2, 2 * 64 * 64 * sizeof(float));
+  EXPECT_EQ(owned.plan.buckets.size(), 4u);
+  std::vector<double> work;
+  CheckOwners(params, owned, 2, &work);
+  EXPECT_EQ(work[0], work[1]);
+  EXPECT_EQ(owned.largest_work, 1);
+}
+
 // Limits of any size: a bucket has one matrix at least.
 TEST(OwnedMatricesTest, AnyLimitAndAnyWorldIsTaken) {
-  const Params params = TransformerParams(2, 16, 48, 100);
+  const Params params = TransformerParams(2, 10, 30, 100);  // no matrix fills its last cache line
   for (const size_t bytes : {size_t{1}, size_t{5000}, kBucketBytes}) {
     for (const int num_parts : {1, 2, 3, 7, 40}) {
       std::vector<double> work;
       CheckOwners(params, PlanOwned(params.order, num_parts, bytes), num_parts, &work);
     }
   }
-  const OwnedPlan limited = PlanOwned(params.order, 1, 5000);
+  const Params aligned = TransformerParams(2, 16, 48, 100);
+  const OwnedPlan limited = PlanOwned(aligned.order, 1, 5000);
   for (const Bucket& bucket : limited.plan.buckets)
     EXPECT_TRUE(bucket.bytes() <= 5000 || bucket.params.size() == 1) << bucket.bytes();
 }
