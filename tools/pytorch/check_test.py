@@ -11,7 +11,7 @@ from test_ranks import launch, sys, torch
 from gradsync import check, reference
 
 BEGIN = """
-import contextlib, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
+import contextlib, functools, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -55,6 +55,20 @@ class Muon(torch.optim.Optimizer):
                 p -= group["lr"] * (orthogonal(g) if p.dim() > 1 else g)
 """
 INSIDE = "model = net; optimizer = Muon(net.parameters(), lr=.1)\n" + ALL
+# A gradient that autograd delivers in a thread of its own, in which no line of the script runs: 60 passes are within each other.
+DEEP = """
+model = nn.EmbeddingBag(9, 4, sparse=True); optimizer = sgd(model)
+class Deep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, left): ctx.left = left; return x + 0
+    @staticmethod
+    def backward(ctx, gradient): deep(ctx.left - 1); return gradient, None
+@torch.enable_grad()
+def deep(left):
+    loss = Deep.apply(torch.ones(1, requires_grad=True), left) if left else model(torch.ones(2, 2, dtype=int))
+    loss.sum().backward() #!
+deep(70)
+"""
 
 # A name, the script behind BEGIN, and what is said.
 FAULTS = (
@@ -69,6 +83,8 @@ FAULTS = (
      "for m in (net[0], net[2], net): fully_shard(m, mesh=mesh)\n" + NONE + ALL, "gradient of 0.weight .* that SGD"),
     ("gradients that are not unscaled", DDP_OF_NET + "scaler = torch.amp.GradScaler('cpu', init_scale=1000.)\n" + LOOP.replace(
         "(model(batch()).square().mean() / passes)", "scaler.scale(model(batch()).square().mean())"), "1000 times the mean: no known mistake"),
+    ("gradients of rank 1", DDP_OF_NET + LOOP.replace("    optimizer.step()", "    if rank: net[0].bias.grad *= 3\n    optimizer.step()"),
+     r"gradient of 0.bias \(and 0 of 3 others\) that SGD at .* gets is 3 times the mean: no known mistake"),
     ("sum and passes", "passes = 3\n" + NONE + AVERAGE.replace("/= world", "*= 3") + OWN, "6 times the mean: ranks times passes, 6"),
     ("averaged twice", DDP_OF_NET + AVERAGE.replace("dist.all_reduce(p.grad); ", "") + OWN, "0.5 times the mean: averaged twice"),
     ("clip before reduce", NONE + AVERAGE + OWN.replace("    average", "    nn.utils.clip_grad_norm_(model.parameters(), .01)\n    average"),
@@ -215,6 +231,9 @@ class CheckTest(unittest.TestCase):
         for _ in range(3):
             held.add(like)
         self.assertEqual((held.roundings, held.sums.tolist()), (3, [[3, -6], [3, 6]]))
+        scaled = reference.Gradients(torch.ones(2))
+        scaled.add(like, 4)  # the factor and its product are rounded too
+        self.assertEqual((scaled.roundings, scaled.sums.tolist()), (3, [[.25, -.5], [.25, .5]]))
         for dtype, u in ((torch.float32, 2.0**-24), (torch.bfloat16, 2.0**-8)):
             for bound, magnitude in zip(reference.bound_of(held.sums[1], {torch.float64, dtype}, 5).tolist(), (3, 6)):
                 self.assertAlmostEqual(bound / (5 * u * magnitude), 1, delta=6 * u)
@@ -243,8 +262,11 @@ class CheckTest(unittest.TestCase):
                 ("model = nn.EmbeddingBag(9, 4, sparse=True); optimizer = sgd(model)\nmodel(torch.ones(2, 2, dtype=int)).sum().backward() #!",
                  "weight gets a gradient that is sparse"),
                 (NONE + "for p, g in zip(net.parameters(), torch.autograd.grad(net(batch()).sum(), [*net.parameters()])): p.grad = g\n"
-                 "optimizer.step()", "no optimizer of PyTorch stepped with gradients of backward()"),
-                ("1 / 0", "train.py failed: ZeroDivisionError"), ("sys.exit(3)", "train.py failed: SystemExit"), ("", "nothing was checked"),
+                 "optimizer.step() #!", "no optimizer of PyTorch stepped with gradients of backward()"),
+                ("weight = nn.Parameter(torch.ones(2))\nfor step in range(2):\n    weight.sum().backward() #!\n    weight.data -= weight.grad",
+                 "no optimizer of PyTorch stepped"), (DEEP, "weight gets a gradient that is sparse"),
+                ("def divide(): 1 / 0 #!\nfunctools.reduce(lambda *_: divide(), (1, 2))", "failed: ZeroDivisionError"),
+                ("sys.exit(3) #!", "failed: SystemExit"), ("", "train.py: no optimizer of PyTorch stepped"),
                 (MUON.replace("AVERAGE", "dist.all_reduce(g); g /= self.world") + INSIDE.replace("lr=.1)", "lr=.1); optimizer.world = 2").replace(
                     "step()", "step() #!"), "AttributeError: 'Muon' object has no attribute 'world'")):
             status, printed = self.check(text)

@@ -49,7 +49,7 @@ class Check:
         self.made, self.roots, self.wrapped = [], {}, []  # optimizers, outermost models by id, those in DDP
         self.leaves, self.order, self.counts = {}, {}, {}  # what autograd delivers to; (number, parameter); updates; by id
         self.held, self.clipped, self.twin = {}, {}, ()  # Gradients, and digests of clipped ones, by id; what `fed` gives
-        self.stepping, self.why, self.suspect, self.scale, self.next_scale = None, "", None, 1, 1
+        self.stepping, self.why, self.suspect, self.scale, self.next_scale, self.at = None, "", None, 1, 1, ""
         self.spent_ns, self.peak_bytes, self.worst, self.checked, self.random = 0, 0, 0.0, set(), digest(torch.get_rng_state())
         self.inputs, self.buffers, self.tokens, self.losses, self.by_pass = [], None, [], [], []
 
@@ -61,7 +61,7 @@ class Check:
             with torch.no_grad():
                 yield
         except Exception as error:
-            refuse(f"{place()}: cannot be checked: {type(error).__name__}: {str(error).partition(chr(10))[0]}", UNKNOWN)
+            refuse(f"{place(otherwise=self.at)}: cannot be checked: {type(error).__name__}: {str(error).partition(chr(10))[0]}", UNKNOWN)
         self.quiet, self.spent_ns = False, self.spent_ns + time.monotonic_ns() - began
 
     def on_call(self, model, args, kwargs):
@@ -86,7 +86,7 @@ class Check:
 
     def on_losses(self, tensors, gradient=None, *_, **__):
         one, tokens, self.tokens = [tensors] if isinstance(tensors, torch.Tensor) else tensors, self.tokens, []
-        self.scale, self.next_scale = self.next_scale, 1
+        self.scale, self.next_scale, self.at = self.next_scale, 1, place()
         is_known = gradient is None and len(one) == len(tokens) == one[0].numel() == 1
         self.losses.append([float(one[0].detach()) / self.scale, *tokens[0]] if is_known else None)
         for p in [p for optimizer in self.made for p in parameters_of(optimizer)]:
@@ -136,7 +136,8 @@ class Check:
             self._update(optimizer)
 
     def _update(self, optimizer):
-        where, params, self.twin = f"{type(optimizer).__name__} at {place()}", parameters_of(optimizer), ()
+        self.at, params, self.twin = place(), parameters_of(optimizer), ()
+        where = f"{type(optimizer).__name__} at {self.at}"
         with self._own():
             ranks = self._gather({
                 "parameters": {"what trains": str([f"{self.name(p)} {list(p.shape)}" for p in params if p.requires_grad])},
@@ -264,9 +265,9 @@ class Check:
         except BaseException as end:
             if not isinstance(end, SystemExit) or end.code:
                 sys.excepthook(*sys.exc_info())
-                refuse(f"{argv[0]} failed: {type(end).__name__}", UNKNOWN)
+                refuse(f"{place(end)}: failed: {type(end).__name__}", UNKNOWN)
         if not self.counts:
-            refuse(f"{argv[0]}: no optimizer of PyTorch stepped with gradients of backward(): nothing was checked", UNKNOWN)
+            refuse(f"{self.at or argv[0]}: no optimizer of PyTorch stepped with gradients of backward(): nothing was checked", UNKNOWN)
         if not self.quiet:
             self.finish()
         sys.exit(self.status)
