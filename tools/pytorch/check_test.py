@@ -86,7 +86,7 @@ for step in range(2 * int(sys.argv[1])):
     other.backward(other(out.detach()).square().mean()); other.step()
 """
 
-# A gradient that autograd delivers in a thread of its own, in which no line of the script runs: 60 passes are within each other.
+# A gradient that autograd delivers in a thread of its own, in which no line of the script runs: 61 passes are around it.
 DEEP = """
 model = nn.EmbeddingBag(9, 4, sparse=True); optimizer = sgd(model)
 class Deep(torch.autograd.Function):
@@ -98,7 +98,7 @@ class Deep(torch.autograd.Function):
 def deep(left):
     loss = Deep.apply(torch.ones(1, requires_grad=True), left) if left else model(torch.ones(2, 2, dtype=int))
     loss.sum().backward() #!
-deep(70)
+deep(61)
 """
 
 # A name, the script behind BEGIN, and what is said.
