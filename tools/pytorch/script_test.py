@@ -435,7 +435,7 @@ class ScriptTest(unittest.TestCase):
                                 ([f"--out={self.directory}/no/file", "train.py"], "cannot be written")):
             with self.subTest(said):
                 status, printed = self.record("", arguments=arguments, setup=path, ranks=1)
-                self.assertEqual((status, len(self.said(printed))), (1, 1), printed)
+                self.assertEqual((status, len(self.said(printed))), (2, 1), printed)
                 self.assertIn(said, printed)
         self.assertIn("No module named 'nowhere'", self.record("", arguments=["-m", "pkg.broken"], setup=path, ranks=1)[1])
 
@@ -470,7 +470,7 @@ class ScriptTest(unittest.TestCase):
         for change in ({"torch": "1.0"}, {"optimizer": "AdamW"}, {"cores": 99}, {"processor": "68000"}, {"passes": 3}):
             self.out.write_text(json.dumps(head | change) + "\n")
             status, printed = self.record(MODEL + LOOP)
-            self.assertEqual(status, 1)
+            self.assertEqual(status, 2)
             self.assertIn(f"out.jsonl holds launches that differ in {[*change][0]}: record this one to another file", printed)
             self.assertEqual(len(self.said(printed)), 1)
         for text in ("notes\n", "{\n", "3\n", "[]\n"):

@@ -16,6 +16,7 @@ import zipfile
 import build_backend
 from test_launches import (MIB, MS, alone, ask, changed, launch, predict, screen, sent_by, steps_of, written)
 from gradsync import Refused, answer
+from gradsync.__main__ import USAGE
 
 A_SCRIPTS_OWN = {"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB}
 
@@ -424,10 +425,13 @@ class FlagsTest(unittest.TestCase):
             environment = {"PYTHONPATH": wheel}
             done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", screen() + "\n"))
-            done = subprocess.run([*run, "record", "train.py"], env=environment, capture_output=True, text=True, timeout=60)
-            self.assertEqual((done.returncode, done.stderr), (1, "record: no module torch: it needs PyTorch 2.1 or newer\n"))
-            done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=60)
-            self.assertIn("gradsync what_if FILE", done.stderr)
+            for arguments, status, out, error in (
+                    (["record", "train.py"], 4, "", "record: no module torch: it needs PyTorch 2.1 or newer\n"),
+                    (["check", "train.py"], 2, "", "check: no module torch: it needs PyTorch 2.1 or newer\n"),
+                    (["recrod"], 2, "", "gradsync: no command recrod: expected record, what_if or check (--help)\n"),
+                    (["--help"], 0, USAGE + "\n", ""), ([], 2, "", USAGE + "\n")):
+                done = subprocess.run([*run, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (status, out, error))
             with open("/dev/full", "w") as full:
                 done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE,
                                       timeout=60)

@@ -1,5 +1,7 @@
-"""python -m gradsync record|what_if ..."""
+"""python -m gradsync record|what_if|check ..."""
 import sys
+
+from gradsync import BAD_ARGUMENTS, LACKING
 
 USAGE = """\
 python -m gradsync record [--out=FILE] [--continue] [--rounds=N] train.py ARGS...
@@ -14,20 +16,26 @@ python -m gradsync check train.py ARGS, or by torchrun as above
 """
 
 
+def end(text, status):
+    print(text, file=sys.stderr)
+    sys.exit(status)
+
+
 def main():
     command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if command in ("-h", "--help"):
+        sys.exit(print(USAGE))
     if command not in ("record", "what_if", "check"):
-        sys.exit(print(USAGE) if command in ("-h", "--help") else USAGE)
-    if command == "check":
-        from gradsync import check
-        sys.exit(check.main(arguments))
+        end(f"gradsync: no command {command}: expected record, what_if or check (--help)" if command else USAGE, BAD_ARGUMENTS)
     from gradsync import answer
     if command == "what_if":
         sys.exit(answer.main(arguments))
     try:
-        from gradsync import record  # PyTorch takes seconds to import
-    except ModuleNotFoundError as error:
-        sys.exit(f"record: no module {error.name}: it needs PyTorch 2.1 or newer")
+        from gradsync import check, record  # PyTorch takes seconds to import
+    except ModuleNotFoundError as error:  # 2 of `check` says that it cannot check
+        end(f"{command}: no module {error.name}: it needs PyTorch 2.1 or newer", 2 if command == "check" else LACKING)
+    if command == "check":
+        sys.exit(check.main(arguments))
     record.main(arguments, finished=lambda out: answer.main([out]))
 
 

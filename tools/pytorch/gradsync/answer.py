@@ -8,7 +8,7 @@ import sys
 from functools import lru_cache
 from statistics import fmean
 
-from gradsync import Refused, published, sharding
+from gradsync import BAD_ARGUMENTS, FAILED, Refused, published, sharding
 from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
 from gradsync.link_file import read_link
 from gradsync.memory import parse_bytes
@@ -379,7 +379,7 @@ def meant_by(link):
 def parse(argv):
     parser = argparse.ArgumentParser(prog="what_if", allow_abbrev=False, description="What a step of DistributedDataParallel "
                                      "would take with other buckets, links and numbers of ranks.")
-    parser.error = lambda message: parser.exit(2, f"what_if: {message}\n")
+    parser.error = lambda message: parser.exit(BAD_ARGUMENTS, f"what_if: {message}\n")
     parser.add_argument("recording", nargs="?", help="Reads this file, which gradsync record wrote.")
     parser.add_argument("--published", action="store_true", help="Prints figures that others have published of many GPUs, their "
                         "predictions and errors, instead of a recording's answer.")
@@ -421,11 +421,11 @@ def main(argv):
         answer = [one._asdict() for one in published.figures()] if flags.published else ask(Question(flags))
     except Refused as error:
         print(f"what_if: {error}", file=sys.stderr)
-        return 2
+        return BAD_ARGUMENTS
     try:
         print(json.dumps(answer) if flags.format == "json" else published.screen() if flags.published else screen(answer), flush=True)
     except OSError as error:  # a full disk, or a reader who has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python would try again at its end
         print(f"what_if: cannot write to stdout: {error.strerror}", file=sys.stderr)
-        return 1
+        return FAILED
     return 0

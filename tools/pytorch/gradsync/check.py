@@ -2,9 +2,8 @@
 communicate it; the mean is taken in f64, by a group of its own (reference.py).
 
 Exit status: 0 the same, 1 a difference, 2 cannot be checked (torchrun makes 1 of it). Not for sparse gradients, tensor parallelism,
-FullyShardedDataParallel (but fully_shard), gradients that no backward() brings, optimizers of copies of the model's parameters
-(DeepSpeed), those that average and have attributes of their own, and processes that the script starts. What backward() is called with
-is compared with the mean over tokens if each pass has one call of cross_entropy, nll_loss or mse_loss."""
+FullyShardedDataParallel (but fully_shard), gradients that no backward() brings, optimizers of copies of parameters (but DeepSpeed's), those that
+average and have attributes, and processes that the script starts. What backward() gets is compared with the mean over tokens if a pass has one loss of LOSSES."""
 import argparse
 import contextlib
 import functools
@@ -29,7 +28,6 @@ CLIPS, LOSSES = ("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_value_")
 
 
 def parameters_of(owner):
-    """Of a module or an optimizer."""
     return [*owner.parameters()] if isinstance(owner, torch.nn.Module) else [p for group in owner.param_groups for p in group["params"]]
 
 
@@ -44,14 +42,13 @@ class Check:
     """A script that runs, whose steps call on_*() in this order. `turns`: into how many groups parameters are divided."""
 
     def __init__(self, turns, goes_on):
-        self.turns, self.goes_on, self.quiet, self.found = turns, goes_on, False, {}  # (status, text) by topic
-        self.group, self.world, self.rank, self.passes, self.loss = None, 1, 0, 1, (1, 0)
-        self.made, self.roots, self.wrapped = [], {}, []  # optimizers, outermost models by id, those in DDP
+        self.turns, self.goes_on, self.quiet, self.group, self.world, self.rank, self.found = turns, goes_on, False, None, 1, 0, {}  # (status, text) by topic
+        self.made, self.roots, self.wrapped, self.engines = [], {}, [], []  # optimizers, outermost models by id, DDPs, DeepSpeed's
         self.leaves, self.order, self.counts = {}, {}, {}  # what autograd delivers to; (number, parameter); updates; by id
-        self.held, self.clipped, self.twin = {}, {}, ()  # Gradients, and digests of clipped ones, by id; what `fed` gives
-        self.stepping, self.why, self.suspect, self.scale, self.next_scale = None, "", None, 1, 1
+        self.held, self.clipped, self.full, self.twin = {}, {}, {}, ()  # Gradients, digests of clipped, DeepSpeed's, by id; what `fed` gives
+        self.stepping, self.why, self.suspect, self.scale, self.next_scale, self.at = None, "", None, 1, 1, ""
         self.spent_ns, self.peak_bytes, self.worst, self.checked, self.random = 0, 0, 0.0, set(), digest(torch.get_rng_state())
-        self.inputs, self.buffers, self.tokens, self.losses, self.by_pass = [], None, [], [], []
+        self.inputs, self.buffers, self.tokens, self.losses, self.by_pass, self.passes, self.loss = [], None, [], [], [], 1, (1, 0)
 
     @contextlib.contextmanager
     def _own(self):
@@ -61,12 +58,15 @@ class Check:
             with torch.no_grad():
                 yield
         except Exception as error:
-            refuse(f"{place()}: cannot be checked: {type(error).__name__}: {str(error).partition(chr(10))[0]}", UNKNOWN)
+            refuse(f"{place(otherwise=self.at)}: cannot be checked: {type(error).__name__}: {str(error).partition(chr(10))[0]}", UNKNOWN)
         self.quiet, self.spent_ns = False, self.spent_ns + time.monotonic_ns() - began
 
     def on_call(self, model, args, kwargs):
         if torch.is_grad_enabled():
             self.roots[id(model)] = model
+            if hasattr(model, "is_gradient_accumulation_boundary") and model not in self.engines:
+                self._around(type(model), "step", self.on_engine)
+                self.engines.append(model)
             self.why = (": the model is called past DistributedDataParallel (model.module)" if any(model is ddp.module for ddp in self.wrapped)
                         else ": the last pass is within no_sync" if any(not ddp.require_backward_grad_sync for ddp in self.wrapped) else "")
             with self._own():
@@ -86,10 +86,10 @@ class Check:
 
     def on_losses(self, tensors, gradient=None, *_, **__):
         one, tokens, self.tokens = [tensors] if isinstance(tensors, torch.Tensor) else tensors, self.tokens, []
-        self.scale, self.next_scale = self.next_scale, 1
+        self.scale, self.next_scale, self.at = self.next_scale, 1, place()
         is_known = gradient is None and len(one) == len(tokens) == one[0].numel() == 1
-        self.losses.append([float(one[0].detach()) / self.scale, *tokens[0]] if is_known else None)
-        for p in [p for optimizer in self.made for p in parameters_of(optimizer)]:
+        self.losses += [[float(one[0].detach()) / self.scale, *tokens[0]] if is_known else None]
+        for p in [p for owner in (*self.made, *self.engines) for p in parameters_of(owner)]:
             self.watch(p, p)
         for one in [one for root in self.roots.values() for m in root.modules() for group in groups_of(m) for one in group.fsdp_params]:
             self.watch(getattr(one, "_unsharded_param", None), one.sharded_param)
@@ -109,8 +109,7 @@ class Check:
                 if gradient.layout is not torch.strided or hasattr(gradient, "to_local"):
                     raise TypeError(f"{self.name(p)} gets a gradient that is sparse or in parts")
                 self.held.setdefault(id(p), Gradients(gradient)).add(gradient, self.scale)
-                if id(p) == self.suspect:
-                    self.by_pass.append(exact(gradient))
+                self.by_pass += [exact(gradient)] if id(p) == self.suspect else []
 
     def _drop(self, owner):
         """Forgets what this rank holds of an optimizer or a module, whose gradients are used or thrown away."""
@@ -130,20 +129,19 @@ class Check:
 
     def on_update(self, optimizer, args, kwargs):
         if self.stepping is None:  # else it is within another one's
-            self.stepping, closure = optimizer, kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+            self.stepping, self.at, closure = optimizer, place(), kwargs.get("closure") or (args[1] if len(args) > 1 else None)
             if callable(closure):
                 return args[:1], kwargs | {"closure": lambda: (closure(), self._update(optimizer))[0]}
             self._update(optimizer)
 
     def _update(self, optimizer):
-        where, params, self.twin = f"{type(optimizer).__name__} at {place()}", parameters_of(optimizer), ()
+        where, params, self.twin = f"{type(optimizer).__name__} at {self.at}", parameters_of(optimizer), ()
         with self._own():
             ranks = self._gather({
                 "parameters": {"what trains": str([f"{self.name(p)} {list(p.shape)}" for p in params if p.requires_grad])},
-                "settings": {f"{key} of group {i}": str(value) for i, group in enumerate(optimizer.param_groups)
-                             for key, value in group.items() if key != "params"},
-                # Ranks with one place in a mesh's last dimension have the same part.
-                "weights": {} if any(status for status, _ in self.found.values()) else {
+                "settings": {f"{key} of group {i}": str(value) for i, group in enumerate(
+                    (optimizer.optimizer if optimizer in self.engines else optimizer).param_groups) for key, value in group.items() if key != "params"},
+                "weights": {} if any(status for status, _ in self.found.values()) else {  # one place in a mesh's last dimension: one part
                     f"{self.name(p)}{p.device_mesh.get_coordinate()[-1:] if hasattr(p, 'to_local') else ''}": digest(p) for p in params},
                 "buffers": self.buffers or {}, "versions": {"PyTorch": torch.__version__, "Python": sys.version.split()[0]},
                 "data": self.inputs, "losses": self.losses, "random": self.random})
@@ -162,10 +160,19 @@ class Check:
                     if len(set(counts)) > 1:
                         off = f"the loss is {given / of_tokens - 1:+.2%} off the mean over all of them"
                         self.found["normalisation"] = SAME, f"passes have {min(counts)} to {max(counts)} tokens, and {off}"
-            if self._compare(params, where, may_average=not type(optimizer).__module__.startswith("torch.optim.")):
+            if self._compare(params, where, may_average=not type(optimizer).__module__.startswith(("torch.optim.", "deepspeed."))):
                 if self.turns > 1:
                     raise ValueError(f"{where} averages by itself, which needs --groups=1")
                 self.twin = fed(optimizer, [Comparison(p, self.held, self.group) for p in params], dist.new_subgroups(1, backend="gloo")[0])
+
+    def on_engine(self, own, engine, *args, **kwargs):
+        """DeepSpeed's optimizers step flat copies of parts. Each parameter's gradient is known until they do."""
+        if engine.is_gradient_accumulation_boundary():
+            with self._own():
+                self.full = {id(p): sys.modules["deepspeed"].utils.safe_get_full_grad(p) for p in parameters_of(engine) if p.requires_grad}
+            self.on_update(engine, (), {})
+        own(engine, *args, **kwargs)
+        self.on_updated(engine)
 
     def on_updated(self, optimizer):
         if self.stepping is optimizer:
@@ -173,9 +180,8 @@ class Check:
             with self._own():
                 off = [f"{self.name(p)} is off by {(exact(p) - weights).norm() / weights.norm():.3g} of its norm after {name} has averaged "
                        "and stepped" for p, (weights, rounding) in zip(params, self.twin) if not (exact(p) - weights).norm() <= rounding]
-                if self.twin:
-                    self.found["twin"] = SAME, f"{name} averages by itself; its weights are compared with those of {name} alone, fed with the mean"
-                self.found = {"gradients": (DIFFERS, text) for rank in self._gather(off) for text in rank[:1]} | self.found
+                self.found = {"gradients": (DIFFERS, text) for rank in self._gather(off) for text in rank[:1]} | self.found | ({} if not self.twin else {
+                    "twin": (SAME, f"{name} averages by itself; its weights are compared with those of {name} alone, fed with the mean")})
             self.inputs, self.buffers, needed = [], None, STEPS * self.turns
             if self._drop(optimizer):
                 self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
@@ -199,21 +205,19 @@ class Check:
         self.checked |= {id(p) for p in turn}
         self.peak_bytes = max(self.peak_bytes, sum(held.sums.nbytes for held in self.held.values()))
         for i, p in enumerate(turn):
-            one = Comparison(p, self.held, self.group)
+            one = Comparison(p, self.held, self.group, self.full)
             wrong += [] if one.share <= 1 else [[i, one.narrow]]
             self.worst = max(self.worst, one.share if one.share <= 1 else 0)
         ranks = self._gather(wrong)
         narrow = sorted({name for rank in ranks for _, name in rank if name})
         off = sorted((i, r) for r, rank in enumerate(ranks) for i, name in rank if not name)
-        if narrow:
-            self.found["rounding"] = SAME, f"gradients are rounded to {' and '.join(narrow)} on their way"
-        name = mistake(*self.loss, self.world, self.passes)
-        if name and not off:
+        self.found |= {"rounding": (SAME, f"gradients are rounded to {' and '.join(narrow)} on their way")} if narrow else {}
+        if not off and (name := mistake(*self.loss, self.world, self.passes)):
             self.found["loss"] = DIFFERS, f"what backward() gets before {where} is {self.loss[0]:.6g} times the mean loss: {name}"
         if not off or self.clipped and "gradients" in self.found:
             return False
         p, count = turn[off[0][0]], len({i for i, _ in off})
-        one, self.suspect = Comparison(p, self.held, self.group), id(p)
+        one, self.suspect = Comparison(p, self.held, self.group, self.full), id(p)
         is_own = all(self._gather(self.world > 1 and bool((abs(one.handed - one.own) <= one.bound * self.world).all())))
         factor, text = one.explain(off[0][1], [total(gradient, self.group) / self.world for gradient in self.by_pass], self.passes)
         if self.wrapped and not any(p is other for other in self.wrapped[-1]._module_parameters):
@@ -234,28 +238,25 @@ class Check:
         lines += [("same", f"{len(self.checked)} of {len(self.order)} parameters get the mean of {self.world} ranks' gradients in "
                    f"{max(self.counts.values())} steps, within {self.worst:.2g} of what rounding can bring")] * (self.status == SAME)
         lines += [("cost", f"{self.spent_ns / 1e9:.2f} s, {self.peak_bytes / 1e6:.2f} MB of each rank")]
-        if self.rank == 0:
-            print(*(f"gradsync: {kind:8}{text}" for kind, text in lines), sep="\n", flush=True)
+        print(*(f"gradsync: {kind:8}{text}\n" for kind, text in lines if self.rank == 0), sep="", end="", flush=True)
         self._gather(0)  # none ends before rank 0 has printed
         if not self.goes_on:
-            sys.stdout.flush()
             os._exit(self.status)
 
-    def run(self, argv):
-        def around(owner, name, call):
-            own = getattr(owner, name)
-            setattr(owner, name, functools.wraps(own)(lambda *args, **kwargs: (
-                own(*args, **kwargs) if self.quiet or torch.compiler.is_compiling() else call(own, *args, **kwargs))))
+    def _around(self, owner, name, call):
+        own = getattr(owner, name)
+        setattr(owner, name, functools.wraps(own)(lambda *args, **kwargs: (
+            own(*args, **kwargs) if self.quiet or torch.compiler.is_compiling() else call(own, *args, **kwargs))))
 
+    def run(self, argv):
         listen()
         for owner, name, then in ((DDP, "__init__", self.wrapped.append), (torch.optim.Optimizer, "__init__", self.made.append),
                                   (torch.optim.Optimizer, "zero_grad", self._drop), (torch.nn.Module, "zero_grad", self._drop),
                                   (torch.amp.GradScaler, "scale", lambda scaler: setattr(self, "next_scale", scaler.get_scale()))):
-            around(owner, name, lambda own, one, *args, then=then, **kwargs: (own(one, *args, **kwargs), then(one))[0])
-        around(torch.Tensor, "register_hook", lambda own, tensor, hook: (self.watch(tensor, tensor), own(tensor, hook))[1])
-        for owner, names, call in ((torch.nn.functional, LOSSES, self.on_loss), (torch.nn.utils, CLIPS, self.on_clip)):
-            for name in names:
-                around(owner, name, call)
+            self._around(owner, name, lambda own, one, *args, then=then, **kwargs: (own(one, *args, **kwargs), then(one))[0])
+        self._around(torch.Tensor, "register_hook", lambda own, tensor, hook: (self.watch(tensor, tensor), own(tensor, hook))[1])
+        for owner, name, call in [(torch.nn.functional, name, self.on_loss) for name in LOSSES] + [(torch.nn.utils, name, self.on_clip) for name in CLIPS]:
+            self._around(owner, name, call)
         watch_calls(torch.nn.Module)
         listeners.append(self)
         sys.argv, sys.path[:0] = argv, [os.path.dirname(os.path.abspath(argv[0]))]
@@ -264,9 +265,9 @@ class Check:
         except BaseException as end:
             if not isinstance(end, SystemExit) or end.code:
                 sys.excepthook(*sys.exc_info())
-                refuse(f"{argv[0]} failed: {type(end).__name__}", UNKNOWN)
+                refuse(f"{place(end)}: failed: {type(end).__name__}", UNKNOWN)
         if not self.counts:
-            refuse(f"{argv[0]}: no optimizer of PyTorch stepped with gradients of backward(): nothing was checked", UNKNOWN)
+            refuse(f"{self.at or argv[0]}: no optimizer of PyTorch stepped with gradients of backward(): nothing was checked", UNKNOWN)
         if not self.quiet:
             self.finish()
         sys.exit(self.status)

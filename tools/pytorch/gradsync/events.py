@@ -14,6 +14,7 @@ import functools
 import os
 import sys
 import sysconfig
+import traceback
 
 import torch
 import torch.distributed as dist
@@ -28,15 +29,13 @@ listeners = []
 _depth = 0  # of nested backward passes
 
 
-def place():
-    """Returns the running line of the script, or of other code that is not in a library."""
-    frame = sys._getframe(1)
-    while frame:
-        path = frame.f_code.co_filename
-        if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES):
-            return f"{path}:{frame.f_lineno}"
-        frame = frame.f_back
-    return sys.argv[0]
+def place(error=None, otherwise=""):
+    """Returns the line of the script, or of other code that is not in a library, that runs or that raised this error. If no line
+    does, as in a thread of autograd: `otherwise`, or the script."""
+    frames = reversed([*traceback.walk_tb(error.__traceback__)]) if error else traceback.walk_stack(sys._getframe(1))
+    lines = ((frame.f_code.co_filename, line) for frame, line in frames)
+    return next((f"{path}:{line}" for path, line in lines if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES)),
+                otherwise or sys.argv[0])
 
 
 def in_backward():

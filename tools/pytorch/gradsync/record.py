@@ -27,6 +27,7 @@ the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 forward, at most until each gradient is ready, and then (live.py). Nothing of it is known of compiled code.
 """
 import argparse
+import functools
 import importlib.util
 import os
 import runpy
@@ -35,7 +36,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from gradsync import Refused
+from gradsync import BAD_ARGUMENTS, FAILED, Refused
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
@@ -55,7 +56,7 @@ def say(text):
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
-def refuse(text, status=1):
+def refuse(text, status=FAILED):
     """Ends this rank, also if the script catches exceptions. Rank 0 prints the reason, if there is one."""
     if os.environ.get("RANK", "0") != "0":
         time.sleep(10)  # torchrun ends this rank when rank 0 has ended
@@ -207,7 +208,7 @@ class Script:
 def main(argv, finished=lambda out: None):
     parser = argparse.ArgumentParser(prog="record", description="Records a script that trains with PyTorch.",
                                      epilog=NOT_RECORDED)
-    parser.error = refuse
+    parser.error = wrong = functools.partial(refuse, status=BAD_ARGUMENTS)
     parser.add_argument("--out", default="gradsync.jsonl", help="adds a line to this file")
     parser.add_argument("--rounds", type=int, default=16, help="takes each kind of step this number of times; the first is warm-up")
     parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
@@ -230,12 +231,12 @@ def main(argv, finished=lambda out: None):
     except ModuleNotFoundError as error:
         found = not name.startswith(error.name)  # else a module that the script imports is missing
     if not found:
-        refuse(f"no {'module' if flags.m else 'script'} {name}")
+        wrong(f"no {'module' if flags.m else 'script'} {name}")
     if flags.rounds < 2:
-        refuse(f"--rounds={flags.rounds}: expected at least 2")
+        wrong(f"--rounds={flags.rounds}: expected at least 2")
     command = ["-m"] * flags.m + script
     if unusable(out, {"command": command}, ["command"]):
-        refuse(unusable(out, {"command": command}, ["command"]))
+        wrong(unusable(out, {"command": command}, ["command"]))
     options = {"out": out, "command": command, "rounds": flags.rounds, "ddp": not flags.no_ddp}
     Script(finished, flags.goes_on, flags.model, options).run(command)
 

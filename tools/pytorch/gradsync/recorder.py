@@ -29,7 +29,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from gradsync import Refused
+from gradsync import BAD_ARGUMENTS, Refused
 from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
 from gradsync.launch_file import append, unusable
 from gradsync.live import UNKNOWN, Memory, is_compiled
@@ -114,11 +114,11 @@ class Recorder:
     def _named(self, module):
         return module.named_parameters()
 
-    def _refuse(self, text, at=None):
+    def _refuse(self, text, at=None, **status):
         self.close()
         if not self.script:
             raise Refused(f"{at or place()}: {text}")
-        self.script.refuse(f"{at or place()}: {text}")
+        self.script.refuse(f"{at or place()}: {text}", **status)
 
     # Times. A mark is a number of nanoseconds or an event of the current stream.
 
@@ -464,7 +464,7 @@ class Recorder:
     def _check_file(self, *keys):
         problem = self.rank == 0 and unusable(self.out, self.head, keys)
         if problem:
-            self._refuse(problem)
+            self._refuse(problem, status=BAD_ARGUMENTS)
 
     def _resolved(self, value):
         """Replaces pairs of marks by times."""

@@ -54,20 +54,21 @@ def mistake(factor, tolerance, world, passes):
     """The name of a factor, or an empty one."""
     both, which = world * passes, f"the number of ranks, {world}" + f", or of passes, {passes}" * (passes == world)
     return next((text for known, text in (
-        (world, f"summed and not averaged: {which}"), (1 / world, f"averaged twice: {which}"),
+        (world, f"summed and not averaged: {which}"), (1 / world, f"averaged twice: {which}"), (both, f"ranks times passes, {both}"),
         (passes, f"not divided by the number of passes, {passes}"), (1 / passes, f"divided by the number of passes, {passes}"),
-        (both, f"ranks times passes, {both}"), (1 / both, f"divided by ranks times passes, {both}"))
+        (1 / both, f"divided by ranks times passes, {both}"))
         if known != 1 and abs(factor / known - 1) <= tolerance), "")
 
 
 class Comparison:
-    """A parameter's gradient, as an optimizer is handed it, beside the mean of all ranks'; all ranks of `group` make it. `held`: this
-    rank's Gradients by id(p). `share`: of the bound; it is wrong unless <= 1. `narrow`: the dtype that explains it, or an empty name."""
+    """A parameter's gradient, as an optimizer is handed it, beside the mean of all ranks'; all of `group` make it. By id(p): `held`, this rank's
+    Gradients, and `full`, what stands for p.grad. `share`: of the bound; wrong unless <= 1. `narrow`: the dtype that explains it, or an empty name."""
 
-    def __init__(self, p, held, group):
+    def __init__(self, p, held, group, full={}):
         self.group, self.world, self.rank = (group, 1, 0) if group is None else (group, dist.get_world_size(group), dist.get_rank(group))
-        self.is_used, held, self.narrow = p.grad is not None, held.get(id(p)) or Gradients(p), ""
-        self.handed, self.own, roundings = exact(p.grad if self.is_used else torch.zeros_like(p)), held.sums[0], held.roundings + self.world
+        grad = full.get(id(p), p.grad)
+        self.is_used, held, self.narrow = grad is not None, held.get(id(p)) or Gradients(p if grad is None else grad), ""
+        self.handed, self.own, roundings = exact(grad if self.is_used else torch.zeros_like(p)), held.sums[0], held.roundings + self.world
         self.mean, magnitude = total(held.sums.clone(), group) / self.world
         self.bound = bound_of(magnitude, {held.dtype, flat_of(p).dtype}, roundings)
         distance = abs(self.handed - self.mean)
@@ -98,17 +99,15 @@ class Comparison:
 
 
 def fed(optimizer, compared, alone):
-    """What copies of this optimizer make of the means if `alone`, a group of this rank, is the default one: of each parameter its
-    weights, and how far roundings can bring their norm, which gradients at their bounds show, up and down by signs that are drawn.
-    `compared`: Comparisons, by parameter. An optimizer's copy has its groups and states, and no attributes of its own."""
+    """What copies of this optimizer, without its attributes, make of the means if `alone`, a group of this rank, is the default one: of each
+    parameter its weights, and how far roundings can bring their norm, as gradients at their bounds show, up and down by drawn signs."""
     every, ways = dist.distributed_c10d._world, []
     world, every.default_pg = every.default_pg, alone
     for way in (0, 1, -1):
         twin, draw = copy.deepcopy(optimizer), torch.Generator().manual_seed(0)
         params = [p for group in twin.param_groups for p in group["params"]]
         for p, one in [(p, one) for p, one in zip(params, compared) if one.is_used or one.mean.any()]:
-            sign = torch.randint(2, one.mean.shape, generator=draw) * 2.0 - 1
-            p.grad = (one.mean + way * sign * one.bound).to(p.device, p.dtype)
+            p.grad = (one.mean + way * (torch.randint(2, one.mean.shape, generator=draw) * 2.0 - 1) * one.bound).to(p.device, p.dtype)
         twin.step()
         ways.append([exact(p) for p in params])
     every.default_pg = world
