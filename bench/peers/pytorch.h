@@ -44,8 +44,7 @@ struct PeerStep {
 };
 
 // This process and PyTorch's process exchange weights and gradients in files. All ranks must make all calls.
-// Calls throw CollectiveError, and std::runtime_error if the process fails or
-// does not answer in time.
+// Calls throw CollectiveError, and std::runtime_error if the process fails or does not answer in time.
 class PyTorchPeer {
  public:
   class Process;

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import tempfile
+import types
 import unittest
 
 from test_ranks import launch, sys, torch
@@ -284,6 +285,13 @@ class CheckTest(unittest.TestCase):
         off = abs(torch.tensor(1.0) + 2.0**-24 + 2.0**-24 - (1.0 + 2.0**-23))
         self.assertLessEqual(float(off), float(reference.bound_of(torch.tensor(1 + 2.0**-23, dtype=torch.float64), {torch.float32}, 2)))
         self.assertGreater(float(off), float(reference.bound_of(torch.tensor(1 + 2.0**-23, dtype=torch.float64), {torch.float32}, 1)))
+
+    def test_roundings_of_an_optimizer_that_averages_are_bounded(self):
+        p, mean, bound = torch.nn.Parameter(torch.zeros(3)), torch.ones(3, dtype=torch.float64), torch.tensor([.1, .2, .2], dtype=torch.float64)
+        one = types.SimpleNamespace(is_used=True, mean=mean, bound=bound)
+        (weights, most), = reference.fed(torch.optim.SGD([p], lr=.5), [one], None)
+        self.assertTrue(torch.equal(weights, -mean / 2) and not p.any())
+        self.assertAlmostEqual(float(most), 2 * .5 * .3, 6)  # to both sides, the rate times the norm of the bound
 
     def test_groups_of_parameters_take_turns(self):
         faults = {name: text for name, text, _ in FAULTS}
