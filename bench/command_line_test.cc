@@ -314,12 +314,16 @@ TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
 }
 
 // With scripts in place of the programs: `ddp` finds memory for the two smallest models, `compare` for none.
+// As with `bazel run`, only the suite itself has a directory of data files beside it.
 TEST(SuiteTest, WhatFindsTooLittleMemoryWhenItStartsIsLeftOut) {
-  const std::string runfiles = FreshDirectory(), out = FreshDirectory();
+  const std::string suite = FreshDirectory() + "/suite", runfiles = suite + ".runfiles",
+                    out = FreshDirectory();
+  std::filesystem::copy_file(kSuite, suite);
   const auto script = [&](const std::string& path, const char* text) {
     const std::filesystem::path file = runfiles + "/gradsync/" + path;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << "#!/bin/sh\n" << text;
+    std::ofstream(file) << "#!/bin/sh\ntest -x \"$RUNFILES_DIR/gradsync/tools/summarize\" || exit 9\n"
+                        << text;
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   };
   script("bench/all_reduce", "exit 0\n");
@@ -327,8 +331,8 @@ TEST(SuiteTest, WhatFindsTooLittleMemoryWhenItStartsIsLeftOut) {
   script("bench/compare", "exit 4\n");
   script("tools/report", "exit 4\n");
   script("tools/summarize", "for a; do case $a in --out=*) echo made >\"${a#--out=}\" ;; esac; done\n");
-  const ProgramResult result = RunProgram(kSuite, {"--preset=reference", "--out=" + out},
-                                          {{"RUNFILES_DIR", runfiles}, {"RUNFILES_MANIFEST_FILE", ""}});
+  const ProgramResult result = RunProgram(suite, {"--preset=reference", "--out=" + out},
+                                          {{"RUNFILES_DIR", ""}, {"RUNFILES_MANIFEST_FILE", ""}});
   EXPECT_EQ(result.status, 0) << result.err;
   for (const char* const model : {"xl", "large", "medium"})
     EXPECT_THAT(result.out, HasSubstr(Join("[4/5] ", model, ", traces: left out, for want of memory\n")));

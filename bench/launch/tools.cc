@@ -13,19 +13,31 @@
 namespace gradsync::bench {
 namespace {
 
+using bazel::tools::cpp::runfiles::Runfiles;
+
+std::unique_ptr<Runfiles> FindRunfiles(const char* argv0, const std::string& what) {
+  std::string error;
+  std::unique_ptr<Runfiles> runfiles(Runfiles::Create(argv0, &error));
+  Require(runfiles != nullptr, "cannot find ", what, ": ", error);
+  return runfiles;
+}
+
 std::string Summarize(const char* argv0) { return RunfilePath(argv0, "tools/summarize"); }
 
 }  // namespace
 
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable) {
-  using bazel::tools::cpp::runfiles::Runfiles;
-  std::string error;
-  const std::unique_ptr<Runfiles> runfiles(Runfiles::Create(argv0, &error));
-  Require(runfiles != nullptr, "cannot find ", file, ": ", error);
-  std::string path = runfiles->Rlocation("gradsync/" + file);
+  std::string path = FindRunfiles(argv0, file)->Rlocation("gradsync/" + file);
   Require(access(path.c_str(), executable ? X_OK : R_OK) == 0, "cannot ", executable ? "run " : "read ", path,
           ": ", std::strerror(errno));
   return path;
+}
+
+Environment RunfilesEnvironment(const char* argv0) {
+  Environment environment;
+  const std::unique_ptr<Runfiles> runfiles = FindRunfiles(argv0, "data files");
+  for (const auto& [name, value] : runfiles->EnvVars()) environment[name] = value;
+  return environment;
 }
 
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set) {

@@ -122,8 +122,9 @@ class Suite {
     std::cout.flush();
     const comm::FileDescriptor nowhere = comm::OpenFile("/dev/null", O_WRONLY);
     // The program has its own process group, so that all programs that it starts can be ended.
-    comm::ChildProcess child(command,
-                             {.stdout_fd = is_shown ? STDOUT_FILENO : nowhere.get(), .own_group = true});
+    comm::ChildProcess child(command, {.environment = RunfilesEnvironment(argv0_),
+                                       .stdout_fd = is_shown ? STDOUT_FILENO : nowhere.get(),
+                                       .own_group = true});
     while (!child.end().has_value()) {
       pollfd events[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
                          {.fd = child.fd(), .events = POLLIN, .revents = 0}};

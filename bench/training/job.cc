@@ -157,14 +157,14 @@ class TrainingJob : public RankJob {
     return all;
   }
 
-  // Makes the models of the peers among the variants, with the replica's initial weights.
+  // Makes the models of the peers among the variants, with the replica's weights, which Measure has
+  // restarted.
   void BeginPeers(const Setting& setting, std::span<const TrainingVariant> variants) {
     std::map<std::string, int64_t> bucket_bytes;
     for (const TrainingVariant& variant : variants) {
       if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
     }
     if (bucket_bytes.empty()) return;
-    trainer_.Restart();
     peer_->Begin(RecordOf(setting, variants.back(), 0).config, bucket_bytes, trainer_.model());
   }
 
