@@ -9,29 +9,29 @@
 namespace gradsync::ddp {
 namespace {
 
-struct Row {
+struct Entry {
   const Traits* traits;
   std::unique_ptr<Strategy> (*make)(const StrategyContext&);
 };
 
-const std::vector<Row>& Rows() {
-  static const std::vector<Row> rows = [] {
-    std::vector<Row> all = {
+const std::vector<Entry>& Entries() {
+  static const std::vector<Entry> entries = [] {
+    std::vector<Entry> all = {
 #define GRADSYNC_ROW(name) {&name::kTraits, &name::Make},
         GRADSYNC_STRATEGIES(GRADSYNC_ROW)
 #undef GRADSYNC_ROW
     };
-    std::ranges::stable_sort(all, {}, [](const Row& row) { return row.traits->position; });
+    std::ranges::stable_sort(all, {}, [](const Entry& entry) { return entry.traits->position; });
     return all;
   }();
-  return rows;
+  return entries;
 }
 
-const Row& RowOf(std::string_view name) {
+const Entry& EntryOf(std::string_view name) {
   std::string known;
-  for (const Row& row : Rows()) {
-    if (row.traits->name == name) return row;
-    known += Join(known.empty() ? "" : ", ", row.traits->name);
+  for (const Entry& entry : Entries()) {
+    if (entry.traits->name == name) return entry;
+    known += Join(known.empty() ? "" : ", ", entry.traits->name);
   }
   throw InvalidInput(Join("unknown strategy '", name, "', expected one of ", known));
 }
@@ -46,7 +46,7 @@ const Option& OptionOf(const Traits& traits, std::string_view name) {
 
 std::vector<std::string> StrategyNames() {
   std::vector<std::string> names;
-  for (const Row& row : Rows()) names.emplace_back(row.traits->name);
+  for (const Entry& entry : Entries()) names.emplace_back(entry.traits->name);
   return names;
 }
 
@@ -65,10 +65,12 @@ std::vector<std::string> AllReduceStrategyNames() {
   return names;
 }
 
-const Traits& TraitsOf(std::string_view name) { return *RowOf(name).traits; }
+const Traits& TraitsOf(std::string_view name) { return *EntryOf(name).traits; }
 
 const Traits& FloorTraits() {
-  return *std::ranges::find_if(Rows(), [](const Row& row) { return !row.traits->communicates; })->traits;
+  return *std::ranges::find_if(Entries(), [](const Entry& entry) {
+            return !entry.traits->communicates;
+          })->traits;
 }
 
 void CheckValue(const Option& option, double value) {
@@ -80,7 +82,7 @@ void CheckValue(const Option& option, double value) {
 }
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {
-  const auto& [traits, make] = RowOf(name);
+  const auto& [traits, make] = EntryOf(name);
   const std::vector<model::Parameter*> params = model::Trained(context.params);
   Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
   for (const auto& [name_of_option, value] : context.options.values) {

@@ -24,32 +24,32 @@ double WorkOf(const Parameter& p) {
   return side * side * (2 * std::max(rows, columns) + side);
 }
 
-struct Part {
+struct Share {
   std::vector<Parameter*> params;
   std::vector<int64_t> offsets;
   int64_t numel = 0;
   double work = 0;
 };
 
-// The part with the most work comes first.
-std::vector<Part> Pack(std::span<Parameter* const> matrices, size_t num_parts) {
+// The share with the most work comes first.
+std::vector<Share> Pack(std::span<Parameter* const> matrices, size_t num_parts) {
   std::vector<Parameter*> largest_first(matrices.begin(), matrices.end());
   std::ranges::stable_sort(largest_first, std::greater(), [](const Parameter* p) { return WorkOf(*p); });
-  std::vector<Part> parts(num_parts);
+  std::vector<Share> shares(num_parts);
   for (Parameter* const param : largest_first) {
-    Part& part = *std::ranges::min_element(parts, {}, &Part::work);
+    Share& share = *std::ranges::min_element(shares, {}, &Share::work);
     const auto line = static_cast<int64_t>(kLineBytes / SizeOf(param->dtype()));
-    part.params.push_back(param);
-    part.offsets.push_back(part.numel);
-    part.numel += (param->numel() + line - 1) / line * line;
-    part.work += WorkOf(*param);
+    share.params.push_back(param);
+    share.offsets.push_back(share.numel);
+    share.numel += (param->numel() + line - 1) / line * line;
+    share.work += WorkOf(*param);
   }
-  std::ranges::stable_sort(parts, std::greater(), &Part::work);
-  return parts;
+  std::ranges::stable_sort(shares, std::greater(), &Share::work);
+  return shares;
 }
 
-int64_t LongestOf(const std::vector<Part>& parts) {
-  return std::ranges::max_element(parts, {}, &Part::numel)->numel;
+int64_t LongestOf(const std::vector<Share>& shares) {
+  return std::ranges::max_element(shares, {}, &Share::numel)->numel;
 }
 
 // What is sent for these matrices.
@@ -98,18 +98,18 @@ OwnedPlan PlanOwned(std::span<Parameter* const> order, int num_parts, size_t buc
   OwnedPlan owned{.plan = PlanPlaced(others, bucket_bytes, /*small_first=*/true, /*small_last=*/true)};
   std::vector<double> work(static_cast<size_t>(num_parts));  // of each rank
   for (const std::span<Parameter* const> run : Cut(matrices, work.size(), bucket_bytes)) {
-    const std::vector<Part> parts = Pack(run, work.size());
+    const std::vector<Share> shares = Pack(run, work.size());
     std::vector<size_t> least_first(work.size());
     std::iota(least_first.begin(), least_first.end(), size_t{0});
     std::ranges::stable_sort(least_first, {}, [&](size_t rank) { return work[rank]; });
     Bucket& bucket = owned.plan.buckets.emplace_back();
-    const int64_t longest = LongestOf(parts);
+    const int64_t longest = LongestOf(shares);
     bucket.numel = longest * num_parts;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      work[least_first[i]] += parts[i].work;
-      for (size_t k = 0; k < parts[i].params.size(); ++k) {
-        bucket.params.push_back(parts[i].params[k]);
-        bucket.offsets.push_back(static_cast<int64_t>(least_first[i]) * longest + parts[i].offsets[k]);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      work[least_first[i]] += shares[i].work;
+      for (size_t k = 0; k < shares[i].params.size(); ++k) {
+        bucket.params.push_back(shares[i].params[k]);
+        bucket.offsets.push_back(static_cast<int64_t>(least_first[i]) * longest + shares[i].offsets[k]);
       }
     }
   }

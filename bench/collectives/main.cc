@@ -42,7 +42,7 @@ constexpr int64_t kFewestInARow = 2;
 constexpr int64_t kMostInARow = 20;
 
 // The measurement of one backend in a collective of one size.
-struct Series {
+struct RunningVariant {
   std::string name;
   Record record;
   std::unique_ptr<Exercise> exercise;
@@ -88,15 +88,15 @@ class AllReduceJob : public RankJob {
   }
 
   // Allocates the buffers of all backends for one size.
-  std::vector<Series> Prepare(Collective collective, int64_t size_bytes, int64_t in_flight) {
+  std::vector<RunningVariant> Prepare(Collective collective, int64_t size_bytes, int64_t in_flight) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.dtype));
     const Tensor pattern = Tensor::Empty(
         model::CpuDevice(), {collective == Collective::kAllGather ? numel / rank_.world().size : numel},
         options_.dtype);
     FillPattern(pattern, rank_.world().rank);
-    std::vector<Series> all;
+    std::vector<RunningVariant> all;
     for (const std::string& backend : options_.backends) {
-      Series& series = all.emplace_back(
+      RunningVariant& series = all.emplace_back(
           Join(backend, " ", Name(collective), " ", in_flight > 1 ? Join(in_flight, " x ") : "",
                FormatByteCount(size_bytes)),
           NewRecord(backend),
@@ -110,8 +110,8 @@ class AllReduceJob : public RankJob {
   }
 
   void Measure(Collective collective, int64_t size_bytes, int64_t in_flight) {
-    std::vector<Series> all = Prepare(collective, size_bytes, in_flight);
-    for (Series& series : all) {
+    std::vector<RunningVariant> all = Prepare(collective, size_bytes, in_flight);
+    for (RunningVariant& series : all) {
       series.exercise->Prepare();
       series.exercise->Measure(*timer_, 1);
       series.wrong = series.exercise->CountWrongElements();
@@ -124,7 +124,7 @@ class AllReduceJob : public RankJob {
     for (int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i) {
       const bool is_timed = i >= 0;
       for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
-        Series& series = all[static_cast<size_t>(k)];
+        RunningVariant& series = all[static_cast<size_t>(k)];
         series.exercise->Prepare();
         const int64_t row_ns = series.exercise->Measure(*timer_, in_a_row);
         series.exercise->Prepare();
@@ -140,12 +140,12 @@ class AllReduceJob : public RankJob {
         series.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
       }
     }
-    for (Series& series : all) Conclude(series);
+    for (RunningVariant& series : all) Conclude(series);
     rank_.writer().WriteToDisk();
   }
 
   // Checks the last collective, and writes the record.
-  void Conclude(Series& series) {
+  void Conclude(RunningVariant& series) {
     const int64_t num_checked = 2 * series.exercise->num_checked();
     series.wrong += series.exercise->CountWrongElements();
     series.record.checks.Set("wrong_elements", series.wrong);

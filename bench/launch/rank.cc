@@ -19,7 +19,7 @@
 
 namespace gradsync::bench {
 
-Launch ThisLaunch() {
+LaunchId ThisLaunch() {
   const char* const text = std::getenv(kLaunchVariable);
   if (text == nullptr || *text == '\0') return {};
   constexpr int64_t kMaxLaunches = 1'000'000;
@@ -31,7 +31,7 @@ Launch ThisLaunch() {
 }
 
 void SetLaunch(const std::string& set, int64_t index) {
-  setenv(kLaunchVariable, Launch{.set = set, .index = index}.text().c_str(), 1);
+  setenv(kLaunchVariable, LaunchId{.set = set, .index = index}.text().c_str(), 1);
 }
 
 Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,

@@ -22,7 +22,7 @@ namespace gradsync::bench {
 
 // One of several launches, which --repeats or the user starts one after the other. Each launch has new
 // processes.
-struct Launch {
+struct LaunchId {
   std::string run_id = {};  // name of the launch, equal on all ranks
   std::string set = {};     // run_id of the first launch, or the user's name for all launches
   int64_t index = 0;
@@ -35,7 +35,7 @@ inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
 // Reads the launch from this process's environment, which SetLaunch or the user has set. The launch has no
 // run_id. Throws InvalidInput.
-Launch ThisLaunch();
+LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
 // One rank of a run, with everything that does not depend on the measurement: its place, device, groups, file
@@ -71,7 +71,7 @@ class Rank {
   void DescribeThrottling(FactFields& facts) const;
   // Returns the record that contains what all records of a backend have in common.
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
-  const Launch& launch() const { return launch_; }
+  const LaunchId& launch() const { return launch_; }
   // Returns the output directory of this run.
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
@@ -121,7 +121,7 @@ class Rank {
   std::map<std::string, Record> records_;                                       // by backend
   const ControlGroups control_groups_;
   ControlGroups::Periods periods_before_;
-  Launch launch_;
+  LaunchId launch_;
   std::string out_;
   std::optional<RecordWriter> writer_;
   std::optional<Progress> progress_;

@@ -16,11 +16,11 @@ namespace gradsync::bench {
 enum class Scope { kSetting, kTrial, kRun };
 
 // A JSON object in a record.
-enum class Part { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
+enum class RecordPart { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
 
 namespace schema {
 
-using enum Part;
+using enum RecordPart;
 using enum Scope;
 
 // The type of a value, or of each entry of a series of samples. kNumber is a whole number, a fraction, or
@@ -32,7 +32,7 @@ enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearn
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
 struct SchemaName {
-  Part part;
+  RecordPart part;
   std::string_view name;  // "*" stands for any text
   Type type;
   unsigned writers;  // programs whose complete records always have this name
@@ -259,7 +259,7 @@ constexpr bool Matches(std::string_view pattern, std::string_view name) {
   return name.size() > before.size() + behind.size() && name.starts_with(before) && name.ends_with(behind);
 }
 
-constexpr bool Contains(Part part, std::string_view name) {
+constexpr bool Contains(RecordPart part, std::string_view name) {
   return std::ranges::any_of(
       kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
 }
@@ -267,7 +267,7 @@ constexpr bool Contains(Part part, std::string_view name) {
 }  // namespace schema
 
 // A name that this part of a record may have.
-template <Part kPart>
+template <RecordPart kPart>
 class NameIn {
  public:
   consteval NameIn(const char* literal) : text_(literal) {
@@ -285,9 +285,9 @@ class NameIn {
   std::string_view text_;
 };
 
-using ConfigName = NameIn<Part::kConfig>;
-using SampleName = NameIn<Part::kSamples>;
-using CheckName = NameIn<Part::kChecks>;
-using FactName = NameIn<Part::kFacts>;
+using ConfigName = NameIn<RecordPart::kConfig>;
+using SampleName = NameIn<RecordPart::kSamples>;
+using CheckName = NameIn<RecordPart::kChecks>;
+using FactName = NameIn<RecordPart::kFacts>;
 
 }  // namespace gradsync::bench

@@ -72,7 +72,7 @@ T Get(const Value* value, T fallback) {
 
 std::string UtcNow(const char* format) { return absl::FormatTime(format, absl::Now(), absl::UTCTimeZone()); }
 
-using Series = SampleSeries::Map;
+using Samples = SampleSeries::Map;
 
 // Thrown inside this file only: the reason why a line is no record.
 struct Malformed {
@@ -205,9 +205,9 @@ Line FromJson(const Json& json) {
 std::string ToLine(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // Why `more` cannot be put behind `begun`; empty if it can.
-std::string LengthFault(const Series& begun, const Series& more) {
+std::string LengthFault(const Samples& begun, const Samples& more) {
   std::map<std::string_view, size_t> lengths;
-  for (const Series* const part : {&begun, &more}) {
+  for (const Samples* const part : {&begun, &more}) {
     for (const auto& [name, values] : *part) lengths[name] += values.size();
   }
   for (const auto& [name, length] : lengths) {

@@ -61,7 +61,7 @@ class Fields {
 };
 
 // The fields of one part of a record. Only names of this part compile.
-template <Part kPart>
+template <RecordPart kPart>
 class FieldsOf : public Fields {
  public:
   using Name = NameIn<kPart>;
@@ -83,10 +83,10 @@ class FieldsOf : public Fields {
   }
 };
 
-using ConfigFields = FieldsOf<Part::kConfig>;
-using CheckFields = FieldsOf<Part::kChecks>;
-using FactFields = FieldsOf<Part::kFacts>;
-using LinkFields = FieldsOf<Part::kLink>;
+using ConfigFields = FieldsOf<RecordPart::kConfig>;
+using CheckFields = FieldsOf<RecordPart::kChecks>;
+using FactFields = FieldsOf<RecordPart::kFacts>;
+using LinkFields = FieldsOf<RecordPart::kLink>;
 
 // Series of integers by name. Only names of samples compile.
 class SampleSeries {
@@ -172,7 +172,7 @@ struct Record {
   // published figures have them, because publications have no samples: "mean_ns", "std_ns" (population),
   // "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (number of steps), and other printed numbers. No benchmark
   // writes this field.
-  std::map<std::string, FieldsOf<Part::kPublished>> published;
+  std::map<std::string, FieldsOf<RecordPart::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;
   FactFields facts;

@@ -18,7 +18,7 @@ constexpr std::string_view kTypeNames[] = {"true or false", "a whole number", "a
 // series.
 template <class Take>
 void ForEachName(const Record& record, const Take& take) {
-  const auto take_all = [&](Part part, const Fields& fields) {
+  const auto take_all = [&](RecordPart part, const Fields& fields) {
     for (const auto& [name, value] : fields) take(part, name, &value);
   };
   take_all(kConfig, record.config);
@@ -29,7 +29,7 @@ void ForEachName(const Record& record, const Take& take) {
   for (const auto& [name, series] : record.samples) take(kSamples, name, nullptr);
 }
 
-const SchemaName* Find(Part part, std::string_view name) {
+const SchemaName* Find(RecordPart part, std::string_view name) {
   const auto found = std::ranges::find_if(
       kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
   return found == std::end(kSchema) ? nullptr : found;
@@ -58,7 +58,7 @@ Scope ScopeOf(std::string_view name) {
 
 std::vector<std::string> WrongTypes(const Record& record) {
   std::vector<std::string> faults;
-  ForEachName(record, [&](Part part, const std::string& name, const Value* value) {
+  ForEachName(record, [&](RecordPart part, const std::string& name, const Value* value) {
     const SchemaName* const entry = value == nullptr ? nullptr : Find(part, name);
     if (entry == nullptr || IsOf(entry->type, *value)) return;
     faults.push_back(
@@ -70,7 +70,7 @@ std::vector<std::string> WrongTypes(const Record& record) {
 std::vector<std::string> MissingSamples(const Record& record) {
   std::vector<std::string> faults;
   for (const SchemaName& entry : kSchema) {
-    if (entry.part == Part::kSamples && (entry.writers & WriterOf(record)) != 0 &&
+    if (entry.part == RecordPart::kSamples && (entry.writers & WriterOf(record)) != 0 &&
         !record.samples.contains(SampleName::Of(entry.name)))
       faults.push_back(Join("no samples \"", entry.name, "\""));
   }
@@ -79,8 +79,8 @@ std::vector<std::string> MissingSamples(const Record& record) {
 
 std::vector<std::string> SchemaFaults(const Record& record) {
   std::vector<std::string> faults = WrongTypes(record);
-  std::set<std::pair<Part, std::string>> names;
-  ForEachName(record, [&](Part part, const std::string& name, const Value*) {
+  std::set<std::pair<RecordPart, std::string>> names;
+  ForEachName(record, [&](RecordPart part, const std::string& name, const Value*) {
     names.emplace(part, name);
     if (!Contains(part, name)) faults.push_back(Join("\"", name, "\" is not in the schema"));
   });

@@ -89,22 +89,23 @@ Peak MeasureFlops(const DevicePtr& device, DType dtype) {
   return best;
 }
 
-double StepProfile::Row::total_ns() const { return Sum(own_ns); }
+double StepProfile::Entry::total_ns() const { return Sum(own_ns); }
 
-StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view name) {
-  auto row = std::ranges::find_if(rows_, [&](const Row& r) { return r.phase == phase && r.name == name; });
-  if (row == rows_.end()) {
-    rows_.push_back({.phase = std::string(phase), .name = std::string(name)});
-    row = std::prev(rows_.end());
+StepProfile::Entry& StepProfile::EntryOf(std::string_view phase, std::string_view name) {
+  auto entry =
+      std::ranges::find_if(entries_, [&](const Entry& r) { return r.phase == phase && r.name == name; });
+  if (entry == entries_.end()) {
+    entries_.push_back({.phase = std::string(phase), .name = std::string(name)});
+    entry = std::prev(entries_.end());
   }
-  row->own_ns.resize(step_ns_.size());  // with zeros for steps without this operation
-  return *row;
+  entry->own_ns.resize(step_ns_.size());  // with zeros for steps without this operation
+  return *entry;
 }
 
 void StepProfile::AddRest(std::string_view phase, std::string_view name, int64_t left_ns) {
-  Row& row = RowOf(phase, name);
-  ++row.calls;
-  row.own_ns.back() += left_ns;
+  Entry& entry = EntryOf(phase, name);
+  ++entry.calls;
+  entry.own_ns.back() += left_ns;
 }
 
 void StepProfile::Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
@@ -115,22 +116,22 @@ void StepProfile::Add(const StepMarks& marks, int64_t optimizer_ns, const std::v
   for (const ComputedOp& op : forward) {
     // Nothing was recorded before the first operation.
     const int64_t begin_ns = op.begin_ns == 0 ? marks[Mark::kStepBegin] : op.begin_ns;
-    Row& row = RowOf("forward", op.name);
-    ++row.calls;
-    row.own_ns.back() += op.end_ns - begin_ns;
+    Entry& entry = EntryOf("forward", op.name);
+    ++entry.calls;
+    entry.own_ns.back() += op.end_ns - begin_ns;
     forward_left_ns -= op.end_ns - begin_ns;
-    row.flops += op.flops.forward;
-    RowOf("backward", op.name).flops += op.flops.backward;
+    entry.flops += op.flops.forward;
+    EntryOf("backward", op.name).flops += op.flops.backward;
   }
   for (const TracedOp& range : ranges) {
     const bool is_backward = range.begin_ns >= marks[Mark::kForwardEnd];
     const char* const phase = is_backward ? "backward" : "forward";
     const int64_t duration_ns = range.end_ns - range.begin_ns;
-    Row& row = RowOf(phase, range.name);
-    ++row.calls;
-    row.own_ns.back() += duration_ns;
+    Entry& entry = EntryOf(phase, range.name);
+    ++entry.calls;
+    entry.own_ns.back() += duration_ns;
     if (range.parent >= 0) {
-      RowOf(phase, ranges[static_cast<size_t>(range.parent)].name).own_ns.back() -= duration_ns;
+      EntryOf(phase, ranges[static_cast<size_t>(range.parent)].name).own_ns.back() -= duration_ns;
     } else {
       (is_backward ? backward_left_ns : forward_left_ns) -= duration_ns;
     }
@@ -142,17 +143,18 @@ void StepProfile::Add(const StepMarks& marks, int64_t optimizer_ns, const std::v
 }
 
 std::string StepProfile::ToString() const {
-  std::vector<Row> rows = rows_;
-  std::ranges::stable_sort(rows, std::greater<>(), &Row::total_ns);
+  std::vector<Entry> entries = entries_;
+  std::ranges::stable_sort(entries, std::greater<>(), &Entry::total_ns);
   const double steps = static_cast<double>(step_ns_.size());
   double flops = 0;
   Grid grid{.rows = {{"phase", "operation", "calls", "ms", "share", "GFLOP", "GFLOP/s"}}, .num_left = 2};
-  for (const Row& row : rows) {
-    const double own_ns = row.total_ns();
-    flops += row.flops;
-    grid.rows.push_back({row.phase, row.name, Fixed(static_cast<double>(row.calls) / steps, 1),
+  for (const Entry& entry : entries) {
+    const double own_ns = entry.total_ns();
+    flops += entry.flops;
+    grid.rows.push_back({entry.phase, entry.name, Fixed(static_cast<double>(entry.calls) / steps, 1),
                          Fixed(own_ns / steps / 1e6, 3), Fixed(Percent(own_ns, Sum(step_ns_)), 1) + "%",
-                         Fixed(row.flops / steps / 1e9, 3), Fixed(own_ns > 0 ? row.flops / own_ns : 0, 1)});
+                         Fixed(entry.flops / steps / 1e9, 3),
+                         Fixed(own_ns > 0 ? entry.flops / own_ns : 0, 1)});
   }
   std::string table = grid.ToString();
   const double peak_ns = 1e9 * flops / peak_flops_.per_second;
@@ -165,9 +167,9 @@ std::string StepProfile::ToString() const {
 }
 
 void StepProfile::WriteTo(Record& record) const {
-  for (const Row& row : rows_) {
-    std::vector<int64_t>& samples = record.samples[SampleName::Of(Join(row.phase, ".", row.name, "_ns"))];
-    samples = row.own_ns;
+  for (const Entry& entry : entries_) {
+    std::vector<int64_t>& samples = record.samples[SampleName::Of(Join(entry.phase, ".", entry.name, "_ns"))];
+    samples = entry.own_ns;
     samples.resize(step_ns_.size());
   }
 }

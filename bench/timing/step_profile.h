@@ -26,8 +26,8 @@ struct Peak {
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Collects the time of one variant's steps by phase and operation, and the floating-point operations in this
-// time. Two kinds of rows have time that belongs to no operation: "other" in forward and backward is the time
-// between operations, and "exposed" is the wait for gradients.
+// time. Two kinds of entries have time that belongs to no operation: "other" in forward and backward is the
+// time between operations, and "exposed" is the wait for gradients.
 class StepProfile {
  public:
   // `optimizer` is the optimizer's name.
@@ -48,7 +48,7 @@ class StepProfile {
   void WriteTo(Record& record) const;
 
  private:
-  struct Row {
+  struct Entry {
     std::string phase, name;
     int64_t calls = 0;
     double flops = 0;                  // floating-point operations of all steps
@@ -57,14 +57,14 @@ class StepProfile {
     double total_ns() const;
   };
 
-  // Returns the row, which is made if it does not exist, with a sample for the current step.
-  Row& RowOf(std::string_view phase, std::string_view name);
+  // Returns the entry, which is made if it does not exist, with a sample for the current step.
+  Entry& EntryOf(std::string_view phase, std::string_view name);
   // `left_ns` is the time of the phase minus the time of its operations.
   void AddRest(std::string_view phase, std::string_view name, int64_t left_ns);
 
   const Peak peak_flops_;
   const std::string optimizer_;
-  std::vector<Row> rows_;
+  std::vector<Entry> entries_;
   std::vector<int64_t> step_ns_;
 };
 

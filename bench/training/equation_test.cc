@@ -40,10 +40,10 @@ class Disguised : public Stepper {
   Stepper& inner_;
 };
 
-// The verdict of rank 0 on `name`. Both ranks take the steps of `taken`.
-Verdict VerdictOn(const std::string& name, const std::string& taken) {
+// The agreement of rank 0 on `name`. Both ranks take the steps of `taken`.
+Agreement AgreementOn(const std::string& name, const std::string& taken) {
   auto groups = comm::MakeLocalGroups(2);
-  std::vector<Verdict> verdicts(2);
+  std::vector<Agreement> agreements(2);
   comm::RunRanks(2, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
     comm::RecordingProcessGroup group(std::move(groups[r]));
@@ -61,10 +61,10 @@ Verdict VerdictOn(const std::string& name, const std::string& taken) {
     const TrainingVariant claimed = VariantOf(name), variant = VariantOf(taken);
     const std::unique_ptr<Stepper> inner = MakeOwnStepper(setting, variant, trainer, group);
     Disguised stepper(setting, claimed, *inner);
-    verdicts[r] = CheckEquation(stepper, {ids, ids}, trainer);
+    agreements[r] = CheckEquation(stepper, {ids, ids}, trainer);
   });
-  EXPECT_EQ(verdicts[0].passed(), verdicts[1].passed());
-  return verdicts[0];
+  EXPECT_EQ(agreements[0].passed(), agreements[1].passed());
+  return agreements[0];
 }
 
 TEST(EquationTest, StepsOfTheVariantPass) {
@@ -78,7 +78,7 @@ TEST(EquationTest, StepsOfTheVariantPass) {
     for (const char* steps : {"=1", "=3"})
       if (!period.empty()) variants.push_back(Join(name, ":", period, steps));
   }
-  for (const std::string& name : variants) EXPECT_EQ(DescribeFault(name, VerdictOn(name, name)), "");
+  for (const std::string& name : variants) EXPECT_EQ(DescribeFault(name, AgreementOn(name, name)), "");
 }
 
 TEST(EquationTest, StepsOfAnotherAreFound) {
@@ -97,14 +97,14 @@ TEST(EquationTest, StepsOfAnotherAreFound) {
       {"diloco:period=2", "diloco:period=2,outer_rate=0.6"},
   };
   for (const auto& [name, taken] : pairs) {
-    const Verdict verdict = VerdictOn(name, taken);
-    EXPECT_FALSE(verdict.grads_equal() && verdict.params_equal()) << name << ", taken: " << taken;
-    EXPECT_TRUE(verdict.replicas_equal) << taken;
+    const Agreement agreement = AgreementOn(name, taken);
+    EXPECT_FALSE(agreement.grads_equal() && agreement.params_equal()) << name << ", taken: " << taken;
+    EXPECT_TRUE(agreement.replicas_equal) << taken;
   }
 }
 
 TEST(EquationTest, ReplicasThatPartAreFound) {
-  EXPECT_FALSE(VerdictOn("local_sgd:period=2", "none").passed());
+  EXPECT_FALSE(AgreementOn("local_sgd:period=2", "none").passed());
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ constexpr int64_t kFewestRounds = 10;
 constexpr int64_t kRoundsPerSpotCheck = 8;
 
 // The results of a variant: its record, to which data are appended, also on disk.
-struct Series {
+struct RunningVariant {
   std::unique_ptr<Stepper> stepper;
   Record record;
   int64_t number = -1;  // number of the record in its file, after it was written
@@ -111,10 +111,10 @@ class TrainingJob : public RankJob {
       device_->allocator().Trim();
       ResetPeakResidentBytes();
     }
-    std::vector<Series> all = Prepare(setting, variants);
+    std::vector<RunningVariant> all = Prepare(setting, variants);
     TakeTurns(setting, all);
     const int64_t peak_bytes = plan_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
-    for (Series& series : all) {
+    for (RunningVariant& series : all) {
       Record more;
       if (!series.stepper->variant().is_peer()) {
         const std::vector<int64_t> others_ns = disturbance_.GatherOthersNs(series.disturbance_ns);
@@ -134,7 +134,7 @@ class TrainingJob : public RankJob {
     }
     group_.Clear();
     rank_.writer().WriteToDisk();
-    for (Series& series : all) {
+    for (RunningVariant& series : all) {
       Record more;
       more.checks = verifier_.Check(*series.stepper);
       more.checks.Set("spot_checks", series.spot_checks);
@@ -145,10 +145,10 @@ class TrainingJob : public RankJob {
     }
   }
 
-  std::vector<Series> Prepare(const Setting& setting, std::span<const TrainingVariant> variants) {
+  std::vector<RunningVariant> Prepare(const Setting& setting, std::span<const TrainingVariant> variants) {
     if (peer_) BeginPeers(setting, variants);
     const double flops = trainer_.CountFlops(NewBatch(setting), setting.accumulation_steps);
-    std::vector<Series> all;
+    std::vector<RunningVariant> all;
     for (const TrainingVariant& variant : variants) {
       all.push_back({variant.is_peer() ? MakePeerStepper(setting, variant, *peer_, trainer_)
                                        : MakeOwnStepper(setting, variant, trainer_, rank_.Of(variant.over())),
@@ -185,7 +185,7 @@ class TrainingJob : public RankJob {
   }
 
   // Takes one turn of each variant, in a random order for each round.
-  void TakeTurns(const Setting& setting, std::vector<Series>& all) {
+  void TakeTurns(const Setting& setting, std::vector<RunningVariant>& all) {
     const Batch batch = NewBatch(setting);
     const uint64_t seed =
         OrderSeed(rank_.seed(), rank_.launch().run_id + setting.name);  // the order differs between launches
@@ -199,7 +199,7 @@ class TrainingJob : public RankJob {
     const auto begin = std::chrono::steady_clock::now();
     for (int64_t round = 0; !IsEnough(round, num_variants, begin); ++round) {
       for (const int i : RoundOrder(num_variants, round, seed)) {
-        Series& series = all[static_cast<size_t>(i)];
+        RunningVariant& series = all[static_cast<size_t>(i)];
         TakeStep(series, plan_.warmup_steps + round, round, batch);
         if (!series.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
           ++series.spot_checks;
@@ -208,7 +208,7 @@ class TrainingJob : public RankJob {
       }
       // Records are in the order of the command line, which is also the order in tables, and not in the order
       // of the first round.
-      for (Series& series : all) {
+      for (RunningVariant& series : all) {
         if (series.number < 0) series.number = rank_.writer().Begin(series.record);
       }
       rank_.writer().Write();
@@ -232,7 +232,7 @@ class TrainingJob : public RankJob {
   }
 
   // `sample` is negative for an untimed step.
-  void TakeStep(Series& series, int64_t round, int64_t sample, const Batch& batch) {
+  void TakeStep(RunningVariant& series, int64_t round, int64_t sample, const Batch& batch) {
     Stepper& stepper = *series.stepper;
     source_->Fill(rank_.world().rank, round, batch);
     // If each host has all parts, all hosts must begin with equal parts, as in training, and `none` leaves
@@ -268,7 +268,7 @@ class TrainingJob : public RankJob {
   }
 
   // Adds data to the record, and, after the record has begun, to its file at the next write.
-  void Add(const Record& more, Series& series) {
+  void Add(const Record& more, RunningVariant& series) {
     const std::string fault = Append(more, &series.record);
     if (!fault.empty()) throw std::logic_error(fault);
     if (series.number >= 0) rank_.writer().Continue(series.number, more);
@@ -311,7 +311,7 @@ class TrainingJob : public RankJob {
     rank_.Conclude(Join(notes_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
   }
 
-  static std::string NameOf(const Series& series) {
+  static std::string NameOf(const RunningVariant& series) {
     return Join(series.stepper->variant().name(), ", ", series.stepper->setting().name);
   }
 

@@ -65,8 +65,9 @@ class EquationCheck {
                                {shapes, [this](size_t p) { return Doubles(start_[p]); }, options_});
   }
 
-  Verdict CheckGradients() {
-    Verdict verdict{.replicas_equal = true, .tolerance = kGradientTolerance, .grad_source = "its equation's"};
+  Agreement CheckGradients() {
+    Agreement agreement{
+        .replicas_equal = true, .tolerance = kGradientTolerance, .grad_source = "its equation's"};
     std::vector<Tensors> grads;
     for (int turn = 0; turn < kTurns; ++turn) {
       ComputeAlone();
@@ -76,16 +77,16 @@ class EquationCheck {
       grads.push_back(CopyGrads(params()));
       const LargestError worst =
           FindLargestError(grads.back(), expected, trainer_.group(), trainer_.device());
-      if (turn == 0 || worst.error > verdict.grad_rel_error) {
-        verdict.grad_rel_error = worst.error;
-        verdict.worst_grad = params()[worst.index]->name();
+      if (turn == 0 || worst.error > agreement.grad_rel_error) {
+        agreement.grad_rel_error = worst.error;
+        agreement.worst_grad = params()[worst.index]->name();
       }
-      verdict.replicas_equal =
-          verdict.replicas_equal && EqualOnAllRanks(grads.back(), trainer_.group(), trainer_.device());
+      agreement.replicas_equal =
+          agreement.replicas_equal && EqualOnAllRanks(grads.back(), trainer_.group(), trainer_.device());
     }
     const Tensors values = CopyValues(params());
-    verdict.replicas_equal =
-        verdict.replicas_equal && EqualOnAllRanks(values, trainer_.group(), trainer_.device());
+    agreement.replicas_equal =
+        agreement.replicas_equal && EqualOnAllRanks(values, trainer_.group(), trainer_.device());
     trainer_.Restart();
     for (const Tensors& of_turn : grads) {
       for (size_t p = 0; p < params().size(); ++p) params()[p]->grad().CopyFrom(of_turn[p]);
@@ -93,12 +94,12 @@ class EquationCheck {
     }
     const LargestError worst =
         FindLargestError(values, CopyValues(params()), trainer_.group(), trainer_.device());
-    verdict.param_rel_error = worst.error;
-    verdict.worst_param = params()[worst.index]->name();
-    return verdict;
+    agreement.param_rel_error = worst.error;
+    agreement.worst_param = params()[worst.index]->name();
+    return agreement;
   }
 
-  Verdict CheckWeights() {
+  Agreement CheckWeights() {
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int64_t step = 0; step < stepper_.variant().period(); ++step) {
         ComputeAlone();
@@ -163,7 +164,7 @@ class EquationCheck {
 
 }  // namespace
 
-Verdict CheckEquation(Stepper& stepper, const Batch& batch, Trainer& trainer) {
+Agreement CheckEquation(Stepper& stepper, const Batch& batch, Trainer& trainer) {
   EquationCheck check(stepper, batch, trainer);
   return stepper.variant().traits->agreement == ddp::Agreement::kDrifts ? check.CheckWeights()
                                                                         : check.CheckGradients();
@@ -200,17 +201,17 @@ CheckFields Verifier::Check(Stepper& stepper) {
   if (wanted) {
     const Batch batch = stepper.setting().batch.NewBatch(trainer_.device());
     source_.Fill(trainer_.group().rank(), kCheckStep, batch);
-    const Verdict verdict =
+    const Agreement agreement =
         by_equation ? CheckEquation(stepper, batch, trainer_) : CheckSingleProcess(stepper, batch);
     trainer_.group().Clear();
-    SetChecks(verdict, checks);
-    if (by_equation || !variant.drifts()) rank_.AddFault(DescribeFault(variant.name(), verdict));
+    SetChecks(agreement, checks);
+    if (by_equation || !variant.drifts()) rank_.AddFault(DescribeFault(variant.name(), agreement));
   }
   checks.Set("reference", !wanted ? "none" : by_equation ? "equation" : "single_process");
   return checks;
 }
 
-Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
+Agreement Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
   MakeReference(stepper.setting(), stepper.loss_scale());
   stepper.StepFromStart(batch);
   const auto step_again = [&] {

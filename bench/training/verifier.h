@@ -36,7 +36,7 @@ class Verifier {
   CheckFields Check(Stepper& stepper);
 
  private:
-  Verdict CheckSingleProcess(Stepper& stepper, const model::Batch& batch);
+  Agreement CheckSingleProcess(Stepper& stepper, const model::Batch& batch);
   void MakeReference(const Setting& setting, double loss_scale);
   double ToleranceOf(const Stepper& stepper) const;
 
@@ -57,7 +57,7 @@ class Verifier {
 // If a strategy changes gradients, a turn is a step. The check compares the gradients, computed from the
 // current weights, and compares the weights with the optimizer's result for these gradients. If a strategy
 // averages weights, a turn is a period. The check compares the change of the weights.
-Verdict CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
+Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // Returns whether a variant's step is spot-checked: one randomly drawn step of every `rounds_per_check`
 // rounds.

@@ -65,28 +65,29 @@ std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
 
 }  // namespace
 
-void SetChecks(const Verdict& verdict, CheckFields& checks) {
-  checks.Set("grad_rel_error", Value(verdict.grad_rel_error));
-  checks.Set("param_rel_error", Value(verdict.param_rel_error));
-  checks.Set("grads_equal", Value(verdict.grads_equal()));
-  checks.Set("params_equal", Value(verdict.params_equal()));
-  checks.Set("replicas_equal", Value(verdict.replicas_equal));
-  checks.Set("tolerance", Value(verdict.tolerance));
-  checks.Set("worst_grad", verdict.worst_grad);
-  checks.Set("worst_param", verdict.worst_param);
+void SetChecks(const Agreement& agreement, CheckFields& checks) {
+  checks.Set("grad_rel_error", Value(agreement.grad_rel_error));
+  checks.Set("param_rel_error", Value(agreement.param_rel_error));
+  checks.Set("grads_equal", Value(agreement.grads_equal()));
+  checks.Set("params_equal", Value(agreement.params_equal()));
+  checks.Set("replicas_equal", Value(agreement.replicas_equal));
+  checks.Set("tolerance", Value(agreement.tolerance));
+  checks.Set("worst_grad", agreement.worst_grad);
+  checks.Set("worst_param", agreement.worst_param);
 }
 
-std::string DescribeFault(const std::string& variant, const Verdict& verdict) {
-  if (verdict.passed()) return "";
+std::string DescribeFault(const std::string& variant, const Agreement& agreement) {
+  if (agreement.passed()) return "";
   const auto differs = [&](const std::string& what, const char* from, double error) {
     return Join(variant, ": ", what, " differs from ", from, " by a relative error of ", error,
-                ", expected at most ", verdict.tolerance);
+                ", expected at most ", agreement.tolerance);
   };
-  if (!verdict.grads_equal()) {
-    return differs("the gradient of " + verdict.worst_grad, verdict.grad_source, verdict.grad_rel_error);
+  if (!agreement.grads_equal()) {
+    return differs("the gradient of " + agreement.worst_grad, agreement.grad_source,
+                   agreement.grad_rel_error);
   }
-  if (!verdict.params_equal()) {
-    return differs(verdict.worst_param, verdict.param_source, verdict.param_rel_error);
+  if (!agreement.params_equal()) {
+    return differs(agreement.worst_param, agreement.param_source, agreement.param_rel_error);
   }
   return variant + ": gradients or parameters are not bitwise equal on all ranks";
 }
@@ -138,8 +139,8 @@ LargestError FindLargestError(std::span<const Tensor> found, std::span<const Ten
   return {error, static_cast<size_t>(ReduceOverRanks(index, comm::ReduceOp::kMin, group, device))};
 }
 
-Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> reference,
-               const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group) {
+Agreement Verify(std::span<Parameter* const> params, std::span<const Tensor> reference,
+                 const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group) {
   Require(!params.empty(), "verify: there is no parameter");
   const model::DevicePtr& device = params.front()->device();
   std::vector<Tensor> all = GradsOf(params);

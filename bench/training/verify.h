@@ -21,14 +21,15 @@ std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
 // The error of a tensor is |found - expected| / |expected| in Euclidean norms. The error is infinite if a
-// number is not finite. The error of a verdict is the largest error of all tensors and ranks. The denominator
-// is at least 1 % of the average norm of a tensor with this number of elements, so that a gradient that is
-// zero up to rounding does not fail (for example, of the query projection if all tokens are equal).
+// number is not finite. The error of an agreement is the largest error of all tensors and ranks. The
+// denominator is at least 1 % of the average norm of a tensor with this number of elements, so that a
+// gradient that is zero up to rounding does not fail (for example, of the query projection if all tokens are
+// equal).
 //
 // The error of a gradient is its distance from the reference. The error of a parameter is its distance from
 // the optimizer's result for the gradients found, because AdamW turns a gradient that is nearly zero into a
 // step in either direction.
-struct Verdict {
+struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
   std::string worst_grad = {};  // the tensor with the largest error
@@ -44,11 +45,11 @@ struct Verdict {
   bool passed() const { return grads_equal() && params_equal() && replicas_equal; }
 };
 
-void SetChecks(const Verdict& verdict, CheckFields& checks);
+void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns one line with the variant, the tensor and the error if the verdict is a failure, else an empty
+// Returns one line with the variant, the tensor and the error if it is a failure, else an empty
 // text.
-std::string DescribeFault(const std::string& variant, const Verdict& verdict);
+std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
 // Returns the ranks whose tensors differ in any bit from the tensors of the majority of ranks; without a
 // majority, from the tensors of rank 0. The result is equal on all ranks. Compares hashes.
@@ -71,9 +72,9 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 
 // Compares gradients with `reference`, which every rank has, and parameters with their values after
 // `step_again`, which repeats the optimizer's step with these gradients from the weights before the step. The
-// verdict is equal on all ranks. Throws CollectiveError.
-Verdict Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
-               const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
+// agreement is equal on all ranks. Throws CollectiveError.
+Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
+                 const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
 // Returns the largest error that rounding can cause in gradsync's own strategies. The reference computes
 // equal batches with equal kernels and an equal loss scale, so the gradients of single ranks are bitwise

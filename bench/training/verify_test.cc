@@ -51,46 +51,46 @@ std::function<void()> StepAgain(Replica& replica) {
   };
 }
 
-// The verdict on two ranks whose replicas `spoil` has been at; the reference is unspoilt.
-std::vector<Verdict> VerdictsAfter(const std::function<void(Replica&, int rank)>& spoil) {
+// The agreement on two ranks whose replicas `spoil` has been at; the reference is unspoilt.
+std::vector<Agreement> AgreementsAfter(const std::function<void(Replica&, int rank)>& spoil) {
   const auto groups = comm::MakeLocalGroups(2);
-  std::vector<Verdict> verdicts(2);
+  std::vector<Agreement> agreements(2);
   comm::RunRanks(2, [&](int rank) {
     Replica replica;
     const std::vector<Tensor> reference = CopyGrads(replica.params);
     spoil(replica, rank);
     const size_t index = static_cast<size_t>(rank);
-    verdicts[index] = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[index]);
+    agreements[index] = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[index]);
   });
-  return verdicts;
+  return agreements;
 }
 
 TEST(VerifyTest, EqualStateHasNoError) {
-  for (const Verdict& verdict : VerdictsAfter([](Replica&, int) {})) {
-    EXPECT_EQ(verdict.grad_rel_error, 0);
-    EXPECT_EQ(verdict.param_rel_error, 0);
-    EXPECT_TRUE(verdict.replicas_equal);
+  for (const Agreement& agreement : AgreementsAfter([](Replica&, int) {})) {
+    EXPECT_EQ(agreement.grad_rel_error, 0);
+    EXPECT_EQ(agreement.param_rel_error, 0);
+    EXPECT_TRUE(agreement.replicas_equal);
   }
 }
 
 TEST(VerifyTest, AllRanksLearnOfOneRanksWrongGradient) {
-  const auto verdicts = VerdictsAfter([](Replica& replica, int rank) {
+  const auto agreements = AgreementsAfter([](Replica& replica, int rank) {
     if (rank == 1) model::Scale(replica.params[1]->grad(), 1.5);
   });
-  for (const Verdict& verdict : verdicts) {
-    EXPECT_DOUBLE_EQ(verdict.grad_rel_error, 0.5);
-    EXPECT_EQ(verdict.worst_grad, "large");
-    EXPECT_EQ(verdict.param_rel_error, 0);
-    EXPECT_FALSE(verdict.replicas_equal);
+  for (const Agreement& agreement : agreements) {
+    EXPECT_DOUBLE_EQ(agreement.grad_rel_error, 0.5);
+    EXPECT_EQ(agreement.worst_grad, "large");
+    EXPECT_EQ(agreement.param_rel_error, 0);
+    EXPECT_FALSE(agreement.replicas_equal);
   }
 }
 
 TEST(VerifyTest, EqualReplicasCanAllBeWrong) {
-  for (const Verdict& verdict :
-       VerdictsAfter([](Replica&replica, int) { replica.params[0]->MutableValue().Zero(); })) {
-    EXPECT_EQ(verdict.param_rel_error, 1);
-    EXPECT_EQ(verdict.worst_param, "small");
-    EXPECT_TRUE(verdict.replicas_equal);
+  for (const Agreement& agreement :
+       AgreementsAfter([](Replica&replica, int) { replica.params[0]->MutableValue().Zero(); })) {
+    EXPECT_EQ(agreement.param_rel_error, 1);
+    EXPECT_EQ(agreement.worst_param, "small");
+    EXPECT_TRUE(agreement.replicas_equal);
   }
 }
 
@@ -101,17 +101,17 @@ TEST(VerifyTest, RoundingOfAVanishingGradientIsNoError) {
   replica.params[0]->grad().Zero();
   const std::vector<Tensor> reference = CopyGrads(replica.params);
   replica.params[0]->grad().data<float>()[1] = 1e-7f;
-  const Verdict verdict = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[0]);
-  EXPECT_NEAR(verdict.grad_rel_error, 1e-7 / (0.01 * std::sqrt(2 * 25 / 6.0)), 1e-9);
+  const Agreement agreement = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[0]);
+  EXPECT_NEAR(agreement.grad_rel_error, 1e-7 / (0.01 * std::sqrt(2 * 25 / 6.0)), 1e-9);
   replica.params[0]->grad().data<float>()[1] = 1;
   EXPECT_GT(Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[0]).grad_rel_error, 1);
 }
 
 TEST(VerifyTest, NotANumberIsInfinitelyWrong) {
-  const auto verdicts = VerdictsAfter([](Replica& replica, int rank) {
+  const auto agreements = AgreementsAfter([](Replica& replica, int rank) {
     if (rank == 1) replica.params[0]->grad().data<float>()[1] = NAN;
   });
-  for (const Verdict& verdict : verdicts) EXPECT_TRUE(std::isinf(verdict.grad_rel_error));
+  for (const Agreement& agreement : agreements) EXPECT_TRUE(std::isinf(agreement.grad_rel_error));
 }
 
 // With tensors that the host cannot touch, as on a GPU.
@@ -120,12 +120,12 @@ TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
   const auto group = LoneGroup();
   const std::vector<Tensor> reference = CopyGrads(replica.params);
   EXPECT_TRUE(reference.front().device()->is_cpu());
-  const Verdict equal = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
+  const Agreement equal = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
   EXPECT_EQ(equal.grad_rel_error, 0);
   EXPECT_EQ(equal.param_rel_error, 0);
   EXPECT_TRUE(equal.replicas_equal);
   replica.params[1]->grad().Zero();
-  const Verdict wrong = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
+  const Agreement wrong = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
   EXPECT_EQ(wrong.grad_rel_error, 1);
   EXPECT_EQ(wrong.worst_grad, "large");
 }
@@ -158,29 +158,29 @@ TEST(RanksThatDifferTest, EveryElementCounts) {
   });
 }
 
-Verdict GoodVerdict() { return {1e-7, 2e-7, "a.weight", "b.weight", true, kTolerance}; }
+Agreement GoodAgreement() { return {1e-7, 2e-7, "a.weight", "b.weight", true, kTolerance}; }
 
 TEST(FaultTest, ThereIsNoneWithinTheTolerance) {
-  EXPECT_TRUE(GoodVerdict().passed());
-  EXPECT_EQ(DescribeFault("core", GoodVerdict()), "");
+  EXPECT_TRUE(GoodAgreement().passed());
+  EXPECT_EQ(DescribeFault("core", GoodAgreement()), "");
 }
 
 TEST(FaultTest, NamesVariantTensorAndError) {
-  Verdict verdict = GoodVerdict();
-  verdict.param_rel_error = 0.25;
-  EXPECT_EQ(DescribeFault("core", verdict),
+  Agreement agreement = GoodAgreement();
+  agreement.param_rel_error = 0.25;
+  EXPECT_EQ(DescribeFault("core", agreement),
             "core: b.weight differs from what the optimizer makes of its gradient by a relative error of "
             "0.25, expected at most 0.0001");
-  verdict.grad_rel_error = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(DescribeFault("core", verdict),
+  agreement.grad_rel_error = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(DescribeFault("core", agreement),
             "core: the gradient of a.weight differs from a single process's by a relative error of inf, "
             "expected at most 0.0001");
 }
 
 TEST(FaultTest, ReplicasMustBeBitwiseEqual) {
-  Verdict verdict = GoodVerdict();
-  verdict.replicas_equal = false;
-  EXPECT_EQ(DescribeFault("flat", verdict),
+  Agreement agreement = GoodAgreement();
+  agreement.replicas_equal = false;
+  EXPECT_EQ(DescribeFault("flat", agreement),
             "flat: gradients or parameters are not bitwise equal on all ranks");
 }
 

@@ -25,12 +25,12 @@ constexpr std::string_view kBackend = "hierarchical";
 // little time.
 constexpr int64_t kChunkBytesPerHost = int64_t{2} << 20;
 
-struct Place {
+struct Position {
   size_t host;
   size_t local;  // number among the ranks of the host
 };
 
-Place PlaceOf(int rank, const std::vector<std::vector<int>>& ranks_by_host) {
+Position PositionOf(int rank, const std::vector<std::vector<int>>& ranks_by_host) {
   size_t host = 0;
   while (!std::ranges::binary_search(ranks_by_host[host], rank)) ++host;
   const std::vector<int>& ranks = ranks_by_host[host];
@@ -101,7 +101,7 @@ class HierarchicalProcessGroup : public QueueGroup {
     if (world.size > 1 && world.job == nullptr)
       world.job = std::make_shared<Job>(world, Terms{}, options.timeout);
     ranks_ = RanksByHost(HostsOf(world));
-    own_ = PlaceOf(world.rank, ranks_);
+    own_ = PositionOf(world.rank, ranks_);
     const bool has_both = all_hosts() > 1 && num_local() > 1;
     // A rank of this host without progress may be waiting for a rank of another host.
     const auto first_cause = has_both ? std::make_shared<FirstCause>(world, options.timeout) : nullptr;
@@ -297,7 +297,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   // Broadcasts from the root to the ranks with its local rank on the other hosts, and from them to the other
   // ranks of these hosts.
   void DivideBroadcast(const Request& request, std::vector<Work>& works) {
-    const Place from = PlaceOf(request.root, ranks_);
+    const Position from = PositionOf(request.root, ranks_);
     const auto part = [&](const Chunk& chunk, size_t root, const Work& after) {
       const Tensor tensor = chunk.Of(request.output);
       Request broadcast = PartOf(request, Collective::kBroadcast, tensor, tensor, after);
@@ -379,7 +379,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   const int name_;                       // number of this rank in messages
   const std::string host_;               // by GRADSYNC_HOST
   std::vector<std::vector<int>> ranks_;  // ranks of each host
-  Place own_{};
+  Position own_{};
   std::unique_ptr<ProcessGroup> inner_;  // group of the ranks of this host; null if each host has one rank
   // Group of the ranks with this local rank on all hosts; null on one host.
   std::unique_ptr<ProcessGroup> outer_;

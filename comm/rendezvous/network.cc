@@ -32,12 +32,12 @@ struct AddressListDeleter {
 };
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 
-struct Answer {
+struct Lookup {
   int error = 0;
   AddressList list;
 };
 
-Answer Ask(const HostPort& where, int flags) {
+Lookup Ask(const HostPort& where, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -51,17 +51,17 @@ Answer Ask(const HostPort& where, int flags) {
 // Returns all addresses of the host. A name server may not answer, and getaddrinfo cannot be interrupted, so
 // a separate thread calls it and may outlive this call.
 AddressList Resolve(const HostPort& where, Deadline deadline) {
-  Answer answer = Ask(where, AI_NUMERICHOST);
-  if (answer.error == EAI_NONAME) {
-    std::packaged_task<Answer()> task([where] { return Ask(where, 0); });
-    std::future<Answer> future = task.get_future();
+  Lookup lookup = Ask(where, AI_NUMERICHOST);
+  if (lookup.error == EAI_NONAME) {
+    std::packaged_task<Lookup()> task([where] { return Ask(where, 0); });
+    std::future<Lookup> future = task.get_future();
     std::thread(std::move(task)).detach();
     if (future.wait_until(deadline) != std::future_status::ready)
       throw std::runtime_error(Join("cannot resolve host ", where.host, ": the name server does not answer"));
-    answer = future.get();
+    lookup = future.get();
   }
-  if (answer.error == 0) return std::move(answer.list);
-  throw std::runtime_error(Join("cannot resolve host ", where.host, ": ", gai_strerror(answer.error)));
+  if (lookup.error == 0) return std::move(lookup.list);
+  throw std::runtime_error(Join("cannot resolve host ", where.host, ": ", gai_strerror(lookup.error)));
 }
 
 FileDescriptor NewSocket(const addrinfo& address) {

@@ -39,7 +39,7 @@ void SharedBuffers::Remove(const SharedMemory* memory) {
   buffers_.erase(memory->part(rank_));
 }
 
-SharedBuffers::Place SharedBuffers::Find(const void* data) const {
+SharedBuffers::Location SharedBuffers::Find(const void* data) const {
   const std::lock_guard lock(mutex_);
   const auto* const address = static_cast<const std::byte*>(data);
   auto buffer = buffers_.upper_bound(address);
@@ -50,7 +50,7 @@ SharedBuffers::Place SharedBuffers::Find(const void* data) const {
   return {buffer->second.number, static_cast<int64_t>(offset)};
 }
 
-std::byte* SharedBuffers::At(int rank, const Place& place) const {
+std::byte* SharedBuffers::At(int rank, const Location& place) const {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(
       buffers_, [&](const auto& buffer) { return buffer.second.number == place.buffer; });
@@ -59,8 +59,8 @@ std::byte* SharedBuffers::At(int rank, const Place& place) const {
 
 struct ShmCollectives::Notice {
   Signature signature;
-  SharedBuffers::Place place;  // place of the input
-  bool has_data;               // true if the notice also has the input
+  SharedBuffers::Location place;  // place of the input
+  bool has_data;                  // true if the notice also has the input
   alignas(kCacheLineBytes) std::array<std::byte, kShortBytes> data;
 };
 
@@ -69,7 +69,7 @@ size_t ShmCollectives::AreaBytes() { return 2 * sizeof(Notice) + kNumWindows * k
 ShmCollectives::ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers)
     : mesh_(mesh), buffers_(buffers) {}
 
-bool ShmCollectives::IsShort(const Request& request, const SharedBuffers::Place& place) const {
+bool ShmCollectives::IsShort(const Request& request, const SharedBuffers::Location& place) const {
   return static_cast<size_t>(request.bytes()) * static_cast<size_t>(mesh_.size() - 1) <=
          (place.buffer == 0 ? kShortBytes : kShortSharedBytes);
 }
@@ -123,7 +123,7 @@ std::optional<ShmCollectives::Vectors> ShmCollectives::SharedInputs() const {
   Vectors inputs;
   const int64_t buffer = notice(0).place.buffer;
   for (int rank = 0; rank < mesh_.size(); ++rank) {
-    const SharedBuffers::Place& place = notice(rank).place;
+    const SharedBuffers::Location& place = notice(rank).place;
     if (place.buffer == 0 || place.buffer != buffer) return std::nullopt;
     inputs.push_back(buffers_.At(rank, place));
   }

@@ -18,7 +18,7 @@ namespace gradsync::comm {
 class SharedBuffers {
  public:
   // The position of a tensor in a buffer. `buffer` is 0 if the tensor is in no buffer.
-  struct Place {
+  struct Location {
     int64_t buffer = 0;  // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;
   };
@@ -26,9 +26,9 @@ class SharedBuffers {
   explicit SharedBuffers(int rank) : rank_(rank) {}
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
-  Place Find(const void* data) const;
+  Location Find(const void* data) const;
   // Returns the memory of `rank` at this place of a buffer. This rank must still have the buffer.
-  std::byte* At(int rank, const Place& place) const;
+  std::byte* At(int rank, const Location& place) const;
 
  private:
   struct Buffer {
@@ -69,7 +69,7 @@ class ShmCollectives {
   struct Notice;
   using Vectors = std::vector<std::byte*>;  // vectors by rank
 
-  bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
+  bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
   // Returns the notice of `rank` for the collective of this rank's last notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
