@@ -139,8 +139,8 @@ void TakeSkew(const std::vector<Record>& ranks, Measurement* measurement) {
   skew.rank_stds = {PopulationStd(skew.max)};
 }
 
-PublishedStatistics StatisticsOf(const bench::FieldsOf<bench::Part::kPublished>& fields) {
-  const auto seconds = [&](bench::NameIn<bench::Part::kPublished> name) {
+PublishedStatistics StatisticsOf(const bench::FieldsOf<bench::RecordPart::kPublished>& fields) {
+  const auto seconds = [&](bench::NameIn<bench::RecordPart::kPublished> name) {
     return 1e-9 * fields.DoubleOr(name, kNaN);
   };
   return {.mean = seconds("mean_ns"),
