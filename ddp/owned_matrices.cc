@@ -32,10 +32,10 @@ struct Share {
 };
 
 // The share with the most work comes first.
-std::vector<Share> Pack(std::span<Parameter* const> matrices, size_t num_parts) {
+std::vector<Share> Pack(std::span<Parameter* const> matrices, size_t num_shares) {
   std::vector<Parameter*> largest_first(matrices.begin(), matrices.end());
   std::ranges::stable_sort(largest_first, std::greater(), [](const Parameter* p) { return WorkOf(*p); });
-  std::vector<Share> shares(num_parts);
+  std::vector<Share> shares(num_shares);
   for (Parameter* const param : largest_first) {
     Share& share = *std::ranges::min_element(shares, {}, &Share::work);
     const auto line = static_cast<int64_t>(kLineBytes / SizeOf(param->dtype()));
@@ -53,14 +53,14 @@ int64_t LongestOf(const std::vector<Share>& shares) {
 }
 
 // What is sent for these matrices.
-int64_t SentNumel(std::span<Parameter* const> matrices, size_t num_parts) {
-  return LongestOf(Pack(matrices, num_parts)) * static_cast<int64_t>(num_parts);
+int64_t SentNumel(std::span<Parameter* const> matrices, size_t num_shares) {
+  return LongestOf(Pack(matrices, num_shares)) * static_cast<int64_t>(num_shares);
 }
 
-bool ArePacked(std::span<Parameter* const> matrices, size_t num_parts) {
+bool ArePacked(std::span<Parameter* const> matrices, size_t num_shares) {
   double numel = 0;
   for (const Parameter* const param : matrices) numel += static_cast<double>(param->numel());
-  return static_cast<double>(SentNumel(matrices, num_parts)) <= kMostPadding * numel;
+  return static_cast<double>(SentNumel(matrices, num_shares)) <= kMostPadding * numel;
 }
 
 // The matrices of each bucket.

@@ -96,26 +96,26 @@ class AllReduceJob : public RankJob {
     FillPattern(pattern, rank_.world().rank);
     std::vector<RunningVariant> all;
     for (const std::string& backend : options_.backends) {
-      RunningVariant& series = all.emplace_back(
+      RunningVariant& running = all.emplace_back(
           Join(backend, " ", Name(collective), " ", in_flight > 1 ? Join(in_flight, " x ") : "",
                FormatByteCount(size_bytes)),
           NewRecord(backend),
           std::make_unique<Exercise>(rank_.Of(GroupOf(backend)), options_, backend == kMemoryLimit,
                                      rank_.device(), collective, pattern, numel, in_flight));
-      series.record.config.Set("collective", Name(collective));
-      series.record.config.Set("size_bytes", size_bytes);
-      if (in_flight > 1) series.record.config.Set("in_flight", in_flight);
+      running.record.config.Set("collective", Name(collective));
+      running.record.config.Set("size_bytes", size_bytes);
+      if (in_flight > 1) running.record.config.Set("in_flight", in_flight);
     }
     return all;
   }
 
   void Measure(Collective collective, int64_t size_bytes, int64_t in_flight) {
     std::vector<RunningVariant> all = Prepare(collective, size_bytes, in_flight);
-    for (RunningVariant& series : all) {
-      series.exercise->Prepare();
-      series.exercise->Measure(*timer_, 1);
-      series.wrong = series.exercise->CountWrongElements();
-      rank_.Step(series.name);
+    for (RunningVariant& running : all) {
+      running.exercise->Prepare();
+      running.exercise->Measure(*timer_, 1);
+      running.wrong = running.exercise->CountWrongElements();
+      rank_.Step(running.name);
     }
     const int num_backends = static_cast<int>(all.size());
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
@@ -124,37 +124,37 @@ class AllReduceJob : public RankJob {
     for (int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i) {
       const bool is_timed = i >= 0;
       for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
-        RunningVariant& series = all[static_cast<size_t>(k)];
-        series.exercise->Prepare();
-        const int64_t row_ns = series.exercise->Measure(*timer_, in_a_row);
-        series.exercise->Prepare();
+        RunningVariant& running = all[static_cast<size_t>(k)];
+        running.exercise->Prepare();
+        const int64_t row_ns = running.exercise->Measure(*timer_, in_a_row);
+        running.exercise->Prepare();
         const int64_t before_ns = ProcessCpuNs();
-        const int64_t time_ns = series.exercise->Measure(*timer_, 1);
+        const int64_t time_ns = running.exercise->Measure(*timer_, 1);
         const int64_t cpu_ns = ProcessCpuNs() - before_ns;
-        rank_.Step(series.name);
+        rank_.Step(running.name);
         if (!is_timed) continue;
-        series.record.samples["position"].push_back(position_++);
-        series.record.samples["time_ns"].push_back(time_ns);
+        running.record.samples["position"].push_back(position_++);
+        running.record.samples["time_ns"].push_back(time_ns);
         // The thread that waits may also communicate.
-        series.record.samples["communication_cpu_ns"].push_back(cpu_ns);
-        series.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
+        running.record.samples["communication_cpu_ns"].push_back(cpu_ns);
+        running.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
       }
     }
-    for (RunningVariant& series : all) Conclude(series);
+    for (RunningVariant& running : all) Conclude(running);
     rank_.writer().WriteToDisk();
   }
 
   // Checks the last collective, and writes the record.
-  void Conclude(RunningVariant& series) {
-    const int64_t num_checked = 2 * series.exercise->num_checked();
-    series.wrong += series.exercise->CountWrongElements();
-    series.record.checks.Set("wrong_elements", series.wrong);
-    series.record.checks.Set("checked_elements", num_checked);
-    rank_.DescribeThrottling(series.record.facts);
-    rank_.writer().Begin(series.record);
-    const int64_t wrong = rank_.Reduce(series.wrong, comm::ReduceOp::kSum);
+  void Conclude(RunningVariant& running) {
+    const int64_t num_checked = 2 * running.exercise->num_checked();
+    running.wrong += running.exercise->CountWrongElements();
+    running.record.checks.Set("wrong_elements", running.wrong);
+    running.record.checks.Set("checked_elements", num_checked);
+    rank_.DescribeThrottling(running.record.facts);
+    rank_.writer().Begin(running.record);
+    const int64_t wrong = rank_.Reduce(running.wrong, comm::ReduceOp::kSum);
     if (wrong == 0) return;
-    rank_.AddFault(Join(series.name, ": ", wrong, " of ", rank_.Reduce(num_checked, comm::ReduceOp::kSum),
+    rank_.AddFault(Join(running.name, ": ", wrong, " of ", rank_.Reduce(num_checked, comm::ReduceOp::kSum),
                         " checked elements are wrong"));
   }
 

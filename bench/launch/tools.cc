@@ -33,8 +33,8 @@ std::string RunfilePath(const char* argv0, const std::string& file, bool executa
   return path;
 }
 
-Environment RunfilesEnvironment(const char* argv0) {
-  Environment environment;
+comm::EnvironmentChanges RunfilesEnvironment(const char* argv0) {
+  comm::EnvironmentChanges environment;
   const std::unique_ptr<Runfiles> runfiles = FindRunfiles(argv0, "data files");
   for (const auto& [name, value] : runfiles->EnvVars()) environment[name] = value;
   return environment;

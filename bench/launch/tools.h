@@ -1,16 +1,15 @@
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "comm/processes/child_process.h"
 
 // The command lines of the tools that read records. The tools are separate programs, so that a crash or a
 // timeout of a tool does not affect the measurement.
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
-using Environment = std::map<std::string, std::optional<std::string>>;
 
 // Returns the path of a data file of the program `argv0` under Bazel: "bench/ddp". Throws InvalidInput if the
 // file does not exist or cannot be executed, or, unless `executable`, cannot be read.
@@ -19,7 +18,7 @@ std::string RunfilePath(const char* argv0, const std::string& file, bool executa
 // Returns the variables with which a program that `argv0` starts finds the data files of `argv0`. Bazel makes
 // no directory of data files for a program that is itself only a data file. Throws InvalidInput if `argv0`
 // has no data files.
-Environment RunfilesEnvironment(const char* argv0);
+comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
 // These functions return commands that run //tools:summarize from the runfiles of the program `argv0`. The
 // functions throw InvalidInput if //tools:summarize is missing.

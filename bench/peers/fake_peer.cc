@@ -1,7 +1,7 @@
 // Stands in for `python3 bench/peers/pytorch_ddp.py` in tests, and takes no real steps. The environment
 // variable FAKE_PEER selects an error: "uninstalled", "compilerless", "dies", "hangs", "garbles";
 // FAKE_PEER_RESULT names the file with the result of the training, and FAKE_PEER_LOG names a file to which
-// commands to begin are written.
+// commands to begin are written, with a hash of the weights.
 
 #include <unistd.h>
 
@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -78,10 +80,16 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): an exce
     if (what == "join")
       answer = {{"libraries", {{"pytorch", "9.9"}, {"mmap_max", Variable("MALLOC_MMAP_MAX_")}}},
                 {"clock", "a sundial"}};
-    if (what == "begin" && !Variable("FAKE_PEER_LOG").empty()) {
-      std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app) << line << "\n";
+    if (what == "begin") {
+      // Only rank 0 has the file.
+      std::ifstream file(command.at("weights").get<std::string>());
+      const std::string weights((std::istreambuf_iterator<char>(file)), {});
+      if (rank == 0 && weights.empty()) return 3;
+      if (!Variable("FAKE_PEER_LOG").empty()) {
+        std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app)
+            << line << ", weights " << std::hash<std::string>()(weights) << "\n";
+      }
     }
-    if (what == "begin" && rank == 0 && std::filesystem::file_size(command.at("weights")) == 0) return 3;
     if (what == "begin") answer = {{"facts", FactsOf(command)}};
     for (const char* const part : {"inputs", "targets"}) SkipTensor(command, part);
     if (what == "step") answer = TakeStep(command, fault);

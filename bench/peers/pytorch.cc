@@ -54,8 +54,8 @@ std::string RankZeroHost(const comm::World& world) {
 // With these variables, a step of PyTorch does not return memory that the next step needs. By default glibc
 // maps and clears large tensors in each step, which takes several per cent of a step. Variables that the user
 // has set are not changed.
-std::map<std::string, std::optional<std::string>> MallocVariables() {
-  std::map<std::string, std::optional<std::string>> variables = {
+comm::EnvironmentChanges MallocVariables() {
+  comm::EnvironmentChanges variables = {
       {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "17179869184"}, {"MALLOC_TOP_PAD_", "67108864"}};
   for (auto& [name, value] : variables) {
     if (const char* const own = std::getenv(name.c_str())) value = own;

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <sstream>
 #include <stdexcept>
 
@@ -18,9 +17,8 @@ namespace gradsync::bench {
 namespace {
 
 // A launcher may have started the test, so the launcher's variables are removed.
-std::map<std::string, std::optional<std::string>> Environment(
-    const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::map<std::string, std::optional<std::string>> environment;
+comm::EnvironmentChanges Environment(const std::vector<std::pair<std::string, std::string>>& changes) {
+  comm::EnvironmentChanges environment;
   for (const std::string launcher : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
     environment[launcher] = environment["GRADSYNC_" + launcher] = std::nullopt;
   }

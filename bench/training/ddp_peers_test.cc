@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,23 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
                                                {"pytorch_ddp_view", 2},
                                                {"pytorch_naive", 2}}));
   for (const auto& [round, places] : positions) EXPECT_EQ(places.size(), 6u) << round;
+}
+
+// Also after the steps of an earlier setting.
+TEST(DdpPeersTest, PeersBeginWithTheInitialWeightsInEverySetting) {
+  const std::string out = FreshDirectory(), log = out + "/log";
+  const ProgramResult result =
+      RunProgram("bench/ddp",
+                 WithFake({"--d_model=16", "--d_ff=32", "--num_layers=1", "--num_heads=2", "--seq_len=8",
+                           "--vocab_size=64", "--batch_size=2,3", "--warmup_steps=1", "--steps=3",
+                           "--strategies=naive", "--world_size=1", "--verify=false", "--out=" + out}),
+                 {{"FAKE_PEER_LOG", log}});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::istringstream lines(ReadText(log));
+  std::vector<std::string> weights;
+  for (std::string line; std::getline(lines, line);) weights.push_back(line.substr(line.rfind(", weights ")));
+  ASSERT_EQ(weights.size(), 2u);
+  EXPECT_EQ(weights[0], weights[1]);
 }
 
 TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {

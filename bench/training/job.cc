@@ -114,33 +114,33 @@ class TrainingJob : public RankJob {
     std::vector<RunningVariant> all = Prepare(setting, variants);
     TakeTurns(setting, all);
     const int64_t peak_bytes = plan_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
-    for (RunningVariant& series : all) {
+    for (RunningVariant& running : all) {
       Record more;
-      if (!series.stepper->variant().is_peer()) {
-        const std::vector<int64_t> others_ns = disturbance_.GatherOthersNs(series.disturbance_ns);
+      if (!running.stepper->variant().is_peer()) {
+        const std::vector<int64_t> others_ns = disturbance_.GatherOthersNs(running.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
       more.facts.Set("allocations_in_timed_steps",
-                     series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
+                     running.allocations ? Value(*running.allocations) : Value(std::string("unknown")));
       rank_.DescribeThrottling(more.facts);
-      series.stepper->Describe(more.facts);
+      running.stepper->Describe(more.facts);
       if (peak_bytes > 0) more.facts.Set("peak_resident_bytes", peak_bytes);
-      if (series.profile) {
-        series.profile->WriteTo(more);
-        notes_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("forward_ns").size(),
-                       " steps:\n", series.profile->ToString());
+      if (running.profile) {
+        running.profile->WriteTo(more);
+        notes_ += Join("\n", NameOf(running), ", mean of ", running.record.samples.at("forward_ns").size(),
+                       " steps:\n", running.profile->ToString());
       }
-      Add(more, series);
+      Add(more, running);
     }
     group_.Clear();
     rank_.writer().WriteToDisk();
-    for (RunningVariant& series : all) {
+    for (RunningVariant& running : all) {
       Record more;
-      more.checks = verifier_.Check(*series.stepper);
-      more.checks.Set("spot_checks", series.spot_checks);
-      more.checks.Set("equal_spot_checks", series.equal_spot_checks);
-      rank_.Step(NameOf(series) + ", check");
-      Add(more, series);
+      more.checks = verifier_.Check(*running.stepper);
+      more.checks.Set("spot_checks", running.spot_checks);
+      more.checks.Set("equal_spot_checks", running.equal_spot_checks);
+      rank_.Step(NameOf(running) + ", check");
+      Add(more, running);
       rank_.writer().WriteToDisk();
     }
   }
@@ -199,17 +199,17 @@ class TrainingJob : public RankJob {
     const auto begin = std::chrono::steady_clock::now();
     for (int64_t round = 0; !IsEnough(round, num_variants, begin); ++round) {
       for (const int i : RoundOrder(num_variants, round, seed)) {
-        RunningVariant& series = all[static_cast<size_t>(i)];
-        TakeStep(series, plan_.warmup_steps + round, round, batch);
-        if (!series.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
-          ++series.spot_checks;
-          if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
+        RunningVariant& running = all[static_cast<size_t>(i)];
+        TakeStep(running, plan_.warmup_steps + round, round, batch);
+        if (!running.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
+          ++running.spot_checks;
+          if (verifier_.SpotCheck(*running.stepper, round)) ++running.equal_spot_checks;
         }
       }
       // Records are in the order of the command line, which is also the order in tables, and not in the order
       // of the first round.
-      for (RunningVariant& series : all) {
-        if (series.number < 0) series.number = rank_.writer().Begin(series.record);
+      for (RunningVariant& running : all) {
+        if (running.number < 0) running.number = rank_.writer().Begin(running.record);
       }
       rank_.writer().Write();
     }
@@ -232,8 +232,8 @@ class TrainingJob : public RankJob {
   }
 
   // `sample` is negative for an untimed step.
-  void TakeStep(RunningVariant& series, int64_t round, int64_t sample, const Batch& batch) {
-    Stepper& stepper = *series.stepper;
+  void TakeStep(RunningVariant& running, int64_t round, int64_t sample, const Batch& batch) {
+    Stepper& stepper = *running.stepper;
     source_->Fill(rank_.world().rank, round, batch);
     // If each host has all parts, all hosts must begin with equal parts, as in training, and `none` leaves
     // different weights on ranks. A variant that trains alone begins with the weights that Measure has
@@ -244,18 +244,18 @@ class TrainingJob : public RankJob {
     const int64_t before_ns = disturbance_.ReadNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
     if (sample >= 0) {
-      series.disturbance_ns.push_back(disturbance_.ReadNs() - before_ns);
-      if (series.number < 0) {
-        series.record.time_utc = NowUtc();
-        stepper.Introduce(series.record);
+      running.disturbance_ns.push_back(disturbance_.ReadNs() - before_ns);
+      if (running.number < 0) {
+        running.record.time_utc = NowUtc();
+        stepper.Introduce(running.record);
       }
-      Add(MakeSamples(result, position_++), series);
-      if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
+      Add(MakeSamples(result, position_++), running);
+      if (result.allocations) running.allocations = running.allocations.value_or(0) + *result.allocations;
     }
     if (listen && plan_.profile) {
-      if (!series.profile) series.profile.emplace(peak_flops_, std::string(Name(plan_.optimizers.front())));
-      series.profile->Add(result.marks.front(), *result.times.optimizer, recorder_.computed(),
-                          recorder_.ops());
+      if (!running.profile) running.profile.emplace(peak_flops_, std::string(Name(plan_.optimizers.front())));
+      running.profile->Add(result.marks.front(), *result.times.optimizer, recorder_.computed(),
+                           recorder_.ops());
     }
     if (listen && trace_) {
       const ConfigFields& config = stepper.setting().config;
@@ -264,14 +264,14 @@ class TrainingJob : public RankJob {
           result.marks.front(), recorder_.ops(), stepper.collectives());
     }
     recorder_.Clear();
-    rank_.Step(NameOf(series));
+    rank_.Step(NameOf(running));
   }
 
   // Adds data to the record, and, after the record has begun, to its file at the next write.
-  void Add(const Record& more, RunningVariant& series) {
-    const std::string fault = Append(more, &series.record);
+  void Add(const Record& more, RunningVariant& running) {
+    const std::string fault = Append(more, &running.record);
     if (!fault.empty()) throw std::logic_error(fault);
-    if (series.number >= 0) rank_.writer().Continue(series.number, more);
+    if (running.number >= 0) rank_.writer().Continue(running.number, more);
   }
 
   // Sets the values that all records of this rank have, by backend, including this rank's part of the peak.
@@ -311,8 +311,8 @@ class TrainingJob : public RankJob {
     rank_.Conclude(Join(notes_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
   }
 
-  static std::string NameOf(const RunningVariant& series) {
-    return Join(series.stepper->variant().name(), ", ", series.stepper->setting().name);
+  static std::string NameOf(const RunningVariant& running) {
+    return Join(running.stepper->variant().name(), ", ", running.stepper->setting().name);
   }
 
   // Takes the first step from the initial weights, and writes its gradients. Only for strategies that average

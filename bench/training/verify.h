@@ -47,8 +47,7 @@ struct Agreement {
 
 void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns one line with the variant, the tensor and the error if it is a failure, else an empty
-// text.
+// Returns one line with the variant, the tensor and the error; an empty text if the agreement passed.
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
 // Returns the ranks whose tensors differ in any bit from the tensors of the majority of ranks; without a

@@ -76,7 +76,7 @@ std::string FindInPath(const std::string& program) {
   return "";
 }
 
-std::vector<std::string> EnvironmentWith(const std::map<std::string, std::optional<std::string>>& changes) {
+std::vector<std::string> EnvironmentWith(const EnvironmentChanges& changes) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;

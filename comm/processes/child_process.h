@@ -36,11 +36,13 @@ std::string SignalName(int signal);
 // Returns "exited with status 7", "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
+// Changes to this process's environment, by name; nullopt removes a variable.
+using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
+
 struct ChildOptions {
   // The program to execute, if it differs from the command's first word.
   std::string program{};
-  // Changes to this process's environment, by name; nullopt removes a variable.
-  std::map<std::string, std::optional<std::string>> environment{};
+  EnvironmentChanges environment{};
   // The descriptors of this process that become the child's standard ones: a file, an end of a pipe or of a
   // socket pair, memory. The caller keeps them, and closes the child's end of a pipe after the start.
   int stdin_fd = STDIN_FILENO;
