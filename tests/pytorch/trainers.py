@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""GPT-2 with random weights and tokens, trained by the loops of other libraries, to be recorded as they are:
+"""The `gpt2` of predict_ddp.py with random tokens, trained by the loops of other libraries, to be recorded as they are:
 
     torchrun --nproc_per_node=2 -m gradsync record --rounds=10 tests/pytorch/trainers.py trainer|accelerate|lightning|fabric
 
 Needs transformers, and accelerate or lightning. All use AdamW; Trainer and Accelerate accumulate two passes, and all but Fabric
 clip gradients."""
 import os
+import pathlib
 import sys
 import tempfile
 
 import torch
 import transformers
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import predict_ddp
 
 
 class Tokens(torch.utils.data.Dataset):
@@ -23,8 +27,7 @@ class Tokens(torch.utils.data.Dataset):
 
 
 def model():
-    torch.manual_seed(0)
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=8192, n_positions=64, n_embd=384, n_layer=6, n_head=6))
+    return predict_ddp.make("gpt2", 0)[0]
 
 
 def adamw(net):
