@@ -103,19 +103,34 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(used(two, 2), 1e-3)
         self.assertAlmostEqual(used(two, 8), 1.75e-3)
         self.assertAlmostEqual(used(two._replace(world_size=8), 2), 1e-3 / 1.75)
-        self.assertAlmostEqual(used(two, 8, "all_gather"), 0.875e-3)  # half of an all-reduce, unless it is known
-        known = MeasuredLink(LinkCosts([Cost(1024, 2.048, 0.5), Cost(1024, 1.024, 0.7, "all_gather")]), 2)
-        self.assertAlmostEqual(used(known, 2, "all_gather"), 0.7e-3)
-        # 2048 bytes are sent, each of which takes 1.4e-3 CPU-seconds beside its time on the wire.
-        over = link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), known)
-        self.assertAlmostEqual(over.seconds(4096, "all_gather"), 2048 * (1514 / 1448 * 1e-3 + 1.4e-3), 5)
+        self.assertAlmostEqual(used(two, 8, "all_gather"), 0.875e-3)  # half of an all-reduce
+
+    def test_collectives_of_fsdp2_take_their_copies_over_any_link(self):
+        # 2 ms a byte of an all-reduce without a link, and as much or half as much of FSDP2's; what they take more is copies.
+        def over(processor, **more):
+            recorded = MeasuredLink(LinkCosts([Cost(1024, 2.048, processor)] + [
+                Cost(1024, seconds, 0.9, kind) for kind, seconds in more.items()]), 2)
+            return link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
+
+        byte = 1514 / 1448 * 1e-3 + 1e-3  # sent over the wire, and its CPU-seconds
+        costs = over(0.5, all_gather=1.524, reduce_scatter=2.648)
+        self.assertAlmostEqual(costs.seconds(4096, "all_gather"), 2048 * byte + 4 * 0.5, 5)
+        self.assertAlmostEqual(costs.seconds(4096, "reduce_scatter"), 4096 * byte + 4 * 0.6, 5)  # gloo's is an all-reduce
+        self.assertAlmostEqual(costs.seconds(4096), 4096 * byte, 5)
+        self.assertAlmostEqual(over(0.5, all_gather=0.9).seconds(4096, "all_gather"), 2048 * byte, 5)
+        self.assertAlmostEqual(over(0, reduce_scatter=1.524).seconds(4096, "reduce_scatter"), 2.048 + 4 * 0.5, 5)  # NCCL's
+        self.assertNotIn("reduce_scatter", over(0.5).curves)
 
     def test_a_ring_of_more_ranks_has_more_hops_of_fewer_bytes(self):
         two, eight = (two_hosts("ring", world_size=ranks, ranks_per_host=1) for ranks in (2, 8))
-        scaled = link.in_ring_of(MeasuredLink(link.costs_over(two, None), 2), 8)
+        costs = link.costs_over(two, None)
+        own = LinkCosts([Cost(size, 3 * costs.seconds(size), 0, "reduce_scatter") for size in link.SIZES] + [
+            Cost(size, costs.seconds(size, kind), 0, kind) for size in link.SIZES for kind in link.KINDS])
+        scaled = link.in_ring_of(MeasuredLink(own, 2), 8)
         for size in (1024, 1e6):
             for kind in ("all_reduce", "all_gather"):
                 self.assertAlmostEqual(scaled.seconds(size, kind) / link.collective_seconds(eight, kind, size), 1)
+            self.assertAlmostEqual(scaled.seconds(size, "reduce_scatter"), 3 * scaled.seconds(size))
 
 
 class ReplayTest(unittest.TestCase):

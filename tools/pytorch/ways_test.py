@@ -120,11 +120,22 @@ class ShardedTest(unittest.TestCase):
         one = sharded()
         for sent in sent_by(one, "all_reduce"):
             sent["cpu_ns"] = sent["wall_ns"] // 2
-        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and of the processors half
-        # of what it took without a link (6 ms to gather, 10 to reduce).
-        wire = 1e3 * 1514 / 1448 * MIB / 125e6
+        for step in steps_of(one, "none") + steps_of(one, "probe"):
+            step.update(gather_ns=[12 * MS] * 2, reduce_ns=[26 * MS] * 2)
+        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and half of the 10 ms that it
+        # took without a link. What is above 20 ms for an all-reduce of 2 MiB, or 10 for half of it, are copies.
+        sent = 1e3 * 1514 / 1448 * MIB / 125e6 + 5
         self.assertAlmostEqual(1e3 * question([one], link="1Gbit,1us").predict(one["rows"][0]).step[0],
-                               63 + 3 * (wire + 3) + 2 * 2 * (wire + 5), delta=0.05)
+                               63 + 3 * (sent + 2) + 2 * (2 * sent + 6), delta=0.05)
+
+    def test_who_waits_in_one_collective_may_be_last_in_the_next(self):
+        one = sharded()
+        for waits, steps in zip(([1, 11], [11, 2]), one["ranks"]):
+            for step in steps:
+                if step["mode"] != "ddp":
+                    step.update(gather_ns=[ms * MS for ms in waits], reduce_ns=[(20 - ms) * MS for ms in waits])
+        # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal size another one in backward.
+        self.assertAlmostEqual(1e3 * question([one]).predict_sharded(None).step[0], 63 + 3 * 6 + 27, delta=1e-6)
 
     def test_what_is_rare_and_long_in_a_step_of_many_is_not_lost(self):
         one = sharded()

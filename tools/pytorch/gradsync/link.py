@@ -131,21 +131,25 @@ def sent_part(kind, world_size):
 
 
 def costs_over(network, recorded):
-    """Over links that nobody has measured. `recorded`: a byte that a rank sends takes as much of its processors as there;
-    without it hosts do not move data."""
-    costs, much = [], float(64 << 20)
-    for kind in KINDS:
-        processor_s, slowed = 0, network
-        if recorded:
-            used = recorded.costs.seconds(much, kind) * recorded.costs.processor(much, 1, kind)
-            processor_s = used / (much * sent_part(kind, recorded.world_size))
-        if processor_s > 0:
-            # Hosts' processors move the data, so it is TCP, which has so many of an Ethernet frame's bytes; and a rank that
-            # sums or copies a part does not send it meanwhile.
-            rate = 1 / (1514 / 1448 / network.between.bytes_per_second + processor_s)
-            slowed = network._replace(between=network.between._replace(bytes_per_second=rate))
+    """Over links that nobody has measured. `recorded`: a byte that a rank sends takes as much of its processors as there, and what
+    FSDP2's collectives do beside sending takes as long; without it hosts do not move data."""
+    costs, much, processor_s, slowed = [], float(64 << 20), 0, network
+    if recorded:
+        used = recorded.costs.seconds(much) * recorded.costs.processor(much, 1)
+        processor_s = used / (much * sent_part("all_reduce", recorded.world_size))
+    if processor_s > 0:
+        # Hosts' processors move the data, so it is TCP, which has so many of an Ethernet frame's bytes; and a rank that sums or
+        # copies a part does not send it meanwhile.
+        rate = 1 / (1514 / 1448 / network.between.bytes_per_second + processor_s)
+        slowed = network._replace(between=network.between._replace(bytes_per_second=rate))
+    own = [kind for kind in SHARDED if recorded and kind in recorded.costs.curves]
+    for kind in dict.fromkeys((*KINDS, *own)):
+        sends = kind if kind in KINDS else "all_reduce" if processor_s > 0 else "all_gather"  # gloo's is an all-reduce
         for size in SIZES:
-            seconds, used_s = collective_seconds(slowed, kind, size), processor_s * sent_part(kind, network.world_size) * size
+            seconds, used_s = collective_seconds(slowed, sends, size), processor_s * sent_part(sends, network.world_size) * size
+            if kind in own:
+                alone = recorded.costs.seconds(size) / (1 if sends == "all_reduce" else 2)
+                seconds += max(0, recorded.costs.seconds(size, kind) - alone)
             costs.append(Cost(size, seconds, min(1, used_s / seconds), kind))
     return LinkCosts(costs)
 
@@ -156,7 +160,7 @@ def in_ring_of(link, wanted):
     costs, measured, *_ = link
     return costs if measured == wanted else LinkCosts(
         [Cost(size * wanted / measured, costs.seconds(size, kind) * (wanted - 1) / (measured - 1), costs.processor(size, 1, kind),
-              kind) for kind in KINDS for size in SIZES], costs.channels)
+              kind) for kind in {**dict.fromkeys(KINDS), **costs.curves} for size in SIZES], costs.channels)
 
 
 class Communication:
@@ -175,9 +179,9 @@ class Communication:
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The last rank to arrive waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
-            # FSDP2's own, with its copies.
+            # FSDP2's own, with its copies: one rank's, because who waits in one of them may be last in the next.
             for kind, name in zip(SHARDED, ("gather_ns", "reduce_ns")):
-                times = [(size, NS * ns) for size, ns in zip(units, map(min, zip(*(step[name] for step in steps)))) if size]
+                times = [(size, NS * ns) for size, ns in zip(units, min((step[name] for step in steps), key=sum)) if size]
                 totals[kind] += [sum(s for _, s in times)] * bool(times)
                 for size, seconds in times:
                     self.samples[kind, 1, size]["seconds"].append(seconds)
