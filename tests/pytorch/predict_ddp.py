@@ -7,8 +7,8 @@
 Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
 transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root
 (tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In a launch gradsync.record records
-`none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
-ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
+`none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two
+passes, bf16_compress_hook, ZeroRedundancyOptimizer, fully_shard by blocks with and without reshard, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
 not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far predictions are off.
 
 --fsdp: under fully_shard, whose units are the models' blocks, and of `bert` also each block's attention. It records `none`, one probe
@@ -139,6 +139,9 @@ def measure(name, out, rounds, fsdp):
     rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
     rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook),
              row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
+    for label, reshards in (("fully_shard", True), ("fully_shard, no reshard", False)):
+        module = sharded("", copy.deepcopy(model), reshard_after_forward=reshards)
+        rows.append((label, module, sgd(module.parameters()), 1, {"fsdp": True, "whole": not reshards}))
     ddp = recording.DDP(model, gradient_as_bucket_view=True)
     optimizer, recorder = sgd(ddp.parameters()), recording.Recorder(ddp, out, rounds)
     last = rounds * len(recorder.plan) - 1
@@ -160,7 +163,8 @@ def measure(name, out, rounds, fsdp):
                 recorder.steps.append({"mode": "ddp", "row": index + 1, "begin_ns": begin, "step_ns": end - begin})
             taken += 1
         if recorder.taken == last:
-            recorder.head["rows"] = [recording.row_of(m, label, passes=p, **more) for label, m, _, p, more in rows]
+            recorder.head["rows"] = [recording.row_of(ddp if "fsdp" in more else m, label, passes=p, **more)
+                                     for label, m, _, p, more in rows]
         optimizer.zero_grad(set_to_none=True)
         loss(ddp(data)).backward()
         optimizer.step()

@@ -10,7 +10,7 @@ import weakref
 from test_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import events, record, recorder
+from gradsync import events, record, recorder, units
 from gradsync.recorder import DDP, MIB
 
 SCRIPT = """
@@ -97,7 +97,8 @@ def check_on_two_ranks(rank, directory):
             assert model.require_backward_grad_sync, "left as the script had it"
             optimizer.step()
         assert not events.listeners and not recording.handles
-        assert len(recording.plan) == 2 + len(recorder.probes_of(recording.flat.nbytes)) + 1
+        probes = len(recorder.probes_of(recording.flat.nbytes)) + units.can_be_tried(recording.params)
+        assert len(recording.plan) == 2 + probes + 1
     row = recorder.row_of(DDP(net(), bucket_cap_mb=2))
     assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), "a script's own size is that of all buckets"
     dist.destroy_process_group()
@@ -133,6 +134,12 @@ class RecordTest(unittest.TestCase):
             self.assertIn("6 parameters, 1.598 MB of gradients, SGD; 2 ranks over gloo on cpu", answer)
             self.assertIn("as the script has it", answer)
             self.assertNotIn("other buckets", answer)
+            tried = [s["collectives"] for s in launch["ranks"][1] if s.get("collectives", {}).get("kind") == "fully_shard"]
+            self.assertEqual(len(tried), units.can_be_tried([*net().parameters()]))
+            for sent in tried:  # by layers
+                self.assertEqual(sent["bytes"], [p.nbytes + q.nbytes for p, q in zip(*2 * [net().parameters()])])
+                self.assertGreater(min(sent["in_ns"] + sent["out_ns"]), 0)
+            self.assertEqual("whose copies are not recorded" in answer, not tried)
 
     def check_steps(self, steps, launch):
         self.assertEqual([s["mode"] for s in steps].count("none"), 2)

@@ -110,27 +110,24 @@ class NetworkTest(unittest.TestCase):
         def over(processor, **more):
             recorded = MeasuredLink(LinkCosts([Cost(1024, 2.048, processor)] + [
                 Cost(1024, seconds, 0.9, kind) for kind, seconds in more.items()]), 2)
-            return link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
+            over = link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
+            return link.with_units(over, recorded.costs, "all_reduce" if processor else "all_gather")
 
         byte = 1514 / 1448 * 1e-3 + 1e-3  # sent over the wire, and its CPU-seconds
-        costs = over(0.5, all_gather=1.524, reduce_scatter=2.648)
-        self.assertAlmostEqual(costs.seconds(4096, "all_gather"), 2048 * byte + 4 * 0.5, 5)
-        self.assertAlmostEqual(costs.seconds(4096, "reduce_scatter"), 4096 * byte + 4 * 0.6, 5)  # gloo's is an all-reduce
+        costs = over(0.5, unit_gather=1.524, unit_reduce=2.648)
+        self.assertAlmostEqual(costs.seconds(4096, "unit_gather"), 2048 * byte + 4 * 0.5, 5)
+        self.assertAlmostEqual(costs.seconds(4096, "unit_reduce"), 4096 * byte + 4 * 0.6, 5)  # gloo's is an all-reduce
         self.assertAlmostEqual(costs.seconds(4096), 4096 * byte, 5)
-        self.assertAlmostEqual(over(0.5, all_gather=0.9).seconds(4096, "all_gather"), 2048 * byte, 5)
-        self.assertAlmostEqual(over(0, reduce_scatter=1.524).seconds(4096, "reduce_scatter"), 2.048 + 4 * 0.5, 5)  # NCCL's
-        self.assertNotIn("reduce_scatter", over(0.5).curves)
+        self.assertAlmostEqual(over(0.5, unit_gather=0.9).seconds(4096, "unit_gather"), 2048 * byte, 5)
+        self.assertAlmostEqual(over(0, unit_reduce=1.524).seconds(4096, "unit_reduce"), 2.048 + 4 * 0.5, 5)  # NCCL's
+        self.assertNotIn("unit_reduce", over(0.5).curves)
 
     def test_a_ring_of_more_ranks_has_more_hops_of_fewer_bytes(self):
         two, eight = (two_hosts("ring", world_size=ranks, ranks_per_host=1) for ranks in (2, 8))
-        costs = link.costs_over(two, None)
-        own = LinkCosts([Cost(size, 3 * costs.seconds(size), 0, "reduce_scatter") for size in link.SIZES] + [
-            Cost(size, costs.seconds(size, kind), 0, kind) for size in link.SIZES for kind in link.KINDS])
-        scaled = link.in_ring_of(MeasuredLink(own, 2), 8)
+        scaled = link.in_ring_of(MeasuredLink(link.costs_over(two, None), 2), 8)
         for size in (1024, 1e6):
             for kind in ("all_reduce", "all_gather"):
                 self.assertAlmostEqual(scaled.seconds(size, kind) / link.collective_seconds(eight, kind, size), 1)
-            self.assertAlmostEqual(scaled.seconds(size, "reduce_scatter"), 3 * scaled.seconds(size))
 
 
 class ReplayTest(unittest.TestCase):

@@ -157,6 +157,23 @@ class ShardedTest(unittest.TestCase):
         self.assertAlmostEqual(1e3 * question([launch()]).predict_sharded("all").step[0], 57 + 20 + 40 + 1 + 2.5, delta=1e-6)
         self.assertIn("repeated blocks as units", screen())
 
+    def test_units_of_another_script_take_what_a_probe_of_them_takes(self):
+        one = launch()
+        for sent in sent_by(one, "zero1"):
+            sent.update(kind="fully_shard", in_flight=1, bytes=[3 * MIB, MIB], ns=[MS] * 2, in_ns=[26 * MS, 9 * MS],
+                        out_ns=[47 * MS, 15 * MS])
+        for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c")):
+            parameter["name"] = name
+        self.assertAlmostEqual(1e3 * question([one]).predict_sharded("none").step[0], 57 + 26 + 9 + 47 + 15 + 1 + 2.5, delta=1e-6)
+        # What copies take they take between more ranks, and over any link. Three of four parts are sent instead of one of two.
+        wider = question([one], world_size=4).predict_sharded("none").step[0]
+        self.assertAlmostEqual(1e3 * wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6)
+        self.assertIn("repeated blocks as units; over", screen(one))
+        self.assertIn("repeated blocks as units, whose copies are not recorded; over", screen())
+        sent_by(one, "fully_shard")[1]["in_ns"].pop()
+        with self.assertRaisesRegex(ValueError, "lacks times of its collectives"):
+            question([one])
+
     def test_the_optimizer_updates_shards(self):
         one = sharded()
         self.assertAlmostEqual(predict(one).step[0] - predict().step[0], 6e-3)  # DDP's twice as much

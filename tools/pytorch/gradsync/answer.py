@@ -9,7 +9,7 @@ from functools import lru_cache
 from statistics import fmean
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused, published, sharding
-from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire
+from gradsync.link import ASSUMED_ERROR, Communication, Network, costs_over, in_ring_of, parse_wire, with_units
 from gradsync.link_file import read_link
 from gradsync.memory import parse_bytes
 from gradsync.recording import NOTABLE, NS, Recording, begin_of, estimate, ranks_text, ready_of, require, trimmed_mean
@@ -65,6 +65,8 @@ class Question:
             costs = costs_over(network, recorded)
         else:
             costs = in_ring_of(costs, self.world_size)
+        if recorded and costs is not recorded.costs:
+            costs = with_units(costs, recorded.costs, "all_reduce" if self.launch["backend"] == "gloo" else "all_gather")
         return costs if flags.processor_percent is None else costs.changed(processor=flags.processor_percent / 100)
 
     @lru_cache(maxsize=None)
@@ -233,6 +235,8 @@ def notes_of(question):
 def schedule_of(launch):
     """What fully_shard's lines of the table assume."""
     units = "the script's units" if launch["units"] else "repeated blocks as units"
+    if not launch["units"] and not any(step["collectives"]["kind"] == "fully_shard" for step in launch["ranks"][0]):
+        units += ", whose copies are not recorded"
     return f"fully_shard: {units}; " + ("over gloo each of its collectives makes all wait, so its step is a sum." if
                                         sharding.blocks(launch) else "its schedule on a GPU is not validated on one.")
 

@@ -8,7 +8,7 @@ from collections import defaultdict, namedtuple
 from gradsync.recording import NS, require, trimmed_mean
 
 KINDS = ("all_reduce", "all_gather")
-SHARDED = ("all_gather", "reduce_scatter")  # FSDP2's, which it alone measures
+UNITS = {"all_gather": "unit_gather", "reduce_scatter": "unit_reduce"}  # FSDP2's, with its copies, if they were measured
 SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is taken to be linear
 # How far a link is from its data sheet, which nobody has measured: a standard deviation of the logarithm.
 ASSUMED_ERROR = 0.1
@@ -131,8 +131,8 @@ def sent_part(kind, world_size):
 
 
 def costs_over(network, recorded):
-    """Over links that nobody has measured. `recorded`: a byte that a rank sends takes as much of its processors as there, and what
-    FSDP2's collectives do beside sending takes as long; without it hosts do not move data."""
+    """Over links that nobody has measured. `recorded`: a byte that a rank sends takes as much of its processors as there; without
+    it hosts do not move data."""
     costs, much, processor_s, slowed = [], float(64 << 20), 0, network
     if recorded:
         used = recorded.costs.seconds(much) * recorded.costs.processor(much, 1)
@@ -142,16 +142,24 @@ def costs_over(network, recorded):
         # copies a part does not send it meanwhile.
         rate = 1 / (1514 / 1448 / network.between.bytes_per_second + processor_s)
         slowed = network._replace(between=network.between._replace(bytes_per_second=rate))
-    own = [kind for kind in SHARDED if recorded and kind in recorded.costs.curves]
-    for kind in dict.fromkeys((*KINDS, *own)):
-        sends = kind if kind in KINDS else "all_reduce" if processor_s > 0 else "all_gather"  # gloo's is an all-reduce
+    for kind in KINDS:
         for size in SIZES:
-            seconds, used_s = collective_seconds(slowed, sends, size), processor_s * sent_part(sends, network.world_size) * size
-            if kind in own:
-                alone = recorded.costs.seconds(size) / (1 if sends == "all_reduce" else 2)
-                seconds += max(0, recorded.costs.seconds(size, kind) - alone)
+            seconds, used_s = collective_seconds(slowed, kind, size), processor_s * sent_part(kind, network.world_size) * size
             costs.append(Cost(size, seconds, min(1, used_s / seconds), kind))
     return LinkCosts(costs)
+
+
+def with_units(costs, recorded, reduces_by):
+    """Adds FSDP2's collectives, if they were recorded: what they take more than collectives without copies they take over any
+    link. `reduces_by`: the kind of collective that takes as long as a reduce-scatter."""
+    other = copy.copy(costs)
+    for kind, sends in zip(UNITS.values(), ("all_gather", reduces_by)):
+        if kind in recorded.curves:
+            sizes, part = [*SIZES, *recorded.of(kind)[1].sizes], 1 if sends == "all_reduce" else 2
+            copies = [(size, max(0, recorded.seconds(size, kind) - recorded.seconds(size) / part)) for size in sizes]
+            other.curves = other.curves | {kind: {1: (Curve((size, costs.seconds(size, sends) + s) for size, s in copies),
+                                                      Curve((size, costs.processor(size, 1, sends)) for size in sizes))}}
+    return other
 
 
 def in_ring_of(link, wanted):
@@ -160,7 +168,7 @@ def in_ring_of(link, wanted):
     costs, measured, *_ = link
     return costs if measured == wanted else LinkCosts(
         [Cost(size * wanted / measured, costs.seconds(size, kind) * (wanted - 1) / (measured - 1), costs.processor(size, 1, kind),
-              kind) for kind in {**dict.fromkeys(KINDS), **costs.curves} for size in SIZES], costs.channels)
+              kind) for kind in KINDS for size in SIZES], costs.channels)
 
 
 class Communication:
@@ -174,14 +182,16 @@ class Communication:
         self.channels = 2 if first["backend"] == "gloo" else 1
         self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
         self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
-        units = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]]
-        totals = defaultdict(list)
+        units, totals = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]], defaultdict(list)
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             # The last rank to arrive waited least.
             self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
-            # FSDP2's own, with its copies: one rank's, because who waits in one of them may be last in the next.
-            for kind, name in zip(SHARDED, ("gather_ns", "reduce_ns")):
-                times = [(size, NS * ns) for size, ns in zip(units, min((step[name] for step in steps), key=sum)) if size]
+            # FSDP2's own, of the script or of a probe: one rank's, because who waits in one of them may be last in the next.
+            tried = [step["collectives"] for step in steps if step["collectives"]["kind"] == "fully_shard"]
+            units = tried[0]["bytes"] if tried else units
+            for kind, times in zip(UNITS.values(), (([sent["in_ns"] for sent in tried], [sent["out_ns"] for sent in tried]) if tried
+                                                    else ([step[name] for step in steps] for name in ("gather_ns", "reduce_ns")))):
+                times = [(size, NS * ns) for size, ns in zip(units, min(times, key=sum)) if size]
                 totals[kind] += [sum(s for _, s in times)] * bool(times)
                 for size, seconds in times:
                     self.samples[kind, 1, size]["seconds"].append(seconds)
@@ -191,9 +201,9 @@ class Communication:
             # A GPU's processors are not the host's. FSDP2's collectives, which block, take what all-reduces take.
             used = trimmed_mean(own["processor"] or all_reduces or [0]) if first["device"] == "cpu" else 0
             costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
-                                    kind if kind in SHARDED else "all_reduce", in_flight))
+                                    kind if kind in UNITS.values() else "all_reduce", in_flight))
             casts[kind] = [trimmed_mean(own[name] or [0]) for name in ("in", "out")]  # of the largest
-        for kind in SHARDED:
+        for kind in UNITS.values():
             # In a step all of them follow each other, and one that waits for a processor is rare and long, but one of so many.
             each = {cost.bytes: cost.seconds for cost in costs[kind]}
             part = trimmed_mean(totals[kind]) / sum(each[size] for size in units if size) if each else 1
@@ -202,7 +212,7 @@ class Communication:
         self.zero1 = costs["zero1"][0].seconds if costs["zero1"] else 0
         self.link = self.bf16 = None
         if any(cost.in_flight == 1 for cost in costs["all_reduce"]):
-            plain = LinkCosts([cost for kind in ("all_reduce", *SHARDED) for cost in costs[kind]], self.channels)
+            plain = LinkCosts([cost for kind in ("all_reduce", *UNITS.values()) for cost in costs[kind]], self.channels)
             self.link = MeasuredLink(plain, first["world_size"])
             # Several smaller collectives at one time gain as much as others.
             together = [cost._replace(in_flight=2, seconds=cost.seconds * 2 / plain.gain(cost.bytes / self.bf16_part, 2))
@@ -212,7 +222,7 @@ class Communication:
 
     def add(self, sent):
         kind, together = sent["kind"], sent["in_flight"] == 0 and sent["kind"] != "zero1"
-        if not kind or together and self.channels == 1:
+        if not kind or kind == "fully_shard" or together and self.channels == 1:
             return  # collectives wait for each other
         size, in_flight = 1 if kind == "zero1" else sent["bytes"][0], self.channels if together else 1
         own = self.samples[kind, in_flight, size]

@@ -40,7 +40,8 @@ from gradsync import BAD_ARGUMENTS, FAILED, Refused
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable
 from gradsync.recorder import Recorder
-from gradsync.sharded import is_sharded, recorder_of
+from gradsync.sharded import recorder_of
+from gradsync.units import is_sharded
 
 TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim

@@ -2,7 +2,8 @@
 
 Steps take turns. `none` does not synchronise. A `probe` does to memory what DistributedDataParallel (DDP) does and overlaps
 nothing: it copies each gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has
-gradient_as_bucket_view), communicates the buffer in pieces after backward, and copies gradients back that are no views.
+gradient_as_bucket_view), communicates the buffer in pieces after backward, and copies gradients back that are no views. One
+probe gathers and reduces as FSDP2 would, if blocks of the model were its units.
 `ddp` is the script's own. The first step is left as it is, and shows what there is to record. After what is timed, and before
 the optimizer, steps of `none` and probes get the gradients that DDP would have made: training goes on as without the recorder.
 
@@ -33,8 +34,10 @@ from gradsync import BAD_ARGUMENTS, Refused
 from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
 from gradsync.launch_file import append, unusable
 from gradsync.live import UNKNOWN, Memory, is_compiled
-from gradsync.recording import KIND
+from gradsync.recording import KIND, THREE_TIMES
 from gradsync.settings import MIB, flat_of, gathered, hook_of, row_of
+from gradsync.sharding import units_of
+from gradsync.units import can_be_tried, gather, group_like, reduce
 
 BETWEEN, OPEN, SYNCED, UPDATED, SKIPPED = "between", "open", "synced", "updated", "skipped"
 AGREE = ("parameters", *KIND)  # fields that agree in all launches of one file
@@ -73,6 +76,8 @@ class Recorder:
         self.cuda, self.ids = self.device.type == "cuda", {id(p) for p in self.params}
         total = sum(p.nbytes for p in self.params)
         probes = [("probe", *p) for p in probes_of(total)] if self.world > 1 else [("probe",)]
+        if self.world > 1 and self._can_try_units():
+            probes.append(("probe", "fully_shard", total, 1))
         half = len(probes) // 2
         self.plan = [("none",), *probes[:half], ("none",), *probes[half:], *[("ddp",)] * bool(self.wrapper and ddp)]
         processor = (re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()) or [platform.machine()])[0]
@@ -113,6 +118,10 @@ class Recorder:
 
     def _named(self, module):
         return module.named_parameters()
+
+    def _can_try_units(self):
+        """Whether FSDP2's collectives can be timed, of which the script has none."""
+        return can_be_tried(self.params)
 
     def _refuse(self, text, at=None, **status):
         self.close()
@@ -316,7 +325,10 @@ class Recorder:
         """Returns the flat buffer's values for the file."""
         pieces, marks, works = self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES], [], []
         cpu, begin = time.process_time_ns(), self._mark()
-        if kind == "zero1":
+        if kind == "fully_shard":
+            pieces = [[self.params[i] for i in unit.parameters] for unit in units_of(self.head | {"units": []}) if unit.parameters]
+            marks = [*map(self._try_unit, pieces)]
+        elif kind == "zero1":
             pieces = self.slots
             works = [dist.broadcast(flat_of(p), src=r, async_op=True) for r in range(self.world) for p in pieces[r::self.world]]
         elif not in_flight:
@@ -336,10 +348,23 @@ class Recorder:
             work.wait()
         result = {"kind": kind, "in_flight": in_flight, "wall_ns": (begin, self._mark()),
                   "cpu_ns": time.process_time_ns() - cpu, "ns": [(m[1], m[2]) for m in marks],
-                  "bytes": [p.nbytes for p in pieces]}
-        if kind == "bf16":
+                  "bytes": [sum(t.nbytes for t in p) if kind == "fully_shard" else p.nbytes for p in pieces]}
+        if kind in THREE_TIMES:
             result |= {"in_ns": [(m[0], m[1]) for m in marks], "out_ns": [(m[2], m[3]) for m in marks]}
         return result
+
+    def _try_unit(self, params):
+        """Marks around FSDP2's gather and reduction of a unit like these, of which ranks begin each together."""
+        group, marks = group_like(params), []
+        for call in (gather, reduce):
+            self._meet()
+            marks.append(self._mark())
+            call(group)
+            marks.append(self._mark())
+            if call is gather:
+                for p in group.fsdp_params:
+                    p.unsharded_param.grad = torch.ones_like(p.unsharded_param)
+        return marks
 
     def _owns(self, optimizer):
         """Returns whether the optimizer updates the model."""

@@ -16,6 +16,8 @@ NOTABLE = 0.05  # the smallest part of a step that is printed
 TIME, SIZE, COUNT, TEXT = (0, 1e18), (1, 1e18), (1, 10**4), str
 COLLECTIVES = {"kind": TEXT, "in_flight": (0, 1), "bytes": [SIZE], "ns": [TIME], "in_ns": [TIME], "out_ns": [TIME],
                "wall_ns": TIME, "cpu_ns": TIME}
+# Kinds that have times of three parts: casts before and behind ("in", "out"), or FSDP2's gather and reduction of a unit.
+THREE_TIMES = ("bf16", "fully_shard")
 STEP = {"mode": TEXT, "row": (0, 10**6), "begin_ns": (-1e18, 1e18), "between_ns": TIME, "before_ns": TIME, "backward_ns": TIME,
         "copy_back_ns": TIME, "rest_ns": TIME, "optimizer_ns": TIME, "step_ns": TIME, "ready_ns": [(-1, 1e18)],
         "collectives": COLLECTIVES, "units_ns": [[TIME]], "gather_ns": [TIME], "reduce_ns": [TIME]}
@@ -104,7 +106,7 @@ def check_launch(launch):
     for i, steps in enumerate(zip(*ranks)):
         for step in steps:
             sent, first, mode = step["collectives"], steps[0]["collectives"], step["mode"]
-            kind, ns, casts = sent["kind"], sent["ns"], len(sent["ns"]) if sent["kind"] == "bf16" else 0
+            kind, ns, casts = sent["kind"], sent["ns"], len(sent["ns"]) if sent["kind"] in THREE_TIMES else 0
             require(all(step[name] == steps[0][name] for name in ("mode", "row")) and kind == first["kind"] and
                     sent["bytes"] == first["bytes"], "step ", i, " differs between ranks")
             require(step["row"] < len(launch["rows"]) if mode == "ddp" else len(step["ready_ns"]) == len(parameters),
@@ -114,7 +116,7 @@ def check_launch(launch):
             require(step["step_ns"] > 0 and (mode == "ddp" or step["backward_ns"] > 0), "step ", i, " takes no time")
             require(not kind or sent["bytes"] and sent["wall_ns"] > 0 and all(ns) and
                     len(ns) == len(sent["bytes"]) * sent["in_flight"] and len(sent["in_ns"]) == len(sent["out_ns"]) == casts and
-                    sent["in_flight"] == {"bf16": 1, "zero1": 0}.get(kind, sent["in_flight"]),
+                    sent["in_flight"] == {"bf16": 1, "fully_shard": 1, "zero1": 0}.get(kind, sent["in_flight"]),
                     "step ", i, " lacks times of its collectives")
 
 

@@ -4,27 +4,13 @@ Steps that do not synchronise hold the whole model: before they begin all units 
 backward, and gradients are reduced before the optimizer. All of that is done unit by unit, as FSDP2 itself does it, and timed, but
 is no part of the step. A model that does not fit into one rank's memory cannot be recorded so: the first such step ends the script
 with the allocator's error."""
-import sys
-
-import torch
 from gradsync.live import is_compiled
 from gradsync.recorder import SYNCED, Recorder
 from gradsync.settings import MIB
 from gradsync.sharding import CALLS
+from gradsync.units import gather, groups_of, is_sharded, reduce
 
 FLAGS = ("reduce_grads", "all_reduce_grads", "reshard_after_backward")
-
-
-def is_sharded(module):
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    return fsdp is not None and hasattr(fsdp, "FSDPModule") and isinstance(module, fsdp.FSDPModule)
-
-
-def groups_of(module):
-    """FSDP2's groups of parameters whose collectives this module begins."""
-    state = module._get_fsdp_state() if is_sharded(module) else None
-    own = getattr(state, "_fsdp_param_groups", None)
-    return [g for g in ([getattr(state, "_fsdp_param_group", None)] if own is None else own) if g]
 
 
 class ShardedRecorder(Recorder):
@@ -80,6 +66,9 @@ class ShardedRecorder(Recorder):
             if found:
                 self._refuse("gradsync does not record fully_shard " + text, self.place)
 
+    def _can_try_units(self):
+        return False  # those of the script are timed
+
     def _prepare(self):
         """Gathers all units, and keeps them whole after forward."""
         self.marks = [[None] * len(CALLS) for _ in self.groups]
@@ -89,8 +78,7 @@ class ShardedRecorder(Recorder):
         self.step_times = {"gather_ns": []}
         for group in self.groups:
             begin = self._mark()
-            group.unshard()
-            group.wait_for_unshard()
+            gather(group)
             self.step_times["gather_ns"].append((begin, self._mark()))
         self.after_forward = [group.post_forward_mesh_info for group in self.groups]
         for group in self.groups:
@@ -140,12 +128,10 @@ class ShardedRecorder(Recorder):
         self._meet()
         self._set([[True] * len(FLAGS)] * len(self.groups))
         for unit in reversed(range(len(self.groups))):
-            group, begin = self.groups[unit], self._mark()
-            type(group).post_backward(group)
+            begin = self._mark()
+            reduce(self.groups[unit])
             times[unit] = (begin, self._mark())
         for group, mesh in zip(self.groups, self.after_forward):
-            group.finalize_backward()
-            group._training_state = type(group._training_state).IDLE
             group.post_forward_mesh_info = mesh
         self._set(self.set)
         return times

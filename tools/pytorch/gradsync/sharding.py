@@ -2,7 +2,7 @@
 import re
 from collections import namedtuple
 
-from gradsync.link import Network, collective_seconds
+from gradsync.link import UNITS, Network, collective_seconds
 from gradsync.recording import NS, begin_of, ready_of, require
 from gradsync.replay import Round, Step, predict
 
@@ -157,6 +157,7 @@ def predict_launch(question, i, how, costs, pace_of_link=1):
     sizes = bytes_of(recording, units)
     of_kind = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter" if "reduce_scatter" in costs.curves else
                "all_reduce" if launch["backend"] == "gloo" else "all_gather"}  # gloo's reduce-scatter is an all-reduce
+    of_kind.update((kind, own) for kind, own in UNITS.items() if own in costs.curves)
     share = (launch["world_size"] if launch["units"] else 1) / question.world_size  # of the optimizer's work
     ranks = [[] for _ in launch["ranks"]]
     for one in rounds_of(recording, i, units):

@@ -1,0 +1,45 @@
+"""FSDP2's units (torch.distributed.fsdp.fully_shard), and their collectives, issued one by one."""
+import sys
+
+import torch
+
+TRIED = (2, 15)  # the version of PyTorch
+
+
+def is_sharded(module):
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and hasattr(fsdp, "FSDPModule") and isinstance(module, fsdp.FSDPModule)
+
+
+def groups_of(module):
+    """FSDP2's groups of parameters whose collectives this module begins."""
+    state = module._get_fsdp_state() if is_sharded(module) else None
+    own = getattr(state, "_fsdp_param_groups", None)
+    return [g for g in ([getattr(state, "_fsdp_param_group", None)] if own is None else own) if g]
+
+
+def gather(group):
+    group.unshard()
+    group.wait_for_unshard()
+
+
+def reduce(group):
+    """Its gradients, and frees what was gathered."""
+    type(group).post_backward(group)
+    group.finalize_backward()
+    group._training_state = type(group._training_state).IDLE
+
+
+def can_be_tried(params):
+    """Whether a unit like these can be made."""
+    return tuple(map(int, torch.__version__.split(".")[:2])) >= TRIED and len({p.dtype for p in params}) == 1 and all(
+        p.dim() and p.is_floating_point() for p in params)
+
+
+def group_like(params):
+    """The group of a unit with parameters of these shapes that no model has."""
+    from torch.distributed.fsdp import fully_shard
+    module = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros_like(p)) for p in params)
+    fully_shard(module)._get_fsdp_state()._lazy_init()
+    group, = groups_of(module)
+    return group
