@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Predicts PyTorch's DistributedDataParallel from steps that do not use it, and measures it: how far is it off?
 
-    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--fsdp] [--minutes=15] [--launches=3] [--models=...]
+    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--fsdp | --blocks] [--minutes=15] [--launches=3] [--models=...]
         [--links=loopback,4gbit,1gbit]
 
 Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
 transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root
 (tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In a launch gradsync.record records
 `none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two
-passes, bf16_compress_hook, ZeroRedundancyOptimizer, fully_shard by blocks with and without reshard, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
-not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far predictions are off.
+passes, bf16_compress_hook, ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch;
+launches that are there are not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far
+predictions are off.
 
+--blocks: DDP is recorded as above, and in turn with it steps are fully_shard's by blocks, with and without reshard.
 --fsdp: under fully_shard, whose units are the models' blocks, and of `bert` also each block's attention. It records `none`, one probe
 and its own steps, and the same without resharding. What the first launch predicts is written to OUT/MODEL.LINK.predicted before the
 second begins.
@@ -111,7 +113,7 @@ def make(name, rank):
     return model, data, loss
 
 
-def measure(name, out, rounds, fsdp):
+def measure(name, out, rounds, fsdp, blocks):
     """One rank of a launch."""
     import torch
     import torch.distributed as dist
@@ -136,12 +138,14 @@ def measure(name, out, rounds, fsdp):
     def zero1(params):
         return ZeroRedundancyOptimizer(params, optimizer_class=torch.optim.SGD, lr=1e-4, momentum=0.9)
 
-    rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
-    rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook),
-             row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
-    for label, reshards in (("fully_shard", True), ("fully_shard, no reshard", False)):
-        module = sharded("", copy.deepcopy(model), reshard_after_forward=reshards)
-        rows.append((label, module, sgd(module.parameters()), 1, {"fsdp": True, "whole": not reshards}))
+    if blocks:
+        modules = [sharded("", copy.deepcopy(model), reshard_after_forward=reshards) for reshards in (True, False)]
+        rows = [("fully_shard" + ", no reshard" * whole, module, sgd(module.parameters()), 1, {"fsdp": True, "whole": bool(whole)})
+                for whole, module in enumerate(modules)]
+    else:
+        rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
+        rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook),
+                 row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
     ddp = recording.DDP(model, gradient_as_bucket_view=True)
     optimizer, recorder = sgd(ddp.parameters()), recording.Recorder(ddp, out, rounds)
     last = rounds * len(recorder.plan) - 1
@@ -163,7 +167,7 @@ def measure(name, out, rounds, fsdp):
                 recorder.steps.append({"mode": "ddp", "row": index + 1, "begin_ns": begin, "step_ns": end - begin})
             taken += 1
         if recorder.taken == last:
-            recorder.head["rows"] = [recording.row_of(ddp if "fsdp" in more else m, label, passes=p, **more)
+            recorder.head["rows"] = [recording.row_of(ddp if blocks else m, label, passes=p, **more)
                                      for label, m, _, p, more in rows]
         optimizer.zero_grad(set_to_none=True)
         loss(ddp(data)).backward()
@@ -213,8 +217,8 @@ def measure_sharded(name, model, data, loss, out, rounds):
         step(0)
 
 
-def launch(model, link, out, rounds, fsdp):
-    own = [sys.executable, str(pathlib.Path(__file__).resolve()), out, "--rank_of", model, "--rounds", str(rounds), *["--fsdp"] * fsdp]
+def launch(model, link, out, rounds, *kind):
+    own = [sys.executable, str(pathlib.Path(__file__).resolve()), out, "--rank_of", model, "--rounds", str(rounds), *kind]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if link != "loopback":
         subprocess.run([ROOT / "tools/dev/hosts.sh", f"--rate={link}", "2", *own], check=True, env=environment, stderr=subprocess.DEVNULL)
@@ -241,10 +245,11 @@ def main():
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--fsdp", action="store_true")
+    parser.add_argument("--blocks", action="store_true")
     parser.add_argument("--rank_of")
     flags = parser.parse_args()
     if flags.rank_of:
-        return measure(flags.rank_of, str(flags.out), flags.rounds, flags.fsdp)
+        return measure(flags.rank_of, str(flags.out), flags.rounds, flags.fsdp, flags.blocks)
     models = (flags.models or ",".join(("gpt2", "resnet50", "bert") if flags.fsdp else MODELS)).split(",")
     links, end = flags.links.split(","), time.monotonic() + 60 * flags.minutes
     flags.out.mkdir(parents=True, exist_ok=True)
@@ -253,7 +258,7 @@ def main():
     for n in range(flags.launches):
         for (model, link), file in files.items():
             if launches_in(file) <= n and time.monotonic() < end:
-                launch(model, link, str(file), flags.rounds, flags.fsdp)
+                launch(model, link, str(file), flags.rounds, *["--fsdp"] * flags.fsdp, *["--blocks"] * flags.blocks)
                 if flags.fsdp and n == 0:
                     predicted = prediction_errors.rows_of(str(file))
                     file.with_suffix(".predicted").write_text("".join("%s: %.4f to %.4f ms\n" % (

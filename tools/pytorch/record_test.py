@@ -139,7 +139,12 @@ class RecordTest(unittest.TestCase):
             for sent in tried:  # by layers
                 self.assertEqual(sent["bytes"], [p.nbytes + q.nbytes for p, q in zip(*2 * [net().parameters()])])
                 self.assertGreater(min(sent["in_ns"] + sent["out_ns"]), 0)
-            self.assertEqual("whose copies are not recorded" in answer, not tried)
+            self.assertEqual("as units, without copies;" in answer, not tried)
+
+    def test_what_fsdp2_cannot_shard_is_not_tried(self):
+        if units.can_be_tried([torch.ones(2)]):
+            for other in (torch.ones(()), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.cfloat)):
+                self.assertFalse(units.can_be_tried([torch.ones(2), other]))
 
     def check_steps(self, steps, launch):
         self.assertEqual([s["mode"] for s in steps].count("none"), 2)

@@ -236,8 +236,8 @@ def schedule_of(launch):
     """What fully_shard's lines of the table assume."""
     units = "the script's units" if launch["units"] else "repeated blocks as units"
     if not launch["units"] and not any(step["collectives"]["kind"] == "fully_shard" for step in launch["ranks"][0]):
-        units += ", whose copies are not recorded"
-    return f"fully_shard: {units}; " + ("over gloo each of its collectives makes all wait, so its step is a sum." if
+        units += ", without copies"
+    return f"fully_shard: {units}; " + ("over gloo all wait for each collective, so its step is a sum." if
                                         sharding.blocks(launch) else "its schedule on a GPU is not validated on one.")
 
 

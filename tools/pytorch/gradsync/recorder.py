@@ -96,6 +96,7 @@ class Recorder:
         self.optimizers, self.stepping, self.stepped = [], None, 0  # ours; the one within step(); how many did in this step
         self.silent, self.kept = False, None  # whether what updates is no optimizer of torch.optim; a copy that tells
         self.module, self.memory = module, None  # of a step
+        self.tried = None  # FSDP2's groups, like blocks of the model
         self.updated = None
         # Passes of this step, how many steps had which, and how many others came since the last that was recorded. How many
         # there will be, if DDP does not tell.
@@ -115,6 +116,7 @@ class Recorder:
             self.handles.pop()()
         if self in listeners:
             listeners.remove(self)
+        self.tried = None
 
     def _named(self, module):
         return module.named_parameters()
@@ -327,7 +329,8 @@ class Recorder:
         cpu, begin = time.process_time_ns(), self._mark()
         if kind == "fully_shard":
             pieces = [[self.params[i] for i in unit.parameters] for unit in units_of(self.head | {"units": []}) if unit.parameters]
-            marks = [*map(self._try_unit, pieces)]
+            self.tried = self.tried or [*map(group_like, pieces)]
+            marks = [*map(self._try_unit, self.tried)]
         elif kind == "zero1":
             pieces = self.slots
             works = [dist.broadcast(flat_of(p), src=r, async_op=True) for r in range(self.world) for p in pieces[r::self.world]]
@@ -353,9 +356,9 @@ class Recorder:
             result |= {"in_ns": [(m[0], m[1]) for m in marks], "out_ns": [(m[2], m[3]) for m in marks]}
         return result
 
-    def _try_unit(self, params):
-        """Marks around FSDP2's gather and reduction of a unit like these, of which ranks begin each together."""
-        group, marks = group_like(params), []
+    def _try_unit(self, group):
+        """Marks around FSDP2's gather and reduction of a unit, which ranks begin together."""
+        marks = []
         for call in (gather, reduce):
             self._meet()
             marks.append(self._mark())
@@ -364,6 +367,8 @@ class Recorder:
             if call is gather:
                 for p in group.fsdp_params:
                     p.unsharded_param.grad = torch.ones_like(p.unsharded_param)
+        for p in group.fsdp_params:
+            p.sharded_param.grad = None
         return marks
 
     def _owns(self, optimizer):
