@@ -226,6 +226,7 @@ class ScriptTest(unittest.TestCase):
             net = sharded_net()
             optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
             recorder, kinds = ShardedRecorder(net, f"{directory}/out", rounds=2), []
+            assert not any("fully_shard" in mode for mode in recorder.plan), "its own units are timed"
             for named in (_fsdp_collectives.DefaultAllGather, _fsdp_collectives.DefaultReduceScatter):
                 def told(own, *args, call=named.__call__, **kwargs):
                     kinds.append(recorder.mode[0] if recorder.state == "open" else "between")
@@ -234,6 +235,30 @@ class ScriptTest(unittest.TestCase):
             while recorder.taken < len(recorder.plan):
                 step(net, optimizer, x)
             assert {"first", "ddp", "between"} == set(kinds), set(kinds)
+
+        with tempfile.TemporaryDirectory() as directory:
+            status, printed = launch(run, 2, f"{directory}/printed")
+        self.assertEqual(status, 0, printed)
+
+    def test_a_probe_of_ddps_gathers_and_reduces_blocks(self):
+        def run(rank):
+            dist.init_process_group("gloo")
+            net, x, sent = DDP(Net()), torch.randint(200, (2, 8)), []
+            optimizer, recorder = torch.optim.SGD(net.parameters(), lr=0.1), Recorder(net, f"{directory}/out", rounds=2)
+            for named, kind, of in ((_fsdp_collectives.DefaultAllGather, "gather", "output_tensor"),
+                                    (_fsdp_collectives.DefaultReduceScatter, "reduce", "input_tensor")):
+                def told(own, *args, call=named.__call__, kind=kind, of=of, **kwargs):
+                    sent.append((recorder.mode[1], kind, kwargs[of].nbytes))
+                    return call(own, *args, **kwargs)
+                named.__call__ = told
+            while not recorder.done:
+                step(net, optimizer, x)
+            units = [sum(recorder.params[p].nbytes for p in unit.parameters)
+                     for unit in sharding.units_of(recorder.head | {"units": []})]
+            assert len(units) > 2 and sent == 2 * [("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")], sent
+            net = Net()
+            net.scale = nn.Parameter(torch.ones(()))  # FSDP2 wants at least one dimension
+            assert not any("fully_shard" in mode for mode in Recorder(DDP(net), f"{directory}/out").plan)
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")

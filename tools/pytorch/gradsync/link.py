@@ -222,7 +222,7 @@ class Communication:
 
     def add(self, sent):
         kind, together = sent["kind"], sent["in_flight"] == 0 and sent["kind"] != "zero1"
-        if not kind or kind == "fully_shard" or together and self.channels == 1:
+        if not kind or together and self.channels == 1:
             return  # collectives wait for each other
         size, in_flight = 1 if kind == "zero1" else sent["bytes"][0], self.channels if together else 1
         own = self.samples[kind, in_flight, size]
