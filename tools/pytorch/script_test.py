@@ -10,8 +10,9 @@ import unittest
 
 from test_ranks import launch, sys, torch
 
-from gradsync import record, recorder
+from gradsync import record, recorder, units
 
+NEEDED = 15 + 2 * units.can_be_tried([torch.ones(1)])  # steps of two rounds and the first
 BEGIN = """
 import contextlib, copy, os, pickle, sys, torch, types, torch.distributed as dist, torch.nn.functional as F
 import torch.multiprocessing as mp
@@ -383,16 +384,16 @@ class ScriptTest(unittest.TestCase):
 
     def test_each_call_of_a_closure_is_a_step(self):
         text, = [text for entry, text, _ in RECORDED if entry == "LBFGS"]
-        self.assertEqual(self.record(text, steps=5)[0], 0)  # three calls each
+        self.assertEqual(self.record(text, steps=6)[0], 0)  # three calls each
         self.out.unlink()
-        self.assertIn("took 12 steps, which are too few: 15 are needed", self.record(text, steps=4)[1])
+        self.assertIn(f"took 12 steps, which are too few: {NEEDED} are needed", self.record(text, steps=4)[1])
 
     def test_a_script_that_ends_without_a_recording_says_so(self):
-        for text, said in ((MODEL + LOOP, "train.py 5 took 5 steps, which are too few: 15 are needed"),
-                           (MODEL + LOOP + "sys.exit(0)", "train.py 5 took 5 steps, which are too few: 15 are needed"),
+        for text, said in ((MODEL + LOOP, f"train.py 5 took 5 steps, which are too few: {NEEDED} are needed"),
+                           (MODEL + LOOP + "sys.exit(0)", f"train.py 5 took 5 steps, which are too few: {NEEDED} are needed"),
                            ("", "trained no model, or too few steps to tell which (--model=1); nothing was recorded"),
                            ("for epoch in range(3):\n    " + MODEL.replace("; ", "\n    ") + LOOP.replace("\n", "\n    "),
-                            "took 5 steps, which are too few: 15 are needed"),
+                            f"took 5 steps, which are too few: {NEEDED} are needed"),
                            (MODEL + LOOP + "    if step == 3: raise KeyboardInterrupt", "was interrupted; nothing was recorded")):
             status, printed = self.record(text, steps=5)
             self.assertEqual(status, 1)

@@ -11,7 +11,8 @@ from test_ranks import launch, sys, torch
 import torch.distributed as dist
 from gradsync import answer, live, memory, record, sharding
 from gradsync.recorder import DDP, Recorder
-from gradsync.sharded import CALLS, ShardedRecorder, is_sharded
+from gradsync.sharded import CALLS, ShardedRecorder
+from gradsync.units import is_sharded
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker

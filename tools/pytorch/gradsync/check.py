@@ -19,7 +19,7 @@ from gradsync.record import refuse
 from gradsync.recorder import WAIT
 from gradsync.reference import Comparison, Gradients, digest, exact, fed, mistake, total
 from gradsync.settings import gathered
-from gradsync.sharded import groups_of
+from gradsync.units import groups_of
 
 SAME, DIFFERS, UNKNOWN = 0, 1, 2  # exit status
 STEPS = 2  # checked updates of each group of parameters

@@ -2,6 +2,7 @@
 import sys
 
 import torch
+import torch.distributed as dist
 
 TRIED = (2, 15)  # the version of PyTorch
 
@@ -40,6 +41,7 @@ def group_like(params):
     """The group of a unit with parameters of these shapes that no model has."""
     from torch.distributed.fsdp import fully_shard
     module = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros_like(p)) for p in params)
-    fully_shard(module)._get_fsdp_state()._lazy_init()
+    mesh = dist.init_device_mesh(params[0].device.type, (dist.get_world_size(),))  # by itself it takes any GPU that is there
+    fully_shard(module, mesh=mesh)._get_fsdp_state()._lazy_init()
     group, = groups_of(module)
     return group
