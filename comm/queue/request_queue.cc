@@ -20,9 +20,14 @@ class RequestQueue::Item : public Work::State {
   void LetWaitersHelp(RequestQueue* queue) { helped_ = queue; }
 
   void Wait() override {
-    // A finished item may outlive its queue.
-    if (helped_ != nullptr && !IsComplete()) helped_->RunUpTo(*this);
     std::unique_lock lock(mutex_);
+    // A finished item may outlive its queue.
+    if (helped_ != nullptr && !done_) {
+      ++helped_->num_helpers_;
+      lock.unlock();
+      helped_->RunUpTo(*this);
+      lock.lock();
+    }
     changed_.wait(lock, [&] { return done_; });
     if (!error_.empty()) throw CollectiveError(error_);
   }
@@ -32,9 +37,9 @@ class RequestQueue::Item : public Work::State {
   }
 
   bool Done() override {
-    // Perhaps no thread ever waits.
-    if (helped_ != nullptr && !is_divided_ && !IsComplete()) helped_->issued_.notify_one();
     const std::lock_guard lock(mutex_);
+    // Perhaps no thread ever waits.
+    if (helped_ != nullptr && !is_divided_ && !done_) helped_->issued_.notify_one();
     return done_ || (is_divided_ && request_.after.Done());
   }
 
@@ -93,10 +98,13 @@ RequestQueue::~RequestQueue() {
   if (is_busy) Abort("the group was destroyed before it finished");
   lock.lock();
   is_stopping_ = true;
-  while (threads_.empty() && CanRun()) RunNext(lock, RequestQueueOptions::kCaller);
+  while (threads_.empty() && !items_.empty())
+    CanRun() ? RunNext(lock, RequestQueueOptions::kCaller) : finished_.wait(lock);
   lock.unlock();
   issued_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  lock.lock();
+  finished_.wait(lock, [&] { return num_helpers_ == 0; });
 }
 
 void RequestQueue::Abort(std::string_view cause) {
@@ -140,6 +148,8 @@ void RequestQueue::RunUpTo(const Item& item) {
   while (!item.IsComplete() && (CanRun() || threads_.empty()))
     CanRun() ? RunNext(lock, RequestQueueOptions::kCaller) : finished_.wait(lock);
   if (CanRun()) issued_.notify_one();
+  --num_helpers_;
+  finished_.notify_all();
 }
 
 void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -60,6 +61,7 @@ class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
   // Drops requests that have not been started, makes running requests fail, and never waits for another rank.
+  // Waits for threads that run requests, also for those that call Work::Wait.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -81,7 +83,8 @@ class RequestQueue {
   void RunThread(int index);
   // Runs the first request of the queue; `lock` holds mutex_ before and after.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs the caller's requests up to this request, except requests that threads of the queue run.
+  // Runs the caller's requests up to this request, except requests that threads of the queue run. The caller
+  // is one of num_helpers_ from before this request was done.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
@@ -95,6 +98,7 @@ class RequestQueue {
   int64_t num_taken_ = 0;
   int64_t next_sequence_ = 0;
   int num_unfinished_ = 0;
+  std::atomic<int> num_helpers_ = 0;  // threads in RunUpTo, or on their way into it
   bool is_stopping_ = false;
   bool is_failing_ = false;
   std::string failure_;  // cause of the first failure; empty if there is none

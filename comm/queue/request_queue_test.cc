@@ -209,5 +209,49 @@ TEST_F(RequestQueueTest, AnAbortEndsTheCallersWait) {
   other.join();
 }
 
+TEST_F(RequestQueueTest, ACallerThatRunsARequestIsWaitedForWhenTheQueueEnds) {
+  RequestQueueOptions options = Options();
+  std::atomic<bool> is_running = false, is_left = false;
+  std::atomic<int> ran_on = 0;
+  options.run = [&](const Request&, int thread) {
+    ran_on = thread;
+    is_running = true;
+    while (!is_aborted_) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    is_left = true;
+  };
+  auto queue = std::make_unique<RequestQueue>(options);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its own thread looks for work when it starts
+  Work work = queue->Issue(AtOnce());
+  std::thread other([&] { work.Wait(); });
+  while (!is_running) std::this_thread::yield();
+  queue.reset();
+  EXPECT_TRUE(is_left);
+  EXPECT_EQ(ran_on, kCaller);
+  other.join();
+}
+
+TEST_F(RequestQueueTest, WhatACallerHasNotRunYetFailsWhenTheQueueEnds) {
+  RequestQueueOptions options = Options();
+  std::atomic<bool> is_running = false;
+  options.run = [&](const Request&, int) {
+    is_running = true;
+    while (!is_aborted_) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    throw PeerError(kNobody, "the connections were closed");
+  };
+  RequestQueue part(options);
+  options.divide = [&](const Request&) { return part.Issue(Later()); };
+  options.abort = [&] { part.Abort("the whole was destroyed"); };
+  auto whole = std::make_unique<RequestQueue>(options);
+  std::vector<Work> works = {whole->Issue(Later()), whole->Issue(Later())};
+  std::thread other([&] { EXPECT_NE(ErrorOf<CollectiveError>([&] { works[0].Wait(); }), ""); });
+  while (!is_running) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the other thread waits
+  whole.reset();
+  EXPECT_THAT(ErrorOf<CollectiveError>([&] { works[1].Wait(); }), HasSubstr("destroyed"));
+  other.join();
+}
+
 }  // namespace
 }  // namespace gradsync::comm

@@ -143,7 +143,7 @@ class RecordTest(unittest.TestCase):
 
     def test_what_fsdp2_cannot_shard_is_not_tried(self):
         if units.can_be_tried([torch.ones(2)]):
-            for other in (torch.ones(()), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.cfloat)):
+            for other in (torch.ones(()), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.cfloat), torch.ones(2, device="meta")):
                 self.assertFalse(units.can_be_tried([torch.ones(2), other]))
 
     def check_steps(self, steps, launch):

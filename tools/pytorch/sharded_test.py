@@ -244,7 +244,9 @@ class ScriptTest(unittest.TestCase):
     def test_a_probe_of_ddps_gathers_and_reduces_blocks(self):
         def run(rank):
             dist.init_process_group("gloo")
-            net, x, sent = DDP(Net()), torch.randint(200, (2, 8)), []
+            net, x, sent = Net(), torch.randint(200, (2, 8)), []
+            net.e.weight.data = net.e.weight.data.t().contiguous().t()  # as of channels_last, which FSDP2 refuses
+            net = DDP(net)
             optimizer, recorder = torch.optim.SGD(net.parameters(), lr=0.1), Recorder(net, f"{directory}/out", rounds=2)
             for named, kind, of in ((_fsdp_collectives.DefaultAllGather, "gather", "output_tensor"),
                                     (_fsdp_collectives.DefaultReduceScatter, "reduce", "input_tensor")):

@@ -4,7 +4,7 @@ import sys
 import torch
 import torch.distributed as dist
 
-TRIED = (2, 15)  # the version of PyTorch
+TRIED = (2, 15)  # the version of PyTorch; never on a GPU
 
 
 def is_sharded(module):
@@ -25,23 +25,25 @@ def gather(group):
 
 
 def reduce(group):
-    """Its gradients, and frees what was gathered."""
+    """Its gradients, and frees what was gathered. What follows on a GPU's current stream waits for them."""
     type(group).post_backward(group)
+    if group.device.type == "cuda" and group._post_reduce_event:
+        torch.cuda.current_stream().wait_event(group._post_reduce_event)
     group.finalize_backward()
     group._training_state = type(group._training_state).IDLE
 
 
 def can_be_tried(params):
-    """Whether a unit like these can be made."""
+    """Whether a unit like these can be made, by this version and on this device."""
     return tuple(map(int, torch.__version__.split(".")[:2])) >= TRIED and len({p.dtype for p in params}) == 1 and all(
-        p.dim() and p.is_floating_point() for p in params)
+        p.dim() and p.is_floating_point() and p.device.type == "cpu" for p in params)
 
 
 def group_like(params):
     """The group of a unit with parameters of these shapes that no model has."""
     from torch.distributed.fsdp import fully_shard
-    module = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros_like(p)) for p in params)
-    mesh = dist.init_device_mesh(params[0].device.type, (dist.get_world_size(),))  # by itself it takes any GPU that is there
+    module = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(p.shape, dtype=p.dtype)) for p in params)  # FSDP2's are contiguous
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))  # by itself it takes any GPU that is there
     fully_shard(module, mesh=mesh)._get_fsdp_state()._lazy_init()
     group, = groups_of(module)
     return group
