@@ -184,13 +184,15 @@ class Communication:
         self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
         units, totals = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]], defaultdict(list)
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
+            sent = [step["collectives"] for step in steps]
             # The last rank to arrive waited least.
-            self.add(min((step["collectives"] for step in steps), key=lambda sent: sent["wall_ns"]))
+            self.add(min(sent, key=lambda one: one["wall_ns"]))
             # FSDP2's own, of the script or of a probe: one rank's, because who waits in one of them may be last in the next.
-            tried = [step["collectives"] for step in steps if step["collectives"]["kind"] == "fully_shard"]
-            units = tried[0]["bytes"] if tried else units
-            for kind, times in zip(UNITS.values(), (([sent["in_ns"] for sent in tried], [sent["out_ns"] for sent in tried]) if tried
-                                                    else ([step[name] for step in steps] for name in ("gather_ns", "reduce_ns")))):
+            is_tried = sent[0]["kind"] == "fully_shard"
+            units = sent[0]["bytes"] if is_tried else units
+            by_rank = [(one["in_ns"], one["out_ns"]) if is_tried else (step["gather_ns"], step["reduce_ns"])
+                       for one, step in zip(sent, steps)]
+            for kind, times in zip(UNITS.values(), zip(*by_rank)):
                 times = [(size, NS * ns) for size, ns in zip(units, min(times, key=sum)) if size]
                 totals[kind] += [sum(s for _, s in times)] * bool(times)
                 for size, seconds in times:
