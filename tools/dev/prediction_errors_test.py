@@ -10,7 +10,7 @@ import unittest
 HERE = pathlib.Path(__file__).absolute().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "pytorch")]
 import prediction_errors
-from test_launches import MS, launch, steps_of, written
+from sample_recordings import MS, launch, steps_of, written
 
 
 class PredictionErrorsTest(unittest.TestCase):

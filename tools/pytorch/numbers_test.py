@@ -1,5 +1,6 @@
 """Answers about the kept recordings are those of the C++ program that this package was before, of which numbers.jsonl has 12 digits:
 arguments and numbers of each."""
+
 import json
 import pathlib
 import sys
@@ -21,16 +22,38 @@ def numbers_of(value):
 
 
 def answered(arguments):
-    question = answer.Question(answer.parse([argument.replace("@", f"{RECORDINGS}/") for argument in arguments]))
+    question = answer.Question(
+        answer.parse([argument.replace("@", f"{RECORDINGS}/") for argument in arguments])
+    )
     whole, own, options = answer.ask(question), question.own, []
-    for changes, pace in (({"passes": 4 * own["passes"]}, 1), ({"bf16": True}, 1), ({"zero1": True}, 1), ({}, 2), ({}, 0.5)):
+    for changes, pace in (
+        ({"passes": 4 * own["passes"]}, 1),
+        ({"bf16": True}, 1),
+        ({"zero1": True}, 1),
+        ({}, 2),
+        ({}, 0.5),
+    ):
         row = {**own, **changes}
         step = [s * own["passes"] / row["passes"] for s in question.predict(row, pace).step]
-        options += [step, step[0] / whole["ddp"]["step_s"][0] - 1, not answer.overlap(step, whole["ddp"]["step_s"])]
+        options += [
+            step,
+            step[0] / whole["ddp"]["step_s"][0] - 1,
+            not answer.overlap(step, whole["ddp"]["step_s"]),
+        ]
     for row in whole["measured"]:
         del row["cost_error"]  # which that program did not tell
     del whole["ddp"]["is_sharded"]  # which it did not know
-    parts = ("none_s", "slowest_s", "ddp", "sizes", "best_bucket_cap_mb", options, "measured", "pairs", "pairs_right")
+    parts = (
+        "none_s",
+        "slowest_s",
+        "ddp",
+        "sizes",
+        "best_bucket_cap_mb",
+        options,
+        "measured",
+        "pairs",
+        "pairs_right",
+    )
     return numbers_of([whole.get(part, 0) if isinstance(part, str) else part for part in parts])
 
 

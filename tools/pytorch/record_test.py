@@ -1,4 +1,5 @@
 """What record and its Recorder write, of models that are small enough to take milliseconds."""
+
 import json
 import os
 import pathlib
@@ -7,7 +8,7 @@ import tempfile
 import unittest
 import weakref
 
-from test_ranks import launch, sys, torch
+from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
 from gradsync import events, record, recorder, units
@@ -51,8 +52,13 @@ open({ended!r}, "w")
 
 def net():
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 700), torch.nn.ReLU(),
-                               torch.nn.Linear(700, 10))
+    return torch.nn.Sequential(
+        torch.nn.Linear(64, 512),
+        torch.nn.ReLU(),
+        torch.nn.Linear(512, 700),
+        torch.nn.ReLU(),
+        torch.nn.Linear(700, 10),
+    )
 
 
 def batch_of(rank):
@@ -73,16 +79,23 @@ def check_on_two_ranks(rank, directory):
     expected = average(net(), rank)
     for views in (False, True):
         # Compiled code must synchronise as the kind of step asks, and be the same for all probes.
-        compiles = hasattr(torch._dynamo.config, "fail_on_recompile_limit_hit")  # newer than the first that is recorded
+        compiles = hasattr(
+            torch._dynamo.config, "fail_on_recompile_limit_hit"
+        )  # newer than the first that is recorded
         if compiles:
-            torch._dynamo.config.fail_on_recompile_limit_hit, torch._dynamo.config.recompile_limit = True, 4
+            (
+                torch._dynamo.config.fail_on_recompile_limit_hit,
+                torch._dynamo.config.recompile_limit,
+            ) = True, 4
         model = DDP(net(), gradient_as_bucket_view=views)
         optimizer = torch.optim.SGD(model.parameters(), lr=0)
         out = os.path.join(directory, f"{views}.jsonl")
         recording, (inputs, targets) = recorder.Recorder(model, out, rounds=2), batch_of(rank)
         average_of = recording._average
         # Probes of all-reduce make the averages themselves.
-        recording._average = lambda local: None if recording.mode[1:2] in (("all_reduce",), ("bf16",)) else average_of(local)
+        recording._average = lambda local: (
+            None if recording.mode[1:2] in (("all_reduce",), ("bf16",)) else average_of(local)
+        )
         called = torch.compile(model, backend="eager") if views and compiles else model
         while not recording.done:
             optimizer.zero_grad()
@@ -93,20 +106,31 @@ def check_on_two_ranks(rank, directory):
                 torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(mode))
             if mode[0] == "probe":
                 inside = {slot.data_ptr() for slot in recording.slots}
-                assert all((p.grad.data_ptr() in inside) == views for p in model.parameters()), "views"
+                assert all((p.grad.data_ptr() in inside) == views for p in model.parameters()), (
+                    "views"
+                )
             assert model.require_backward_grad_sync, "left as the script had it"
             optimizer.step()
         assert not events.listeners and not recording.handles
-        probes = len(recorder.probes_of(recording.flat.nbytes)) + units.can_be_tried(recording.params)
+        probes = len(recorder.probes_of(recording.flat.nbytes)) + units.can_be_tried(
+            recording.params
+        )
         assert len(recording.plan) == 2 + probes + 1
     row = recorder.row_of(DDP(net(), bucket_cap_mb=2))
-    assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), "a script's own size is that of all buckets"
+    assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), (
+        "a script's own size is that of all buckets"
+    )
     dist.destroy_process_group()
 
 
 def what_if(*arguments):
-    return subprocess.run([sys.executable, "-m", "gradsync", "what_if", *arguments], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PYTHONPATH": os.path.abspath("tools/pytorch")})
+    return subprocess.run(
+        [sys.executable, "-m", "gradsync", "what_if", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.path.abspath("tools/pytorch")},
+    )
 
 
 class RecordTest(unittest.TestCase):
@@ -127,23 +151,39 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(launch["views"], views)
             self.assertEqual(launch["rows"][0]["bucket_bytes"], 25 * MIB)
             self.assertEqual(launch["rows"][0]["first_bucket_bytes"], MIB)
-            self.assertEqual(sum(launch["rows"][0]["rebuilt_bucket_bytes"]), sum(p["bytes"] for p in launch["parameters"]))
+            self.assertEqual(
+                sum(launch["rows"][0]["rebuilt_bucket_bytes"]),
+                sum(p["bytes"] for p in launch["parameters"]),
+            )
             for steps in launch["ranks"]:
                 self.check_steps(steps, launch)
             answer = what_if(self.directory / f"{views}.jsonl").stdout
-            self.assertIn("6 parameters, 1.598 MB of gradients, SGD; 2 ranks over gloo on cpu", answer)
+            self.assertIn(
+                "6 parameters, 1.598 MB of gradients, SGD; 2 ranks over gloo on cpu", answer
+            )
             self.assertIn("as the script has it", answer)
             self.assertNotIn("other buckets", answer)
-            tried = [s["collectives"] for s in launch["ranks"][1] if s.get("collectives", {}).get("kind") == "fully_shard"]
+            tried = [
+                s["collectives"]
+                for s in launch["ranks"][1]
+                if s.get("collectives", {}).get("kind") == "fully_shard"
+            ]
             self.assertEqual(len(tried), units.can_be_tried([*net().parameters()]))
             for sent in tried:  # by layers
-                self.assertEqual(sent["bytes"], [p.nbytes + q.nbytes for p, q in zip(*2 * [net().parameters()])])
+                self.assertEqual(
+                    sent["bytes"], [p.nbytes + q.nbytes for p, q in zip(*2 * [net().parameters()])]
+                )
                 self.assertGreater(min(sent["in_ns"] + sent["out_ns"]), 0)
             self.assertEqual("as units, without copies;" in answer, not tried)
 
     def test_what_fsdp2_cannot_shard_is_not_tried(self):
         if units.can_be_tried([torch.ones(2)]):
-            for other in (torch.ones(()), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.cfloat), torch.ones(2, device="meta")):
+            for other in (
+                torch.ones(()),
+                torch.ones(2, dtype=torch.float64),
+                torch.ones(2, dtype=torch.cfloat),
+                torch.ones(2, device="meta"),
+            ):
                 self.assertFalse(units.can_be_tried([torch.ones(2), other]))
 
     def check_steps(self, steps, launch):
@@ -157,9 +197,13 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(len(s["ready_ns"]), 6)
             if s["mode"] != "ddp":
                 self.assertLessEqual(max(s["ready_ns"]), s["backward_ns"])
-                self.assertLess(s["ready_ns"][5], s["ready_ns"][0])  # the last layer's is ready first
+                self.assertLess(
+                    s["ready_ns"][5], s["ready_ns"][0]
+                )  # the last layer's is ready first
             sent = s.get("collectives", {"wall_ns": 0})
-            parts = sum(s[k] for k in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")) + s.get("copy_back_ns", 0)
+            parts = sum(
+                s[k] for k in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")
+            ) + s.get("copy_back_ns", 0)
             self.assertLessEqual(parts + sent["wall_ns"], s["step_ns"])
             self.assertEqual("copy_back_ns" in s, s["mode"] == "probe" and not launch["views"])
             self.assertEqual("collectives" in s, s["mode"] == "probe")
@@ -167,19 +211,30 @@ class RecordTest(unittest.TestCase):
                 self.assertGreater(sent["cpu_ns"], 0)
             if s["mode"] == "probe" and sent["kind"] != "zero1":
                 self.assertEqual(len(sent["ns"]), len(sent["bytes"]) * sent["in_flight"])
-                self.assertLessEqual(sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])), sent["wall_ns"])
+                self.assertLessEqual(
+                    sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])),
+                    sent["wall_ns"],
+                )
 
     def script(self, steps):
         script = self.directory / "train.py"
-        script.write_text(SCRIPT.replace("{steps}", str(steps)).replace("{ended!r}", repr(str(self.directory / "ended"))))
+        script.write_text(
+            SCRIPT.replace("{steps}", str(steps)).replace(
+                "{ended!r}", repr(str(self.directory / "ended"))
+            )
+        )
         return [str(script), "--lr", "0.1"]
 
     def test_a_script_is_recorded_as_it_is(self):
         out, script = self.directory / "out.jsonl", self.script(1000)
         for flags in ([], ["--no-ddp"]):
+
             def run(rank):
                 os.chdir(self.directory)
-                record.main(["--out=out.jsonl", "--rounds=2", *flags, *script], finished=lambda out: print("finished", out))
+                record.main(
+                    ["--out=out.jsonl", "--rounds=2", *flags, *script],
+                    finished=lambda out: print("finished", out),
+                )
 
             printed = self.launch(run)
             self.assertEqual(printed.count(f"finished {out}"), 1)
@@ -198,7 +253,9 @@ class RecordTest(unittest.TestCase):
             names = [p["name"] for p in launch["parameters"]]
             self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
 
-    def test_a_step_lasts_to_its_last_optimizer_and_not_while_gradients_are_averaged_for_the_script(self):
+    def test_a_step_lasts_to_its_last_optimizer_and_not_while_gradients_are_averaged_for_the_script(
+        self,
+    ):
         out, hours = self.directory / "out.jsonl", 10**13
 
         def run(rank):
@@ -207,8 +264,14 @@ class RecordTest(unittest.TestCase):
             recorder.time.monotonic_ns = lambda: next(clock) + slept[0]
             dist.init_process_group("gloo")
             model = DDP(net())
-            parameters, recording = list(model.parameters()), recorder.Recorder(model, out, rounds=2)
-            optimizers, average = [torch.optim.SGD(parameters[::2], lr=0), torch.optim.SGD(parameters[1::2], lr=0)], recording._average
+            parameters, recording = (
+                list(model.parameters()),
+                recorder.Recorder(model, out, rounds=2),
+            )
+            optimizers, average = (
+                [torch.optim.SGD(parameters[::2], lr=0), torch.optim.SGD(parameters[1::2], lr=0)],
+                recording._average,
+            )
 
             def average_slowly(local):
                 slept[0] += hours
@@ -216,7 +279,9 @@ class RecordTest(unittest.TestCase):
 
             recording._average = average_slowly
             while not recording.done:
-                torch.nn.functional.cross_entropy(model(batch_of(rank)[0]), batch_of(rank)[1]).backward()
+                torch.nn.functional.cross_entropy(
+                    model(batch_of(rank)[0]), batch_of(rank)[1]
+                ).backward()
                 for optimizer in optimizers:
                     optimizer.step()
                     slept[0] += hours // 8
@@ -225,7 +290,9 @@ class RecordTest(unittest.TestCase):
         for step in json.loads(out.read_text())["ranks"][1]:
             self.assertLess(step["step_ns"], hours // 4)
             self.assertLess(step["rest_ns"], hours // 8)
-            self.assertGreaterEqual(step["optimizer_ns"], hours // 8)  # the second's begins behind the first's pause
+            self.assertGreaterEqual(
+                step["optimizer_ns"], hours // 8
+            )  # the second's begins behind the first's pause
 
     def test_what_a_probe_copies_is_freed_before_time_goes_on(self):
         def run(rank):
@@ -246,9 +313,13 @@ class RecordTest(unittest.TestCase):
 
             recording._average, recording._mark = watched_average, watched_mark
             while not recording.done:
-                torch.nn.functional.cross_entropy(model(batch_of(rank)[0]), batch_of(rank)[1]).backward()
+                torch.nn.functional.cross_entropy(
+                    model(batch_of(rank)[0]), batch_of(rank)[1]
+                ).backward()
                 optimizer.step()
-            assert len(copies) == 2 * sum(mode[0] == "probe" for mode in recording.plan) and not any(there)
+            assert len(copies) == 2 * sum(
+                mode[0] == "probe" for mode in recording.plan
+            ) and not any(there)
 
         self.launch(run)
 
@@ -260,14 +331,22 @@ class RecordTest(unittest.TestCase):
             dist.init_process_group("gloo")
             model = DDP(torch.nn.BatchNorm1d(64))
             optimizer, sync = torch.optim.SGD(model.parameters(), lr=0), model._sync_buffers
-            recording = recorder.Recorder(model, os.path.join(self.directory, "out.jsonl"), rounds=2)
-            model._sync_buffers = lambda: (sent.append((recording.mode[0], recording.state)), sync())
+            recording = recorder.Recorder(
+                model, os.path.join(self.directory, "out.jsonl"), rounds=2
+            )
+            model._sync_buffers = lambda: (
+                sent.append((recording.mode[0], recording.state)),
+                sync(),
+            )
             while not recording.done:
                 for passes in range(2):
                     model.require_backward_grad_sync = passes == 1
                     model(batch_of(rank)[0]).sum().backward()
                 optimizer.step()
-            steps = [(mode[0], recorder.BETWEEN if mode[0] == "none" else recorder.OPEN) for mode in recording.plan]
+            steps = [
+                (mode[0], recorder.BETWEEN if mode[0] == "none" else recorder.OPEN)
+                for mode in recording.plan
+            ]
             assert sorted(sent) == sorted([("first", recorder.OPEN), *steps, *steps]), sent
 
         self.launch(run)
@@ -277,7 +356,10 @@ class RecordTest(unittest.TestCase):
 
         def run(rank):
             model, (inputs, targets) = net(), batch_of(0)
-            optimizer, recording = torch.optim.Adam(model.parameters()), recorder.Recorder(model, out, rounds=3)
+            optimizer, recording = (
+                torch.optim.Adam(model.parameters()),
+                recorder.Recorder(model, out, rounds=3),
+            )
             self.assertIn("__call__", vars(torch.nn.Sequential))
             while not recording.done:
                 optimizer.zero_grad()
@@ -289,7 +371,9 @@ class RecordTest(unittest.TestCase):
         self.launch(run, ranks=1)
         launch = json.loads(out.read_text())
         self.assertEqual([s["mode"] for s in launch["ranks"][0]].count("probe"), 2)
-        self.assertEqual((launch["world_size"], launch["passes"], launch["optimizer"]), (1, 2, "Adam"))
+        self.assertEqual(
+            (launch["world_size"], launch["passes"], launch["optimizer"]), (1, 2, "Adam")
+        )
         self.assertFalse(any("collectives" in s for s in launch["ranks"][0]))
         for link, status in ((["--link=25Gbit", "--world_size=8"], 0), ([], 2)):
             done = what_if(out, *link)
@@ -297,17 +381,26 @@ class RecordTest(unittest.TestCase):
 
     def test_ones_own_loop_is_refused_by_an_exception(self):
         def run(rank):
-            for model, said in ((torch.nn.Linear(1, 1, device="meta"), "meta"), (net().requires_grad_(False), "none")):
-                with self.assertRaisesRegex(ValueError, rf"record_test.py:\d+: .*on one CPU or GPU; this one is on .*{said}"):
+            for model, said in (
+                (torch.nn.Linear(1, 1, device="meta"), "meta"),
+                (net().requires_grad_(False), "none"),
+            ):
+                with self.assertRaisesRegex(
+                    ValueError, rf"record_test.py:\d+: .*on one CPU or GPU; this one is on .*{said}"
+                ):
                     recorder.Recorder(model)
             model = torch.nn.EmbeddingBag(8, 4, sparse=True)
             recorder.Recorder(model)
-            with self.assertRaisesRegex(ValueError, r"record_test.py:\d+: weight gets a sparse gradient"):
+            with self.assertRaisesRegex(
+                ValueError, r"record_test.py:\d+: weight gets a sparse gradient"
+            ):
                 model(torch.ones(2, 2, dtype=torch.int)).sum().backward()
             model(torch.ones(2, 2, dtype=torch.int)).sum().backward()  # and goes on
             frozen = net().requires_grad_(True)
             recording = recorder.Recorder(frozen)
-            frozen.requires_grad_(False)(batch_of(0)[0])  # as a discriminator is while its generator learns
+            frozen.requires_grad_(False)(
+                batch_of(0)[0]
+            )  # as a discriminator is while its generator learns
             self.assertEqual(recording.state, recorder.BETWEEN)
             frozen.requires_grad_(True)(batch_of(0)[0])
             self.assertEqual(recording.state, recorder.OPEN)
@@ -318,22 +411,66 @@ class RecordTest(unittest.TestCase):
         place, out = self.directory / "venv", self.directory / "out.jsonl"
         subprocess.run([sys.executable, "-m", "venv", place], check=True, timeout=120)
         python, packages = place / "bin/python", next(place.glob("lib/python3*/site-packages"))
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", os.path.abspath("tools/pytorch")], check=True,
-                       timeout=120)
+        subprocess.run(
+            [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-index",
+                os.path.abspath("tools/pytorch"),
+            ],
+            check=True,
+            timeout=120,
+        )
         (packages / "torch.pth").write_text(os.path.dirname(os.path.dirname(torch.__file__)))
         # The machine's own name need not resolve.
-        done = subprocess.run([python, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv_backend=c10d",
-                               "--rdzv_endpoint=localhost:0", "--local_addr=localhost", "-m", "gradsync", "record", f"--out={out}", "--rounds=2",
-                               *self.script(1000)], capture_output=True, text=True, cwd=self.directory, timeout=240)
+        done = subprocess.run(
+            [
+                python,
+                "-m",
+                "torch.distributed.run",
+                "--nproc_per_node=2",
+                "--rdzv_backend=c10d",
+                "--rdzv_endpoint=localhost:0",
+                "--local_addr=localhost",
+                "-m",
+                "gradsync",
+                "record",
+                f"--out={out}",
+                "--rounds=2",
+                *self.script(1000),
+            ],
+            capture_output=True,
+            text=True,
+            cwd=self.directory,
+            timeout=240,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("A step without synchronisation takes ", done.stdout)
-        self.assertIn(f"gradsync: records {14 + 2 * units.can_be_tried([torch.ones(1)])} steps", done.stderr)
+        self.assertIn(
+            f"gradsync: records {14 + 2 * units.can_be_tried([torch.ones(1)])} steps", done.stderr
+        )
         environment = {"PATH": ""}
-        asked = subprocess.run([place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"], env=environment,
-                               check=True, capture_output=True, text=True, timeout=60)
-        self.assertIn("Asked for 64 ranks (1 on a host), 25 Gbit/s and 5 us between hosts.", asked.stdout)
-        for arguments, said in (([], "gradsync what_if FILE"), (["record", "--help"], "Not for join()")):
-            told = subprocess.run([python, "-m", "gradsync", *arguments], capture_output=True, text=True, timeout=60)
+        asked = subprocess.run(
+            [place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertIn(
+            "Asked for 64 ranks (1 on a host), 25 Gbit/s and 5 us between hosts.", asked.stdout
+        )
+        for arguments, said in (
+            ([], "gradsync what_if FILE"),
+            (["record", "--help"], "Not for join()"),
+        ):
+            told = subprocess.run(
+                [python, "-m", "gradsync", *arguments], capture_output=True, text=True, timeout=60
+            )
             self.assertIn(said, told.stderr + told.stdout)
 
 

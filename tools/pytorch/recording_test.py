@@ -1,8 +1,9 @@
 """What is read from recordings, and refused; means and intervals of what was measured."""
+
 import random
 import unittest
 
-from test_launches import MIB, MS, changed, launch, steps_of, written
+from sample_recordings import MIB, MS, changed, launch, steps_of, written
 from gradsync import Refused
 from gradsync.recording import Recording, estimate, trimmed_mean
 
@@ -10,34 +11,65 @@ from gradsync.recording import Recording, estimate, trimmed_mean
 class RecordingTest(unittest.TestCase):
     def test_adds_a_tensor_and_closes_the_bucket_that_reached_its_size(self):
         one = launch()
-        one["parameters"] = [{"name": "", "numel": size, "bytes": size} for size in (40, 60, 10, 100, 30)]
+        one["parameters"] = [
+            {"name": "", "numel": size, "bytes": size} for size in (40, 60, 10, 100, 30)
+        ]
         for step in steps_of(one, "probe") + steps_of(one, "none"):
             step["ready_ns"] = [3, 4, 2, 5, 1]
         one["ranks"][0][1]["ready_ns"] = [1, 2, 3, 4, 5]  # one step that was disturbed
         for step in one["ranks"][1]:  # rank 0's order counts
             step["ready_ns"] = [1, 2, 3, 4, 5]
         recording = Recording(written(one))
-        for first, size, expected in ((40, 100, ((4, 2), (0, 1), (3,))), (41, 101, ((4, 2, 0), (1, 3))),
-                                      (1, 1, ((4,), (2,), (0,), (1,), (3,))), (1000, 1, ((4, 2, 0, 1, 3),))):
-            self.assertEqual(recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected)
+        for first, size, expected in (
+            (40, 100, ((4, 2), (0, 1), (3,))),
+            (41, 101, ((4, 2, 0), (1, 3))),
+            (1, 1, ((4,), (2,), (0,), (1,), (3,))),
+            (1000, 1, ((4, 2, 0, 1, 3),)),
+        ):
+            self.assertEqual(
+                recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected
+            )
 
     def test_each_dtype_has_buckets_of_its_own(self):
         one = launch()
-        one["parameters"] = [{"name": "", "numel": size, "bytes": size, "dtype": dtype} for size, dtype in (
-            (10, "float32"), (10, "bfloat16"), (30, "float32"), (30, "bfloat16"), (30, "float32"), (5, "bfloat16"))]
+        one["parameters"] = [
+            {"name": "", "numel": size, "bytes": size, "dtype": dtype}
+            for size, dtype in (
+                (10, "float32"),
+                (10, "bfloat16"),
+                (30, "float32"),
+                (30, "bfloat16"),
+                (30, "float32"),
+                (5, "bfloat16"),
+            )
+        ]
         for step in steps_of(one, "probe") + steps_of(one, "none"):
             step["ready_ns"] = [1, 2, 3, 4, 5, 6]
         recording = Recording(written(one))
         # Each begins with a first bucket. Those that are not full come last.
-        self.assertEqual(recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 60}), ((0,), (1,), (2, 4), (3, 5)))
-        self.assertEqual(recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 31}), ((0,), (1,), (2, 4), (3, 5)))
-        self.assertEqual(recording.buckets({"first_bucket_bytes": 40, "bucket_bytes": 30}), ((0, 2), (1, 3), (4,), (5,)))
+        self.assertEqual(
+            recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 60}),
+            ((0,), (1,), (2, 4), (3, 5)),
+        )
+        self.assertEqual(
+            recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 31}),
+            ((0,), (1,), (2, 4), (3, 5)),
+        )
+        self.assertEqual(
+            recording.buckets({"first_bucket_bytes": 40, "bucket_bytes": 30}),
+            ((0, 2), (1, 3), (4,), (5,)),
+        )
 
     def test_what_got_no_gradient_is_ready_after_backward(self):
         one = launch()
         for step in steps_of(one, "probe"):
             step["ready_ns"][2] = -1
-        self.assertEqual(Recording(written(one)).buckets({"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB})[0], (1,))
+        self.assertEqual(
+            Recording(written(one)).buckets({"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB})[
+                0
+            ],
+            (1,),
+        )
 
     def test_a_step_lasts_from_the_last_ranks_begin_to_the_last_ranks_end(self):
         one = launch()
@@ -54,7 +86,9 @@ class RecordingTest(unittest.TestCase):
         slow = launch()
         for step in steps_of(slow, "ddp"):
             step["step_ns"] = 99 * MS
-        self.assertAlmostEqual(Recording(written(launch(), slow, slow)).second_run_error("as the script has it"), 0.1)
+        self.assertAlmostEqual(
+            Recording(written(launch(), slow, slow)).second_run_error("as the script has it"), 0.1
+        )
         self.assertIsNone(Recording(written(slow)).second_run_error("as the script has it"))
 
     def test_locations(self):
@@ -67,7 +101,9 @@ class RecordingTest(unittest.TestCase):
         for _ in range(400):
             values = [source.gauss(10, 1) for _ in range(40)]
             offsets = [source.gauss(0, 2) for _ in range(4)]
-            for kind, sample in enumerate((values, [v + offsets[i // 10] for i, v in enumerate(values)])):
+            for kind, sample in enumerate(
+                (values, [v + offsets[i // 10] for i, v in enumerate(values)])
+            ):
                 _, low, high = estimate(sample, [10] * 4)
                 missed[kind] += not low <= 10 <= high
         for count in missed:  # 20 of 400; launches that differ are the samples
@@ -87,32 +123,74 @@ class RecordingTest(unittest.TestCase):
             change(one)
             return said_of(one)
 
-        self.assertIn("gradsync_torch is 2, expected 1 to 1", broken(lambda one: one.update(gradsync_torch=2)))
+        self.assertIn(
+            "gradsync_torch is 2, expected 1 to 1", broken(lambda one: one.update(gradsync_torch=2))
+        )
         self.assertIn("line 1: no gradsync_torch", said_of("{}"))
         self.assertIn("no parameters", broken(lambda one: one.update(parameters=[])))
-        self.assertIn("2 ranks on 2 hosts, expected 3", broken(lambda one: one.update(world_size=3)))
+        self.assertIn(
+            "2 ranks on 2 hosts, expected 3", broken(lambda one: one.update(world_size=3))
+        )
         self.assertIn("2 ranks on 1 hosts, expected 2", broken(lambda one: one.update(hosts=["a"])))
-        self.assertIn("different numbers of steps", broken(lambda one: one["ranks"].__setitem__(1, [])))
+        self.assertIn(
+            "different numbers of steps", broken(lambda one: one["ranks"].__setitem__(1, []))
+        )
         self.assertIn("lacks its row or ready times", broken(lambda one: one.update(rows=[])))
-        self.assertIn('parameters[0].bytes is "many", expected 1 to 1e+18',
-                      broken(lambda one: one["parameters"][0].update(bytes="many")))
+        self.assertIn(
+            'parameters[0].bytes is "many", expected 1 to 1e+18',
+            broken(lambda one: one["parameters"][0].update(bytes="many")),
+        )
         for i, change, said in (
-                (0, {"mode": "ddp"}, "step 0 differs between ranks"), (0, {"ready_ns": [1]}, "step 0 lacks its row or ready"),
-                (0, {"step_ns": 0}, "step 0 takes no time"), (1, {"backward_ns": 0}, "step 1 takes no time"),
-                (0, {"ready_ns": [1, 2, -2]}, "ranks[0][0].ready_ns[2] is -2, expected -1 to 1e+18"),
-                (0, {"ready_ns": [1, float("nan"), 2]}, 'ranks[0][0].ready_ns[1] is "NaN", expected -1 to 1e+18'),
-                (0, {"mode": 3}, "ranks[0][0].mode is 3, expected a text")):
+            (0, {"mode": "ddp"}, "step 0 differs between ranks"),
+            (0, {"ready_ns": [1]}, "step 0 lacks its row or ready"),
+            (0, {"step_ns": 0}, "step 0 takes no time"),
+            (1, {"backward_ns": 0}, "step 1 takes no time"),
+            (0, {"ready_ns": [1, 2, -2]}, "ranks[0][0].ready_ns[2] is -2, expected -1 to 1e+18"),
+            (
+                0,
+                {"ready_ns": [1, float("nan"), 2]},
+                'ranks[0][0].ready_ns[1] is "NaN", expected -1 to 1e+18',
+            ),
+            (0, {"mode": 3}, "ranks[0][0].mode is 3, expected a text"),
+        ):
             self.assertIn(said, broken(lambda one: one["ranks"][0][i].update(change)))
-        for i, name, value in ((1, "ns", [1]), (1, "ns", [1, 1, 1, 0]), (1, "wall_ns", 0), (4, "out_ns", []), (4, "in_ns", [])):
-            self.assertIn(f"step {i} lacks times", broken(lambda one: one["ranks"][0][i]["collectives"].update({name: value})))
-        for text, said in (('{"gradsync_torch": 1, ', "cut off (one is a line), error at byte 23"), ("{1}", "no launch, or cut off (one is a line), error at byte 2"),
-                           ("notes", "error at byte 1"), ("{\n", "cut off (one is a line)"), ("", "no launch"),
-                           ("[" * 100000, ""), ("9" * 5000, ""), ("[1]", "expected an object"), ("NaN", "")):
+        for i, name, value in (
+            (1, "ns", [1]),
+            (1, "ns", [1, 1, 1, 0]),
+            (1, "wall_ns", 0),
+            (4, "out_ns", []),
+            (4, "in_ns", []),
+        ):
+            self.assertIn(
+                f"step {i} lacks times",
+                broken(lambda one: one["ranks"][0][i]["collectives"].update({name: value})),
+            )
+        for text, said in (
+            ('{"gradsync_torch": 1, ', "cut off (one is a line), error at byte 23"),
+            ("{1}", "no launch, or cut off (one is a line), error at byte 2"),
+            ("notes", "error at byte 1"),
+            ("{\n", "cut off (one is a line)"),
+            ("", "no launch"),
+            ("[" * 100000, ""),
+            ("9" * 5000, ""),
+            ("[1]", "expected an object"),
+            ("NaN", ""),
+        ):
             self.assertIn(said, said_of(text))
         self.assertEqual(len(Recording(written(launch(), changed(hosts=["b", "b"]))).launches), 2)
-        for name, value in (("threads", 2), ("command", ["train.py", "8"]), ("torch", "2.3.1"), ("optimizer", "AdamW"),
-                            ("cores", 3), ("processor", "another"), ("hosts", ["a", "b"])):
-            self.assertIn("line 2: another script, model, world or machine", said_of(launch(), changed(**{name: value})))
+        for name, value in (
+            ("threads", 2),
+            ("command", ["train.py", "8"]),
+            ("torch", "2.3.1"),
+            ("optimizer", "AdamW"),
+            ("cores", 3),
+            ("processor", "another"),
+            ("hosts", ["a", "b"]),
+        ):
+            self.assertIn(
+                "line 2: another script, model, world or machine",
+                said_of(launch(), changed(**{name: value})),
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand; and what others published."""
+
 import math
 import unittest
 
-import test_launches
+import sample_recordings
 from gradsync import Refused, link, published, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Network, Wire
 
@@ -12,8 +13,15 @@ def two_hosts(algorithm, **changes):
 
 
 def costs():
-    return LinkCosts([Cost(100, 10, 0.4), Cost(200, 20, 0.6), Cost(100, 16, 0.8, in_flight=2), Cost(100, 50, 1.0, in_flight=4),
-                      Cost(100, 4, 0.1, "all_gather")])
+    return LinkCosts(
+        [
+            Cost(100, 10, 0.4),
+            Cost(200, 20, 0.6),
+            Cost(100, 16, 0.8, in_flight=2),
+            Cost(100, 50, 1.0, in_flight=4),
+            Cost(100, 4, 0.1, "all_gather"),
+        ]
+    )
 
 
 def replayed(issued, backward, sizes, used=0, available=1, computing=1, together=None):
@@ -22,21 +30,32 @@ def replayed(issued, backward, sizes, used=0, available=1, computing=1, together
     all_costs += [Cost(10, together, used, in_flight=2)] * bool(together)
     one = LinkCosts(all_costs, 2 if together else 1)
     ks = range(1, one.channels + 1)
-    return replay.transmit(issued, backward, [one.seconds(b) for b in sizes], [[one.gain(b, k) / k for b in sizes] for k in ks],
-                           [[one.processor(b, k) / k for b in sizes] for k in ks], available, computing)
+    return replay.transmit(
+        issued,
+        backward,
+        [one.seconds(b) for b in sizes],
+        [[one.gain(b, k) / k for b in sizes] for k in ks],
+        [[one.processor(b, k) / k for b in sizes] for k in ks],
+        available,
+        computing,
+    )
 
 
 class CurveTest(unittest.TestCase):
     def test_is_linear_between_measured_sizes(self):
         curve = Curve([(400, 8), (100, 2), (200, 3)])
-        self.assertEqual([curve.time_at(size) for size in (100, 150, 200, 300, 400)], [2, 2.5, 3, 5.5, 8])
+        self.assertEqual(
+            [curve.time_at(size) for size in (100, 150, 200, 300, 400)], [2, 2.5, 3, 5.5, 8]
+        )
         self.assertEqual([curve.ratio_at(size) for size in (10, 300, 1000)], [2, 5.5, 8])
         self.assertEqual(Curve([(100, 2), (100, 6)]).time_at(100), 4)
 
     def test_extrapolates_times_by_latency_below_and_rate_above(self):
         curve = Curve([(100, 2), (200, 3)])  # 1 + bytes / 100
         self.assertEqual([curve.time_at(size) for size in (0, 50, 400)], [1, 1.5, 6])
-        self.assertEqual(Curve([(100, 1), (200, 3)]).time_at(10), 0.1)  # a line that would be negative is not followed
+        self.assertEqual(
+            Curve([(100, 1), (200, 3)]).time_at(10), 0.1
+        )  # a line that would be negative is not followed
         self.assertEqual(Curve([(100, 1)]).time_at(10), 0.1)
 
 
@@ -54,13 +73,22 @@ class LinkCostsTest(unittest.TestCase):
 
     def test_changes_times_or_processors(self):
         slower = costs().changed(pace=3)
-        self.assertEqual((slower.seconds(100), slower.gain(100, 2), slower.processor(100, 1)), (30, 1.25, 0.4))
+        self.assertEqual(
+            (slower.seconds(100), slower.gain(100, 2), slower.processor(100, 1)), (30, 1.25, 0.4)
+        )
         free = costs().changed(processor=0.25)
         self.assertEqual((free.seconds(100), free.processor(1e6, 4)), (10, 0.25))
 
     def test_refuses_what_takes_no_time_and_costs_without_an_all_reduce(self):
-        for bad in ([Cost(100, 0)], [Cost(100, -1)], [Cost(100, math.inf)], [Cost(100, math.nan)], [Cost(0, 1)],
-                    [Cost(100, 4, 0.1, "all_gather")], [Cost(100, 4, in_flight=2)]):
+        for bad in (
+            [Cost(100, 0)],
+            [Cost(100, -1)],
+            [Cost(100, math.inf)],
+            [Cost(100, math.nan)],
+            [Cost(0, 1)],
+            [Cost(100, 4, 0.1, "all_gather")],
+            [Cost(100, 4, in_flight=2)],
+        ):
             with self.assertRaises(Refused, msg=bad):
                 LinkCosts(bad)
 
@@ -70,7 +98,18 @@ class NetworkTest(unittest.TestCase):
         self.assertEqual(link.parse_wire("100Gbit,5us"), Wire(12.5e9, 5 * 1e-6))
         self.assertEqual(link.parse_wire("200Mbit,1ms"), Wire(25e6, 1e-3))
         self.assertEqual(link.parse_wire("1Gbit"), Wire(125e6, 5 * 1e-6))
-        for text in ("", "100", "100Gbit,", "100Gbit,5", "100Gbit,5us,6us", "-1Gbit", "5us", "0Gbit,5us", "1Gbit,0us", "infGbit"):
+        for text in (
+            "",
+            "100",
+            "100Gbit,",
+            "100Gbit,5",
+            "100Gbit,5us,6us",
+            "-1Gbit",
+            "5us",
+            "0Gbit,5us",
+            "1Gbit,0us",
+            "infGbit",
+        ):
             self.assertIsNone(link.parse_wire(text), text)
 
     def test_takes_what_algorithms_take(self):
@@ -80,13 +119,17 @@ class NetworkTest(unittest.TestCase):
         # 7 hops of 1/8 of 800 bytes over the slower wire, to reduce and to gather.
         self.assertAlmostEqual(seconds("ring"), 2 * 7 * (0.5 + 1))
         self.assertAlmostEqual(seconds("ring", "all_gather"), 7 * (0.5 + 1))
-        self.assertAlmostEqual(seconds("ring", world_size=4), 2 * 3 * (0.01 + 0.2))  # one host's own wires
+        self.assertAlmostEqual(
+            seconds("ring", world_size=4), 2 * 3 * (0.01 + 0.2)
+        )  # one host's own wires
         self.assertAlmostEqual(seconds("tree"), 2 * (0.5 + 2 * 0.01 + 8))
         self.assertAlmostEqual(seconds("tree", "all_gather"), 7 * (0.5 + 1))
         # 3 hops of 200 bytes within, one of 400 between, each way.
         self.assertAlmostEqual(seconds("hierarchical"), 2 * (3 * (0.01 + 0.2) + 0.5 + 4))
         self.assertAlmostEqual(seconds("hierarchical", "all_gather"), 3 * (0.01 + 0.2) + 0.5 + 4)
-        self.assertAlmostEqual(seconds("best"), min(seconds("ring"), seconds("tree"), seconds("hierarchical")))
+        self.assertAlmostEqual(
+            seconds("best"), min(seconds("ring"), seconds("tree"), seconds("hierarchical"))
+        )
         # 9 ranks on hosts of 8 are on two hosts, as 16 are: all bytes pass between them.
         for ranks in (9, 12, 16):
             more = {"world_size": ranks, "ranks_per_host": 8, "within": Wire(1e12, 1e-9)}
@@ -108,18 +151,31 @@ class NetworkTest(unittest.TestCase):
     def test_collectives_of_fsdp2_take_their_copies_over_any_link(self):
         # 2 ms a byte of an all-reduce without a link, and as much or half as much of FSDP2's; what they take more is copies.
         def over(processor, **more):
-            recorded = MeasuredLink(LinkCosts([Cost(1024, 2.048, processor)] + [
-                Cost(1024, seconds, 0.9, kind) for kind, seconds in more.items()]), 2)
+            recorded = MeasuredLink(
+                LinkCosts(
+                    [Cost(1024, 2.048, processor)]
+                    + [Cost(1024, seconds, 0.9, kind) for kind, seconds in more.items()]
+                ),
+                2,
+            )
             over = link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
-            return link.with_units(over, recorded.costs, "all_reduce" if processor else "all_gather")
+            return link.with_units(
+                over, recorded.costs, "all_reduce" if processor else "all_gather"
+            )
 
         byte = 1514 / 1448 * 1e-3 + 1e-3  # sent over the wire, and its CPU-seconds
         costs = over(0.5, unit_gather=1.524, unit_reduce=2.648)
         self.assertAlmostEqual(costs.seconds(4096, "unit_gather"), 2048 * byte + 4 * 0.5, 5)
-        self.assertAlmostEqual(costs.seconds(4096, "unit_reduce"), 4096 * byte + 4 * 0.6, 5)  # gloo's is an all-reduce
+        self.assertAlmostEqual(
+            costs.seconds(4096, "unit_reduce"), 4096 * byte + 4 * 0.6, 5
+        )  # gloo's is an all-reduce
         self.assertAlmostEqual(costs.seconds(4096), 4096 * byte, 5)
-        self.assertAlmostEqual(over(0.5, unit_gather=0.9).seconds(4096, "unit_gather"), 2048 * byte, 5)
-        self.assertAlmostEqual(over(0, unit_reduce=1.524).seconds(4096, "unit_reduce"), 2.048 + 4 * 0.5, 5)  # NCCL's
+        self.assertAlmostEqual(
+            over(0.5, unit_gather=0.9).seconds(4096, "unit_gather"), 2048 * byte, 5
+        )
+        self.assertAlmostEqual(
+            over(0, unit_reduce=1.524).seconds(4096, "unit_reduce"), 2.048 + 4 * 0.5, 5
+        )  # NCCL's
         self.assertNotIn("unit_reduce", over(0.5).curves)
 
     def test_a_ring_of_more_ranks_has_more_hops_of_fewer_bytes(self):
@@ -127,7 +183,9 @@ class NetworkTest(unittest.TestCase):
         scaled = link.in_ring_of(MeasuredLink(link.costs_over(two, None), 2), 8)
         for size in (1024, 1e6):
             for kind in ("all_reduce", "all_gather"):
-                self.assertAlmostEqual(scaled.seconds(size, kind) / link.collective_seconds(eight, kind, size), 1)
+                self.assertAlmostEqual(
+                    scaled.seconds(size, kind) / link.collective_seconds(eight, kind, size), 1
+                )
 
 
 class ReplayTest(unittest.TestCase):
@@ -167,10 +225,18 @@ class ReplayTest(unittest.TestCase):
 
     def test_random_numbers_are_the_standard_librarys(self):
         random, later = replay.Random(), replay.Random(400)
-        self.assertEqual([random.draw() for _ in range(3)], [2469588189546311528, 2516265689700432462, 8323445853463659930])
+        self.assertEqual(
+            [random.draw() for _ in range(3)],
+            [2469588189546311528, 2516265689700432462, 8323445853463659930],
+        )
         self.assertEqual(later.draw(), 235245676965715888)
         normals = later.normals()
-        for normal in (1.4670713222683283, -1.0658406524106401, -0.030048122978485012, 0.53660442260823538):
+        for normal in (
+            1.4670713222683283,
+            -1.0658406524106401,
+            -0.030048122978485012,
+            0.53660442260823538,
+        ):
             self.assertAlmostEqual(next(normals), normal, 14)
 
 
@@ -178,11 +244,19 @@ class PublishedTest(unittest.TestCase):
     """What others have published of many GPUs. docs/prediction.md prints these errors, in per cent."""
 
     def errors(self, source):
-        return [100 * (one.predicted / one.published - 1) for one in published.figures() if one.source.startswith(source)]
+        return [
+            100 * (one.predicted / one.published - 1)
+            for one in published.figures()
+            if one.source.startswith(source)
+        ]
 
     def test_curves_of_many_gpus(self):
-        for source, errors in (("llm-foundry, MPT 1b", (-0.06, 1.93, 3.59)), ("llm-foundry, MPT 13b", (-0.37, 0.07, -0.88, -0.70)),
-                               ("llm-foundry, MPT 760m", (-0.05, 0.79)), ("Ultra-Scale Playbook", (1.59, -1.45, 22.90))):
+        for source, errors in (
+            ("llm-foundry, MPT 1b", (-0.06, 1.93, 3.59)),
+            ("llm-foundry, MPT 13b", (-0.37, 0.07, -0.88, -0.70)),
+            ("llm-foundry, MPT 760m", (-0.05, 0.79)),
+            ("Ultra-Scale Playbook", (1.59, -1.45, 22.90)),
+        ):
             found = self.errors(source)
             self.assertEqual(len(found), len(errors), source)
             for error, expected in zip(found, errors):
@@ -193,7 +267,7 @@ class PublishedTest(unittest.TestCase):
         self.assertEqual(len(lines), 2 + len(published.figures()))
         self.assertLessEqual(max(map(len, lines)), 148)
         # A ring of two passes all bytes once: 0.498 GB at 50 and 6.25 GB/s, and two hops of 5 and 10 us.
-        nvlink, = (one for one in published.figures() if "TITAN" in one.source)
+        (nvlink,) = (one for one in published.figures() if "TITAN" in one.source)
         self.assertAlmostEqual(nvlink.predicted, 1e3 * (0.498 / 6.25 - 0.498 / 50) + 2 * 0.005)
 
 

@@ -1,4 +1,5 @@
 """What FSDP2 does beside what is said of it: the order of its collectives, its memory, and scripts under it as they are recorded."""
+
 import contextlib
 import json
 import os
@@ -6,7 +7,7 @@ import pathlib
 import tempfile
 import unittest
 
-from test_ranks import launch, sys, torch
+from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
 from gradsync import answer, live, memory, record, sharding
@@ -49,7 +50,11 @@ if dist.get_rank() == 0: torch.save([p.to_local() for p in net.parameters()], os
 
 
 def script(options="options = {}", steps=400, passes=1, sync="i == PASSES - 1", more=""):
-    text = SCRIPT.replace("optimizer = ", more + "\noptimizer = ").replace("OPTIONS", options).replace("STEPS", str(steps))
+    text = (
+        SCRIPT.replace("optimizer = ", more + "\noptimizer = ")
+        .replace("OPTIONS", options)
+        .replace("STEPS", str(steps))
+    )
     return text.replace("SYNC", sync).replace("PASSES", str(passes))
 
 
@@ -59,7 +64,10 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.e, self.head = nn.Embedding(200, 32), nn.Linear(32, 200)
-        self.h = nn.ModuleList(nn.Sequential(nn.Linear(32, 32 + 16 * i), nn.GELU(), nn.Linear(32 + 16 * i, 32)) for i in range(4))
+        self.h = nn.ModuleList(
+            nn.Sequential(nn.Linear(32, 32 + 16 * i), nn.GELU(), nn.Linear(32 + 16 * i, 32))
+            for i in range(4)
+        )
 
     def forward(self, x):
         x = self.e(x)
@@ -88,7 +96,12 @@ def step(model, optimizer, x, passes=1):
 @contextlib.contextmanager
 def ranks(backend, count):
     """This process, as the first of so many."""
-    dist.init_process_group(backend, rank=0, world_size=count, store=FakeStore() if backend == "fake" else dist.HashStore())
+    dist.init_process_group(
+        backend,
+        rank=0,
+        world_size=count,
+        store=FakeStore() if backend == "fake" else dist.HashStore(),
+    )
     try:
         yield torch.randint(200, (16, 64))
     finally:
@@ -98,9 +111,18 @@ def ranks(backend, count):
 class OrderTest(unittest.TestCase):
     def test_collectives_are_in_the_order_in_which_fsdp2_issues_them(self):
         issued, calls = [], []
-        for kind, named in (("all_gather", _fsdp_collectives.DefaultAllGather), ("reduce_scatter", _fsdp_collectives.DefaultReduceScatter)):
+        for kind, named in (
+            ("all_gather", _fsdp_collectives.DefaultAllGather),
+            ("reduce_scatter", _fsdp_collectives.DefaultReduceScatter),
+        ):
+
             def told(own, *args, kind=kind, call=named.__call__, **kwargs):
-                issued.append((kind, kwargs["output_tensor" if kind == "all_gather" else "input_tensor"].numel()))
+                issued.append(
+                    (
+                        kind,
+                        kwargs["output_tensor" if kind == "all_gather" else "input_tensor"].numel(),
+                    )
+                )
                 return call(own, *args, **kwargs)
 
             named.__call__, call = told, named.__call__
@@ -109,10 +131,17 @@ class OrderTest(unittest.TestCase):
             for how in (None, True, False):
                 with ranks("fake", 2) as x:
                     net = sharded_net(how, nested)
-                    groups = [m._get_fsdp_state()._fsdp_param_group for m in net.modules() if is_sharded(m)]
+                    groups = [
+                        m._get_fsdp_state()._fsdp_param_group
+                        for m in net.modules()
+                        if is_sharded(m)
+                    ]
                     for unit, group in enumerate(groups):
                         for name in CALLS:
-                            def told(*args, name=name, unit=unit, call=getattr(group, name), **kwargs):
+
+                            def told(
+                                *args, name=name, unit=unit, call=getattr(group, name), **kwargs
+                            ):
                                 if (name, unit) not in calls:
                                     calls.append((name, unit))
                                 return call(*args, **kwargs)
@@ -121,12 +150,27 @@ class OrderTest(unittest.TestCase):
                     for _ in range(2):
                         issued.clear(), calls.clear()
                         net(x).sum().backward()
-                    units = [sharding.Unit("", (), group.post_forward_mesh_info is not None) for group in groups]
-                    sizes = [2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params) for group in groups]
+                    units = [
+                        sharding.Unit("", (), group.post_forward_mesh_info is not None)
+                        for group in groups
+                    ]
+                    sizes = [
+                        2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params)
+                        for group in groups
+                    ]
                     for overlaps in (False, True):
-                        plan = sharding.collectives([(i, *call) for i, call in enumerate(calls)], units, overlaps)
-                        self.assertEqual([(c.kind, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps))
-                    self.assertEqual(len(plan), {(False, False): 10, (True, False): 14}.get((nested, how is not False), len(plan)))
+                        plan = sharding.collectives(
+                            [(i, *call) for i, call in enumerate(calls)], units, overlaps
+                        )
+                        self.assertEqual(
+                            [(c.kind, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps)
+                        )
+                    self.assertEqual(
+                        len(plan),
+                        {(False, False): 10, (True, False): 14}.get(
+                            (nested, how is not False), len(plan)
+                        ),
+                    )
 
 
 class MemoryTest(unittest.TestCase):
@@ -138,7 +182,9 @@ class MemoryTest(unittest.TestCase):
             p.grad = torch.ones_like(p) + torch.zeros_like(p)  # two tensors, and their sum
             one.on_ready(i)
         one.end()
-        self.assertEqual((one.result["ready_bytes"], one.result["held_bytes"]), ([12000, 120], [0, 0]))
+        self.assertEqual(
+            (one.result["ready_bytes"], one.result["held_bytes"]), ([12000, 120], [0, 0])
+        )
 
     def test_peaks_are_those_of_pytorchs_trackers_with_checkpoints_too(self):
         self.addCleanup(setattr, Net, "recomputes", False)
@@ -148,10 +194,15 @@ class MemoryTest(unittest.TestCase):
     def test_peaks_are_those_of_pytorchs_trackers(self):
         with tempfile.TemporaryDirectory() as directory:
             x, model = torch.randint(200, (16, 64)), Net()
-            optimizer, recorder = torch.optim.AdamW(model.parameters()), Recorder(model, f"{directory}/out", rounds=2, views=True)
+            optimizer, recorder = (
+                torch.optim.AdamW(model.parameters()),
+                Recorder(model, f"{directory}/out", rounds=2, views=True),
+            )
             while not recorder.done:
                 step(model, optimizer, x)
-            question = answer.Question(answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"]))
+            question = answer.Question(
+                answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"])
+            )
         need, units = memory.Need(question.recording), sharding.units_of(question.launch)
 
         def tracked(model, tracker, track):
@@ -165,19 +216,35 @@ class MemoryTest(unittest.TestCase):
             track(one, model, optimizer, views)
             with one:
                 step(model, optimizer, x)
-            peak, = one.get_tracker_snapshot("peak").values()
+            (peak,) = one.get_tracker_snapshot("peak").values()
             return peak["Total"]
 
         def external(tracker, *tensors):
             tracker.track_external(*tensors[:2], x, *tensors[2])
 
-        found = {"one process": (need.replicated(buckets=False), tracked(Net(), lambda *_: MemTracker(), external))}
+        found = {
+            "one process": (
+                need.replicated(buckets=False),
+                tracked(Net(), lambda *_: MemTracker(), external),
+            )
+        }
         with ranks("gloo", 1):
-            found["DDP"] = need.replicated(), tracked(DDP(Net(), gradient_as_bucket_view=True), lambda *_: MemTracker(), external)
+            found["DDP"] = (
+                need.replicated(),
+                tracked(
+                    DDP(Net(), gradient_as_bucket_view=True), lambda *_: MemTracker(), external
+                ),
+            )
         for name, how in (("all", None), ("none", False)):
             with ranks("fake", 2):
-                found[name] = need.sharded(sharding.reshard(units, name), 2), tracked(
-                    sharded_net(how), FSDPMemTracker, lambda tracker, *_: tracker.track_inputs((x,)))
+                found[name] = (
+                    need.sharded(sharding.reshard(units, name), 2),
+                    tracked(
+                        sharded_net(how),
+                        FSDPMemTracker,
+                        lambda tracker, *_: tracker.track_inputs((x,)),
+                    ),
+                )
         for way, (predicted, measured) in found.items():
             self.assertAlmostEqual(sum(predicted) / measured, 1, delta=0.01, msg=way)
 
@@ -192,34 +259,66 @@ class ScriptTest(unittest.TestCase):
                 os.environ["WEIGHTS"] = str(directory / "weights")
                 os.chdir(directory)
                 if flags:
-                    record.main([*flags, "--out=out", "train.py"], finished=lambda out: print("finished"))
+                    record.main(
+                        [*flags, "--out=out", "train.py"], finished=lambda out: print("finished")
+                    )
                 else:
                     exec(compile(text, "train.py", "exec"), {"__name__": "__main__"})
 
             found, printed = launch(run, 2, directory / "printed")
             self.assertEqual(found, status, printed)
             weights, out = directory / "weights", directory / "out"
-            return printed, weights.exists() and torch.load(weights), out.exists() and json.loads(out.read_text())
+            return (
+                printed,
+                weights.exists() and torch.load(weights),
+                out.exists() and json.loads(out.read_text()),
+            )
 
     def test_is_recorded_and_trains_on_as_without(self):
-        for passes, options, reshards in ((1, "options = {}", [False, True, True, True]),
-                                          (2, "options = {'reshard_after_forward': False}", [False] * 4)):
+        for passes, options, reshards in (
+            (1, "options = {}", [False, True, True, True]),
+            (2, "options = {'reshard_after_forward': False}", [False] * 4),
+        ):
             _, plain, _ = self.launch(script(options, 80, passes))
-            printed, weights, one = self.launch(script(options, 80, passes), "--rounds=3", "--continue")
+            printed, weights, one = self.launch(
+                script(options, 80, passes), "--rounds=3", "--continue"
+            )
             self.assertIn("finished", printed)
             self.assertTrue(all(map(torch.equal, weights, plain)))
-            self.assertEqual([(u["name"], u["reshards"]) for u in one["units"]], list(zip(["", "h.0", "h.1", "h.2"], reshards)))
-            self.assertEqual((one["passes"], one["optimizer"], len(one["parameters"])), (passes, "AdamW", 13))
-            self.assertEqual(one["parameters"][one["units"][0]["parameters"][0]]["numel"], 800)  # all of it, and tied
+            self.assertEqual(
+                [(u["name"], u["reshards"]) for u in one["units"]],
+                list(zip(["", "h.0", "h.1", "h.2"], reshards)),
+            )
+            self.assertEqual(
+                (one["passes"], one["optimizer"], len(one["parameters"])), (passes, "AdamW", 13)
+            )
+            self.assertEqual(
+                one["parameters"][one["units"][0]["parameters"][0]]["numel"], 800
+            )  # all of it, and tied
             for one_step in one["ranks"][1]:
                 if one_step["mode"] != "ddp":
-                    self.assertEqual((len(one_step["gather_ns"]), min(one_step["gather_ns"]) > 0, min(one_step["reduce_ns"]) > 0),
-                                     (4, True, True))
+                    self.assertEqual(
+                        (
+                            len(one_step["gather_ns"]),
+                            min(one_step["gather_ns"]) > 0,
+                            min(one_step["reduce_ns"]) > 0,
+                        ),
+                        (4, True, True),
+                    )
                     for begin, end, back, last in one_step["units_ns"][1:]:
-                        self.assertTrue(0 < begin < end < back < last <= one_step["before_ns"] + one_step["backward_ns"])
+                        self.assertTrue(
+                            0
+                            < begin
+                            < end
+                            < back
+                            < last
+                            <= one_step["before_ns"] + one_step["backward_ns"]
+                        )
                     ends = [own[3] for own in one_step["units_ns"]]
                     self.assertEqual(ends, sorted(ends, reverse=True))
-            self.assertAlmostEqual(one["memory"]["state_bytes"], 2 * 4 * 4016, delta=200)  # twice all parameters
+            self.assertAlmostEqual(
+                one["memory"]["state_bytes"], 2 * 4 * 4016, delta=200
+            )  # twice all parameters
 
     def test_none_communicates_nothing(self):
         def run(rank):
@@ -227,11 +326,18 @@ class ScriptTest(unittest.TestCase):
             net = sharded_net()
             optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
             recorder, kinds = ShardedRecorder(net, f"{directory}/out", rounds=2), []
-            assert not any("fully_shard" in mode for mode in recorder.plan), "its own units are timed"
-            for named in (_fsdp_collectives.DefaultAllGather, _fsdp_collectives.DefaultReduceScatter):
+            assert not any("fully_shard" in mode for mode in recorder.plan), (
+                "its own units are timed"
+            )
+            for named in (
+                _fsdp_collectives.DefaultAllGather,
+                _fsdp_collectives.DefaultReduceScatter,
+            ):
+
                 def told(own, *args, call=named.__call__, **kwargs):
                     kinds.append(recorder.mode[0] if recorder.state == "open" else "between")
                     return call(own, *args, **kwargs)
+
                 named.__call__ = told
             while recorder.taken < len(recorder.plan):
                 step(net, optimizer, x)
@@ -245,37 +351,72 @@ class ScriptTest(unittest.TestCase):
         def run(rank):
             dist.init_process_group("gloo")
             net, x, sent = Net(), torch.randint(200, (2, 8)), []
-            net.e.weight.data = net.e.weight.data.t().contiguous().t()  # as of channels_last, which FSDP2 refuses
+            net.e.weight.data = (
+                net.e.weight.data.t().contiguous().t()
+            )  # as of channels_last, which FSDP2 refuses
             net = DDP(net)
-            optimizer, recorder = torch.optim.SGD(net.parameters(), lr=0.1), Recorder(net, f"{directory}/out", rounds=2)
-            for named, kind, of in ((_fsdp_collectives.DefaultAllGather, "gather", "output_tensor"),
-                                    (_fsdp_collectives.DefaultReduceScatter, "reduce", "input_tensor")):
+            optimizer, recorder = (
+                torch.optim.SGD(net.parameters(), lr=0.1),
+                Recorder(net, f"{directory}/out", rounds=2),
+            )
+            for named, kind, of in (
+                (_fsdp_collectives.DefaultAllGather, "gather", "output_tensor"),
+                (_fsdp_collectives.DefaultReduceScatter, "reduce", "input_tensor"),
+            ):
+
                 def told(own, *args, call=named.__call__, kind=kind, of=of, **kwargs):
                     sent.append((recorder.mode[1], kind, kwargs[of].nbytes))
                     return call(own, *args, **kwargs)
+
                 named.__call__ = told
             while not recorder.done:
                 step(net, optimizer, x)
-            units = [sum(recorder.params[p].nbytes for p in unit.parameters)
-                     for unit in sharding.units_of(recorder.head | {"units": []})]
-            assert len(units) > 2 and sent == 2 * [("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")], sent
+            units = [
+                sum(recorder.params[p].nbytes for p in unit.parameters)
+                for unit in sharding.units_of(recorder.head | {"units": []})
+            ]
+            assert len(units) > 2 and sent == 2 * [
+                ("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")
+            ], sent
             net = Net()
             net.scale = nn.Parameter(torch.ones(()))  # FSDP2 wants at least one dimension
-            assert not any("fully_shard" in mode for mode in Recorder(DDP(net), f"{directory}/out").plan)
+            assert not any(
+                "fully_shard" in mode for mode in Recorder(DDP(net), f"{directory}/out").plan
+            )
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")
         self.assertEqual(status, 0, printed)
 
     def test_what_cannot_be_recorded_is_refused(self):
-        for options, more, said in (("options = {}; net.compile(backend='eager')", {}, "with torch.compile"),
-                                    ("options = {'offload_policy': CPUOffloadPolicy(pin_memory=False)}", {}, "with an offload_policy"),
-                                    ("options = {'mp_policy': MixedPrecisionPolicy(torch.bfloat16)}", {}, "with an mp_policy"),
-                                    ("options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=('r', 's'))}", {},
-                                     "over two dimensions (HSDP)"),
-                                    ("options = {}", {"more": "net.h[0].set_modules_to_forward_prefetch([net.h[1]])"},
-                                     "with explicit prefetching"),
-                                    ("options = {}", {"passes": 2, "sync": "True"}, "use set_requires_gradient_sync(False) in all passes")):
+        for options, more, said in (
+            ("options = {}; net.compile(backend='eager')", {}, "with torch.compile"),
+            (
+                "options = {'offload_policy': CPUOffloadPolicy(pin_memory=False)}",
+                {},
+                "with an offload_policy",
+            ),
+            (
+                "options = {'mp_policy': MixedPrecisionPolicy(torch.bfloat16)}",
+                {},
+                "with an mp_policy",
+            ),
+            (
+                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=('r', 's'))}",
+                {},
+                "over two dimensions (HSDP)",
+            ),
+            (
+                "options = {}",
+                {"more": "net.h[0].set_modules_to_forward_prefetch([net.h[1]])"},
+                "with explicit prefetching",
+            ),
+            (
+                "options = {}",
+                {"passes": 2, "sync": "True"},
+                "use set_requires_gradient_sync(False) in all passes",
+            ),
+        ):
             printed, _, one = self.launch(script(options, **more), "--rounds=3", status=1)
             self.assertIn(said, printed)
             self.assertEqual((one, printed.count("gradsync:")), (False, 1), printed)

@@ -1,4 +1,5 @@
 """What is predicted and said of recordings, in launches whose numbers can be computed by hand."""
+
 import base64
 import contextlib
 import hashlib
@@ -14,7 +15,19 @@ import unittest
 import zipfile
 
 import build_backend
-from test_launches import (MIB, MS, alone, ask, changed, launch, predict, screen, sent_by, steps_of, written)
+from sample_recordings import (
+    MIB,
+    MS,
+    alone,
+    ask,
+    changed,
+    launch,
+    predict,
+    screen,
+    sent_by,
+    steps_of,
+    written,
+)
 from gradsync import Refused, answer
 from gradsync.__main__ import USAGE
 
@@ -47,7 +60,9 @@ class PredictionTest(unittest.TestCase):
         late = launch()
         for step in steps_of(late, "probe"):
             step["ready_ns"] = [40 * MS, 40 * MS, 10 * MS]
-        self.assert_step(20 + 40 + 16 + 10 + 7, late, bucket_bytes=1, first_bucket_bytes=1, delta=0.1)
+        self.assert_step(
+            20 + 40 + 16 + 10 + 7, late, bucket_bytes=1, first_bucket_bytes=1, delta=0.1
+        )
         late["backend"] = "nccl"  # sends one after the other
         self.assert_step(20 + 40 + 30 + 7, late, bucket_bytes=1, first_bucket_bytes=1)
 
@@ -69,7 +84,10 @@ class PredictionTest(unittest.TestCase):
         late = launch()
         for step in late["ranks"][0]:
             sent = step.get("collectives", {})
-            sent.update(wall_ns=sent.get("wall_ns", 0) + 5 * MS, ns=[ns + 5 * MS for ns in sent.get("ns", [])])
+            sent.update(
+                wall_ns=sent.get("wall_ns", 0) + 5 * MS,
+                ns=[ns + 5 * MS for ns in sent.get("ns", [])],
+            )
         for step in late["ranks"][0]:
             if not step.get("collectives", {}).get("kind"):
                 step.pop("collectives", None)
@@ -90,13 +108,17 @@ class PredictionTest(unittest.TestCase):
         self.assert_step(110, copied)
 
     def test_bf16_sends_half_and_casts(self):
-        self.assert_step(20 + 40 + 4 + 4 * 13 + 7, bf16=True)  # 4 ms to cast before, 12 + 1 ms a MiB
+        self.assert_step(
+            20 + 40 + 4 + 4 * 13 + 7, bf16=True
+        )  # 4 ms to cast before, 12 + 1 ms a MiB
 
     def test_bf16_over_a_link_sends_two_bytes_of_each_element_and_casts_back(self):
         flags = {"link": wire(0.1)}
         # Half the bytes, 4 ms to cast and 4 to cast back; the first of two buckets is cast back beside the other.
         self.assert_step(67 + 4 + 50 + 4, flags=flags, bf16=True, delta=1e-3)
-        self.assert_step(67 + 4 + 37.5 + 3, flags=flags, bf16=True, first_bucket_bytes=MIB, delta=1e-3)
+        self.assert_step(
+            67 + 4 + 37.5 + 3, flags=flags, bf16=True, first_bucket_bytes=MIB, delta=1e-3
+        )
         # A model in bf16 is not cast and sends what it has sent, one in f64 a quarter.
         for elements_of_byte, sent_ms in ((0.5, 100), (0.125, 25)):
             other = launch()
@@ -113,13 +135,25 @@ class PredictionTest(unittest.TestCase):
         for step in steps_of(late, "probe"):
             step["ready_ns"] = [40 * MS, 40 * MS, 10 * MS]
         # Two of 13 ms take 2 * 13 / 1.25, and then 13 are left of the larger one.
-        self.assert_step(20 + 44 + 20.8 + 13 + 7, late, bf16=True, bucket_bytes=1, first_bucket_bytes=1, delta=0.1)
+        self.assert_step(
+            20 + 44 + 20.8 + 13 + 7,
+            late,
+            bf16=True,
+            bucket_bytes=1,
+            first_bucket_bytes=1,
+            delta=0.1,
+        )
 
     def test_zero1_updates_parts_and_broadcasts_them(self):
         self.assert_step(20 + 40 + 40 + 1 + 3 + 30, zero1=True)
         self.assert_step(20 + 40 + 80 + 1 + 3 + 60, zero1=True, pace=2)
-        for numels, ranks, share in (((1, 2, 3, 4), 2, 0.5), ((6, 1, 1), 2, 0.75), ((3, 3, 2, 2, 2), 2, 7 / 12), ((1, 2), 1, 1),
-                                     ((1, 1), 4, 0.5)):
+        for numels, ranks, share in (
+            ((1, 2, 3, 4), 2, 0.5),
+            ((6, 1, 1), 2, 0.75),
+            ((3, 3, 2, 2, 2), 2, 7 / 12),
+            ((1, 2), 1, 1),
+            ((1, 1), 4, 0.5),
+        ):
             self.assertAlmostEqual(answer.largest_zero1_share(numels, ranks), share)
 
     def test_more_passes_add_what_does_not_synchronise_and_their_additions(self):
@@ -154,7 +188,9 @@ class PredictionTest(unittest.TestCase):
     def test_nothing_of_ddps_own_steps_enters(self):
         other = launch()
         for step in steps_of(other, "ddp"):
-            step.update(before_ns=7, backward_ns=7, rest_ns=7, optimizer_ns=7, step_ns=7, ready_ns=[1, 2, 3])
+            step.update(
+                before_ns=7, backward_ns=7, rest_ns=7, optimizer_ns=7, step_ns=7, ready_ns=[1, 2, 3]
+            )
         other["rows"][0]["rebuilt_bucket_bytes"] = [4 * MIB]
         self.assertEqual(predict(other), predict())
 
@@ -169,7 +205,7 @@ class PredictionTest(unittest.TestCase):
             step["optimizer_ns"] = 1000 * MS
         self.assert_step(107, part)
 
-    def test_launches_are_averaged_and_span_the_interval(self):
+    def launches_are_averaged_and_span_the_interval(self):
         slow = launch()
         for step in steps_of(slow, "probe"):
             step["optimizer_ns"] = 26 * MS
@@ -199,25 +235,43 @@ class PredictionTest(unittest.TestCase):
         self.assertAlmostEqual(over[0], 0.169)
         self.assertAlmostEqual(over[1], over[0] - 0.102 * 1.96 * 0.095, delta=2e-3)
         self.assertAlmostEqual(over[2], over[0] + 0.102 * 1.96 * 0.105, delta=2e-3)
-        self.assert_step(67 + 14 * (1 + 12.5), flags={**flags, "world_size": 8, "algorithm": "ring"})
+        self.assert_step(
+            67 + 14 * (1 + 12.5), flags={**flags, "world_size": 8, "algorithm": "ring"}
+        )
         # Weights are broadcast by one rank after the other: all bytes travel once.
         self.assert_step(64 + 102 + 102, flags=flags, zero1=True)
         equal = launch()  # four ranks share three equal parameters
         equal["parameters"][1]["numel"] = equal["parameters"][0]["numel"]
-        self.assert_step(61 + 2 + 6 * (1 + 25) + 4 * (1 + 25), equal, zero1=True,
-                         flags={**flags, "world_size": 4, "algorithm": "ring"})
+        self.assert_step(
+            61 + 2 + 6 * (1 + 25) + 4 * (1 + 25),
+            equal,
+            zero1=True,
+            flags={**flags, "world_size": 4, "algorithm": "ring"},
+        )
         self.assert_step(20 + 40 + 77 + 7, flags=flags, **A_SCRIPTS_OWN)
         # Where bytes take the processor, 10 ms a MiB, they take it over a wire too, beside the wire's time for frames: so much
         # of the first bucket's time slows down the 30 ms of backward that are left.
         busy, mib = launch(), 25 * 1514 / 1448 + 10
         for sent in sent_by(busy):
             sent["cpu_ns"] = sent["wall_ns"]
-        self.assert_step(20 + 10 + mib + 2 + 30 * 10 / (mib + 2) + 3 * mib + 2 + 7, busy, flags=flags, **A_SCRIPTS_OWN)
-        self.assert_step(20 + 10 + mib + 2 + 3 * mib + 2 + 7 + 30 * (1 - 1 / (1 + 0.2)), busy,
-                         flags={**flags, "processor_percent": 20}, delta=8, **A_SCRIPTS_OWN)
+        self.assert_step(
+            20 + 10 + mib + 2 + 30 * 10 / (mib + 2) + 3 * mib + 2 + 7,
+            busy,
+            flags=flags,
+            **A_SCRIPTS_OWN,
+        )
+        self.assert_step(
+            20 + 10 + mib + 2 + 3 * mib + 2 + 7 + 30 * (1 - 1 / (1 + 0.2)),
+            busy,
+            flags={**flags, "processor_percent": 20},
+            delta=8,
+            **A_SCRIPTS_OWN,
+        )
 
     def test_without_processes_only_a_link_that_is_named_tells(self):
-        with self.assertRaisesRegex(Refused, "nothing was communicated: name a link and how many ranks"):
+        with self.assertRaisesRegex(
+            Refused, "nothing was communicated: name a link and how many ranks"
+        ):
             predict(alone())
         with self.assertRaisesRegex(Refused, "one rank communicates with nobody"):
             predict(alone(), flags={"link": wire(0.1)})
@@ -244,35 +298,54 @@ class AnswerTest(unittest.TestCase):
 
     def test_tells_the_step_with_and_without_synchronisation(self):
         text = screen()
-        for said in ("3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu, threads each: 1; launches: 1\n",
-                     "A step without synchronisation takes 63 ms.", "with buckets of 25 MiB (the first: 1 MiB) will take ",
-                     "For 30 ms of it ranks wait for gradients", "no_sync"):
+        for said in (
+            "3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu, threads each: 1; launches: 1\n",
+            "A step without synchronisation takes 63 ms.",
+            "with buckets of 25 MiB (the first: 1 MiB) will take ",
+            "For 30 ms of it ranks wait for gradients",
+            "no_sync",
+        ):
             self.assertIn(said, text)
         self.assertNotIn("Assumed", text)
-        self.assertEqual(ask()["sizes"][0]["cost_s"], ask()["sizes"][0]["step_s"][0] - ask()["none_s"])
+        self.assertEqual(
+            ask()["sizes"][0]["cost_s"], ask()["sizes"][0]["step_s"][0] - ask()["none_s"]
+        )
 
     def test_costs_are_more_than_so_many_passes_take(self):
         twice = launch()
         twice["rows"][0]["passes"] = 2
-        self.assertAlmostEqual(ask(twice)["sizes"][0]["cost_s"], ask(twice)["sizes"][0]["step_s"][0] - 2 * 63e-3)
+        self.assertAlmostEqual(
+            ask(twice)["sizes"][0]["cost_s"], ask(twice)["sizes"][0]["step_s"][0] - 2 * 63e-3
+        )
 
     def test_shows_sizes_that_make_other_buckets_of_as_many(self):
         # 1.5, 0.5 and 2 MiB are ready in this order: 1 makes 1.5 and 2.5 of them, 2 makes 2 and 2.
         one = launch()
         for parameter, size in zip(one["parameters"], (4, 1, 3)):
             parameter["bytes"] = size << 19
-        self.assertEqual([(s["bucket_cap_mb"], s["buckets"]) for s in ask(one)["sizes"]], [(1, 2), (2, 2), (5, 1)])
+        self.assertEqual(
+            [(s["bucket_cap_mb"], s["buckets"]) for s in ask(one)["sizes"]],
+            [(1, 2), (2, 2), (5, 1)],
+        )
 
     def test_compares_what_was_measured(self):
         self.assertIn("90 ms +- 0.0 %         +7.8 %   +25.9 %\n", screen() + "\n")
-        self.assertIn("90 ms +- 0.0 %         +7.8 %   +25.9 %     +0.0 %\n", screen(launch(), launch()) + "\n")
+        self.assertIn(
+            "90 ms +- 0.0 %         +7.8 %   +25.9 %     +0.0 %\n",
+            screen(launch(), launch()) + "\n",
+        )
         there = launch()  # 97 ms beside 45 that were measured elsewhere
         for step in steps_of(there, "ddp"):
             step["step_ns"] = 45 * MS
         self.assertIn("+115.6 %", screen(at=written(there)))
         self.assertEqual(ask(world_size=4)["measured"], [])
-        for name, value in (("passes", 8), ("parameters", [{**p, "bytes": 8} for p in there["parameters"]])):
-            with self.assertRaisesRegex(Refused, "--at=.*: a recording of other parameters or passes"):
+        for name, value in (
+            ("passes", 8),
+            ("parameters", [{**p, "bytes": 8} for p in there["parameters"]]),
+        ):
+            with self.assertRaisesRegex(
+                Refused, "--at=.*: a recording of other parameters or passes"
+            ):
                 ask(at=written({**there, name: value}))
 
     def test_tells_how_far_the_cost_is_off(self):
@@ -281,29 +354,45 @@ class AnswerTest(unittest.TestCase):
             one["rows"][0]["passes"] = passes
             for step in steps_of(one, "ddp"):
                 step["step_ns"] = 150 * MS
-            row, = ask(one)["measured"]
-            self.assertAlmostEqual(row["cost_error"], (1e3 * row["predicted_s"][0] - none_ms) / (150 - none_ms) - 1)
+            (row,) = ask(one)["measured"]
+            self.assertAlmostEqual(
+                row["cost_error"], (1e3 * row["predicted_s"][0] - none_ms) / (150 - none_ms) - 1
+            )
         for step in steps_of(one, "ddp"):
             step["step_ns"] = 2 * 63 * MS  # a cost of nothing has no error
         self.assertIsNone(ask(one)["measured"][0]["cost_error"])
 
     def test_the_first_line_says_that_steps_wait_for_data(self):
-        for between_ms, said in ((21, "21 ms pass before each step, in which scripts load data: 25 % of the time"),
-                                 (3, "3 parameters")):
+        for between_ms, said in (
+            (21, "21 ms pass before each step, in which scripts load data: 25 % of the time"),
+            (3, "3 parameters"),
+        ):
             one = launch()
             for step in steps_of(one, "none") + steps_of(one, "probe"):
                 step["between_ns"] = between_ms * MS
-            one["ranks"][0] = [{**step, "between_ns": 0} for step in one["ranks"][0]]  # all wait for the last
+            one["ranks"][0] = [
+                {**step, "between_ns": 0} for step in one["ranks"][0]
+            ]  # all wait for the last
             self.assertTrue(screen(one).startswith(said), screen(one))
-            self.assertEqual([round(1e3 * rank["between_s"]) for rank in ask(one)["ranks"]], [0, between_ms])
+            self.assertEqual(
+                [round(1e3 * rank["between_s"]) for rank in ask(one)["ranks"]], [0, between_ms]
+            )
 
     def test_names_the_rank_that_the_others_wait_for(self):
-        for more, said in ((10, "Rank 1 is slow: forward 29 ms, backward 38 ms, optimizer 5 ms; the fastest rank takes 62 ms for all."),
-                           (3, None)):
+        for more, said in (
+            (
+                10,
+                "Rank 1 is slow: forward 29 ms, backward 38 ms, optimizer 5 ms; the fastest rank takes 62 ms for all.",
+            ),
+            (3, None),
+        ):
             one = launch()
             for step in one["ranks"][1]:
                 step["before_ns"] = step.get("before_ns", 0) + more * MS
-            self.assertEqual([line for line in screen(one).splitlines() if "is slow" in line], [said] if said else [])
+            self.assertEqual(
+                [line for line in screen(one).splitlines() if "is slow" in line],
+                [said] if said else [],
+            )
         now_and_then = launch()
         for step in steps_of(now_and_then, "none")[12::2]:
             step["before_ns"] += 20 * MS
@@ -318,17 +407,32 @@ class AnswerTest(unittest.TestCase):
     def test_counts_whether_the_faster_size_is_predicted_faster(self):
         # One bucket of all is predicted to take 107 ms, and the script's own two 97.
         one = launch()
-        one["rows"] += [{**one["rows"][0], "name": name, "first_bucket_bytes": 25 * MIB, "rebuilt_bucket_bytes": []}
-                        for name in ("one", "the same buckets")]
+        one["rows"] += [
+            {
+                **one["rows"][0],
+                "name": name,
+                "first_bucket_bytes": 25 * MIB,
+                "rebuilt_bucket_bytes": [],
+            }
+            for name in ("one", "the same buckets")
+        ]
         for steps in one["ranks"]:
-            steps += [{"mode": "ddp", "row": row, "begin_ns": 0, "step_ns": (95 + row) * MS} for row in (1, 2) for _ in range(12)]
+            steps += [
+                {"mode": "ddp", "row": row, "begin_ns": 0, "step_ns": (95 + row) * MS}
+                for row in (1, 2)
+                for _ in range(12)
+            ]
         counts = "Sizes of buckets that differ by more than intervals: 2 pairs, the faster one predicted: "
         self.assertIn(counts + "2", screen(one))
         for step in steps_of(one, "ddp"):
             if step["row"] == 1:
                 step["step_ns"] = 89 * MS
         self.assertIn(counts + "1", screen(one))
-        for name, value in (("bf16", True), ("zero1", True), ("passes", 2)):  # only sizes may differ
+        for name, value in (
+            ("bf16", True),
+            ("zero1", True),
+            ("passes", 2),
+        ):  # only sizes may differ
             other = json.loads(json.dumps(one))
             other["rows"][1][name] = value
             self.assertEqual((ask(other)["pairs"], ask(other)["pairs_right"]), (1, 1))
@@ -349,7 +453,9 @@ class AnswerTest(unittest.TestCase):
 
     def test_says_what_options_gain(self):
         text = screen()
-        self.assertRegex(text, r"no_sync: 4 times the passes .*gains \(-21.4 %\)")  # against three buckets
+        self.assertRegex(
+            text, r"no_sync: 4 times the passes .*gains \(-21.4 %\)"
+        )  # against three buckets
         self.assertRegex(text, r"twice as long.*loses \(\+")
         self.assertRegex(text, r"half as long.*gains \(-")
 
@@ -358,18 +464,29 @@ class AnswerTest(unittest.TestCase):
         for i, step in enumerate(steps_of(one, "probe")):
             step["before_ns"] = 60 * MS if i % 4 == 0 else step["before_ns"]
         self.assertNotIn("slowest", screen(one))
-        self.assertIn(", and 107 ms on the slowest of 64 ranks.\n",
-                      screen(one, world_size=64))
+        self.assertIn(", and 107 ms on the slowest of 64 ranks.\n", screen(one, world_size=64))
         self.assertIn("107 ms", screen(one, world_size=16384, link="400Gbit"))
 
     def test_says_what_it_assumes(self):
-        self.assertIn("Assumed: communication takes nothing from computation on the GPU.", screen(changed(device="NVIDIA H100")))
+        self.assertIn(
+            "Assumed: communication takes nothing from computation on the GPU.",
+            screen(changed(device="NVIDIA H100")),
+        )
         named = {"world_size": 64, "link": "8Gbit,1us"}
-        self.assertIn("Asked for 64 ranks (1 on a host), 8 Gbit/s and 1 us between hosts.\n"
-                      "Assumed: the link is within 10 % of its data sheet.\n", screen(**named))
-        self.assertIn("of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n", screen(**named, ranks_per_host=8))
+        self.assertIn(
+            "Asked for 64 ranks (1 on a host), 8 Gbit/s and 1 us between hosts.\n"
+            "Assumed: the link is within 10 % of its data sheet.\n",
+            screen(**named),
+        )
+        self.assertIn(
+            "of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n",
+            screen(**named, ranks_per_host=8),
+        )
         # Nobody knows what communication takes of processors where nothing was communicated, or tells it.
-        assumed, silent = "Assumed: communication takes nothing from computation.", changed(backend="none")
+        assumed, silent = (
+            "Assumed: communication takes nothing from computation.",
+            changed(backend="none"),
+        )
         self.assertNotIn(assumed, screen(**named))
         self.assertIn(assumed, screen(silent, **named))
         self.assertNotIn(assumed, screen(silent, **named, processor_percent=10))
@@ -392,15 +509,24 @@ class FlagsTest(unittest.TestCase):
         path = written(launch())
         wire_only = "--{} is for a --link that is a rate and a latency"
         for arguments, said in (
-                (["--within=100Gbit,1us"], wire_only.format("within")), (["--algorithm=ring"], wire_only.format("algorithm")),
-                (["--ranks_per_host=2"], wire_only.format("ranks_per_host")),
-                (["--link=25Gbit", "--within=400Gbit"], "--within is for ranks that share a host"),
-                (["--link=25gbit,5us"], "--link=25gbit,5us: neither a rate and a latency such as 25Gbit,5us nor a file; did you "
-                 "mean 25Gbit,5us?"),
-                (["--link=25Gbps"], "did you mean 25Gbit,5us?"), (["--link=3GB/s,2"], "did you mean 24Gbit,2us?"),
-                (["--link=25Gbit,0us"], "--link=25Gbit,0us: neither"), ([f"--link={path[:-1]}"], f"did you mean {path}?"),
-                (["--wrld_size=2"], "unrecognized arguments: --wrld_size=2"), (["--world_size=many"], "expected 0 to 16384"),
-                (["--world_size=1"], "one rank communicates with nobody"), ([path], "unrecognized arguments")):
+            (["--within=100Gbit,1us"], wire_only.format("within")),
+            (["--algorithm=ring"], wire_only.format("algorithm")),
+            (["--ranks_per_host=2"], wire_only.format("ranks_per_host")),
+            (["--link=25Gbit", "--within=400Gbit"], "--within is for ranks that share a host"),
+            (
+                ["--link=25gbit,5us"],
+                "--link=25gbit,5us: neither a rate and a latency such as 25Gbit,5us nor a file; did you "
+                "mean 25Gbit,5us?",
+            ),
+            (["--link=25Gbps"], "did you mean 25Gbit,5us?"),
+            (["--link=3GB/s,2"], "did you mean 24Gbit,2us?"),
+            (["--link=25Gbit,0us"], "--link=25Gbit,0us: neither"),
+            ([f"--link={path[:-1]}"], f"did you mean {path}?"),
+            (["--wrld_size=2"], "unrecognized arguments: --wrld_size=2"),
+            (["--world_size=many"], "expected 0 to 16384"),
+            (["--world_size=1"], "one rank communicates with nobody"),
+            ([path], "unrecognized arguments"),
+        ):
             status, out, errors = self.run_main(path, *arguments)
             self.assertEqual((status, out, errors.count("\n")), (2, "", 1), arguments)
             self.assertTrue(errors.startswith("what_if: ") and said in errors, errors)
@@ -411,31 +537,78 @@ class FlagsTest(unittest.TestCase):
             wheel = os.path.join(directory, build_backend.build_wheel(directory))
             self.assertRegex(wheel, r"/gradsync-[0-9.]+-py3-none-any\.whl$")
             with zipfile.ZipFile(wheel) as files, open(wheel, "rb") as again:
-                record = {name: (digest, size) for name, digest, size in (
-                    line.split(",") for line in files.read(files.namelist()[-1]).decode().splitlines())}
+                record = {
+                    name: (digest, size)
+                    for name, digest, size in (
+                        line.split(",")
+                        for line in files.read(files.namelist()[-1]).decode().splitlines()
+                    )
+                }
                 self.assertEqual(sorted(record), sorted(files.namelist()))
                 for name in set(record) - {files.namelist()[-1]}:
-                    digest = base64.urlsafe_b64encode(hashlib.sha256(files.read(name)).digest()).decode().rstrip("=")
+                    digest = (
+                        base64.urlsafe_b64encode(hashlib.sha256(files.read(name)).digest())
+                        .decode()
+                        .rstrip("=")
+                    )
                     self.assertEqual(record[name], (f"sha256={digest}", str(len(files.read(name)))))
                 self.assertIn("gradsync/record.py", record)
                 before = again.read()
             build_backend.build_wheel(directory)
             self.assertEqual(pathlib.Path(wheel).read_bytes(), before)
-            run = [sys.executable, "-S", "-c", "from gradsync.__main__ import main; main()"]  # -S: nothing that is installed
+            run = [
+                sys.executable,
+                "-S",
+                "-c",
+                "from gradsync.__main__ import main; main()",
+            ]  # -S: nothing that is installed
             environment = {"PYTHONPATH": wheel}
-            done = subprocess.run([*run, "what_if", written(launch())], env=environment, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [*run, "what_if", written(launch())],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", screen() + "\n"))
             for arguments, status, out, error in (
-                    (["record", "train.py"], 4, "", "record: no module torch: it needs PyTorch 2.1 or newer\n"),
-                    (["check", "train.py"], 2, "", "check: no module torch: it needs PyTorch 2.1 or newer\n"),
-                    (["recrod"], 2, "", "gradsync: no command recrod: expected record, what_if or check (--help)\n"),
-                    (["--help"], 0, USAGE + "\n", ""), ([], 2, "", USAGE + "\n")):
-                done = subprocess.run([*run, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+                (
+                    ["record", "train.py"],
+                    4,
+                    "",
+                    "record: no module torch: it needs PyTorch 2.1 or newer\n",
+                ),
+                (
+                    ["check", "train.py"],
+                    2,
+                    "",
+                    "check: no module torch: it needs PyTorch 2.1 or newer\n",
+                ),
+                (
+                    ["recrod"],
+                    2,
+                    "",
+                    "gradsync: no command recrod: expected record, what_if or check (--help)\n",
+                ),
+                (["--help"], 0, USAGE + "\n", ""),
+                ([], 2, "", USAGE + "\n"),
+            ):
+                done = subprocess.run(
+                    [*run, *arguments], env=environment, capture_output=True, text=True, timeout=60
+                )
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (status, out, error))
             with open("/dev/full", "w") as full:
-                done = subprocess.run([*run, "what_if", written(launch())], env=environment, stdout=full, stderr=subprocess.PIPE,
-                                      timeout=60)
-            self.assertEqual((done.returncode, done.stderr), (1, b"what_if: cannot write to stdout: No space left on device\n"))
+                done = subprocess.run(
+                    [*run, "what_if", written(launch())],
+                    env=environment,
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    timeout=60,
+                )
+            self.assertEqual(
+                (done.returncode, done.stderr),
+                (1, b"what_if: cannot write to stdout: No space left on device\n"),
+            )
 
     def test_prints_json(self):
         status, out, _ = self.run_main(written(launch()), "--format=json")
@@ -450,16 +623,25 @@ class FlagsTest(unittest.TestCase):
                 at = source.randrange(len(changed_text) or 1)
                 kind = source.randrange(4)
                 if kind == 0:
-                    changed_text[at:at + 1] = chr(source.randrange(32, 127))
+                    changed_text[at : at + 1] = chr(source.randrange(32, 127))
                 elif kind == 1:
                     del changed_text[at:]
                 elif kind == 2:
-                    del changed_text[at:at + source.randrange(30)]
+                    del changed_text[at : at + source.randrange(30)]
                 else:
-                    changed_text[at:at] = source.choice(("-", "0", "e9", "null", "[]", "1e999", "9" * 30, "{}"))
+                    changed_text[at:at] = source.choice(
+                        ("-", "0", "e9", "null", "[]", "1e999", "9" * 30, "{}")
+                    )
             status, out, errors = self.run_main(written("".join(changed_text)), "--link=25Gbit")
-            self.assertTrue(status == 0 and "nan" not in out and "inf" not in out or
-                            status == 2 and not out and errors.count("\n") == 1, out + errors)
+            self.assertTrue(
+                status == 0
+                and "nan" not in out
+                and "inf" not in out
+                or status == 2
+                and not out
+                and errors.count("\n") == 1,
+                out + errors,
+            )
 
 
 if __name__ == "__main__":

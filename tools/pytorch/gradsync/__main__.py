@@ -1,4 +1,5 @@
 """python -m gradsync record|what_if|check ..."""
+
 import sys
 
 from gradsync import BAD_ARGUMENTS, LACKING
@@ -26,14 +27,23 @@ def main():
     if command in ("-h", "--help"):
         sys.exit(print(USAGE))
     if command not in ("record", "what_if", "check"):
-        end(f"gradsync: no command {command}: expected record, what_if or check (--help)" if command else USAGE, BAD_ARGUMENTS)
+        end(
+            f"gradsync: no command {command}: expected record, what_if or check (--help)"
+            if command
+            else USAGE,
+            BAD_ARGUMENTS,
+        )
     from gradsync import answer
+
     if command == "what_if":
         sys.exit(answer.main(arguments))
     try:
         from gradsync import check, record  # PyTorch takes seconds to import
     except ModuleNotFoundError as error:  # 2 of `check` says that it cannot check
-        end(f"{command}: no module {error.name}: it needs PyTorch 2.1 or newer", 2 if command == "check" else LACKING)
+        end(
+            f"{command}: no module {error.name}: it needs PyTorch 2.1 or newer",
+            2 if command == "check" else LACKING,
+        )
     if command == "check":
         sys.exit(check.main(arguments))
     record.main(arguments, finished=lambda out: answer.main([out]))

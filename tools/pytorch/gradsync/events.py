@@ -10,6 +10,7 @@ script's objects, which it may copy and save.
     on_updated(optimizer)               step() has ended
     on_scaled(optimizer)                a GradScaler has stepped it, or skipped that
 """
+
 import functools
 import os
 import sys
@@ -18,12 +19,20 @@ import traceback
 
 import torch
 import torch.distributed as dist
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 DDP = torch.nn.parallel.DistributedDataParallel
-LIBRARIES = tuple(os.path.realpath(path) + os.sep for path in (
-    os.path.dirname(os.path.realpath(__file__)), os.path.join(torch.__file__, "../.."),
-    *map(sysconfig.get_path, ("stdlib", "purelib"))))
+LIBRARIES = tuple(
+    os.path.realpath(path) + os.sep
+    for path in (
+        os.path.dirname(os.path.realpath(__file__)),
+        os.path.join(torch.__file__, "../.."),
+        *map(sysconfig.get_path, ("stdlib", "purelib")),
+    )
+)
 
 listeners = []
 _depth = 0  # of nested backward passes
@@ -32,10 +41,20 @@ _depth = 0  # of nested backward passes
 def place(error=None, otherwise=""):
     """Returns the line of the script, or of other code that is not in a library, that runs or that raised this error. If no line
     does, as in a thread of autograd: `otherwise`, or the script."""
-    frames = reversed([*traceback.walk_tb(error.__traceback__)]) if error else traceback.walk_stack(sys._getframe(1))
+    frames = (
+        reversed([*traceback.walk_tb(error.__traceback__)])
+        if error
+        else traceback.walk_stack(sys._getframe(1))
+    )
     lines = ((frame.f_code.co_filename, line) for frame, line in frames)
-    return next((f"{path}:{line}" for path, line in lines if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES)),
-                otherwise or sys.argv[0])
+    return next(
+        (
+            f"{path}:{line}"
+            for path, line in lines
+            if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES)
+        ),
+        otherwise or sys.argv[0],
+    )
 
 
 def in_backward():
@@ -43,7 +62,11 @@ def in_backward():
 
 
 def _tell(event, *arguments, **options):
-    return [getattr(one, event)(*arguments, **options) for one in list(listeners) if one in listeners and hasattr(one, event)]
+    return [
+        getattr(one, event)(*arguments, **options)
+        for one in list(listeners)
+        if one in listeners and hasattr(one, event)
+    ]
 
 
 def watch_calls(kind):
@@ -70,7 +93,11 @@ def listen():
     """Starts to call listeners."""
     # torch.compile around DDP would trace listeners, and compile the model again for each kind of step.
     untraced = torch.compiler.disable(_tell)
-    pre_forward, prepare, backward = DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward
+    pre_forward, prepare, backward = (
+        DDP._pre_forward,
+        dist.Reducer.prepare_for_backward,
+        torch.autograd.backward,
+    )
     scaled = torch.amp.GradScaler.step
 
     def told_pre_forward(model, *args, **kwargs):
@@ -107,7 +134,11 @@ def listen():
             args, kwargs = one.on_update(optimizer, args, kwargs) or (args, kwargs)
         return args, kwargs
 
-    DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward = told_pre_forward, told_prepare, told_backward
+    DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward = (
+        told_pre_forward,
+        told_prepare,
+        told_backward,
+    )
     torch.amp.GradScaler.step = told_scaled
     register_optimizer_step_pre_hook(told_update)
     register_optimizer_step_post_hook(lambda optimizer, *_: _tell("on_updated", optimizer))

@@ -1,4 +1,5 @@
 """Costs of collectives between ranks: recorded, measured by other programs, or computed from a link's rate and latency."""
+
 import bisect
 import copy
 import math
@@ -8,7 +9,10 @@ from collections import defaultdict, namedtuple
 from gradsync.recording import NS, require, trimmed_mean
 
 KINDS = ("all_reduce", "all_gather")
-UNITS = {"all_gather": "unit_gather", "reduce_scatter": "unit_reduce"}  # FSDP2's, with its copies, if they were measured
+UNITS = {
+    "all_gather": "unit_gather",
+    "reduce_scatter": "unit_reduce",
+}  # FSDP2's, with its copies, if they were measured
 SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is taken to be linear
 # How far a link is from its data sheet, which nobody has measured: a standard deviation of the logarithm.
 ASSUMED_ERROR = 0.1
@@ -36,19 +40,27 @@ class Curve:
     def along(self, size):
         """Returns the line through the two nearest points."""
         i = min(max(bisect.bisect(self.sizes, size), 1), len(self.sizes) - 1)
-        (a, b), (low, high) = self.sizes[i - 1:i + 1], self.values[i - 1:i + 1]
+        (a, b), (low, high) = self.sizes[i - 1 : i + 1], self.values[i - 1 : i + 1]
         return low + (high - low) * (size - a) / (b - a)
 
     def ratio_at(self, size):
         """Constant outside the measured sizes."""
-        return self.along(min(max(size, self.sizes[0]), self.sizes[-1])) if len(self.sizes) > 1 else self.values[0]
+        return (
+            self.along(min(max(size, self.sizes[0]), self.sizes[-1]))
+            if len(self.sizes) > 1
+            else self.values[0]
+        )
 
     def time_at(self, size):
         """Below the smallest size along the line through the first two points, but at most in proportion to bytes; above the
         largest in proportion to bytes."""
         if len(self.sizes) == 1 or size > self.sizes[-1]:
             return self.values[-1] * size / self.sizes[-1]
-        return max(self.along(size), self.values[0] * size / self.sizes[0]) if size < self.sizes[0] else self.along(size)
+        return (
+            max(self.along(size), self.values[0] * size / self.sizes[0])
+            if size < self.sizes[0]
+            else self.along(size)
+        )
 
 
 class LinkCosts:
@@ -57,20 +69,39 @@ class LinkCosts:
     def __init__(self, costs, channels=1):
         points = defaultdict(lambda: defaultdict(list))
         for cost in costs:
-            require(0 < cost.seconds < math.inf and cost.bytes > 0,
-                    f"a collective of {cost.bytes:g} bytes takes {cost.seconds:g} s, expected more than 0")
+            require(
+                0 < cost.seconds < math.inf and cost.bytes > 0,
+                f"a collective of {cost.bytes:g} bytes takes {cost.seconds:g} s, expected more than 0",
+            )
             points[cost.kind][cost.in_flight].append(cost)
         require(1 in points["all_reduce"], "no all-reduce")
-        self.channels, self.curves = channels, {
-            kind: {k: (Curve((c.bytes, c.seconds) for c in own), Curve((c.bytes, c.processor) for c in own))
-                   for k, own in by_in_flight.items()} for kind, by_in_flight in points.items()}
+        self.channels, self.curves = (
+            channels,
+            {
+                kind: {
+                    k: (
+                        Curve((c.bytes, c.seconds) for c in own),
+                        Curve((c.bytes, c.processor) for c in own),
+                    )
+                    for k, own in by_in_flight.items()
+                }
+                for kind, by_in_flight in points.items()
+            },
+        )
 
     def changed(self, pace=1, processor=None):
         """Returns costs with all times multiplied, and with this use of CPUs for all sizes, unless None."""
         other = copy.copy(self)
-        other.curves = {kind: {k: (Curve(zip(seconds.sizes, (pace * s for s in seconds.values))),
-                                   used if processor is None else Curve([(1, processor)]))
-                               for k, (seconds, used) in own.items()} for kind, own in self.curves.items()}
+        other.curves = {
+            kind: {
+                k: (
+                    Curve(zip(seconds.sizes, (pace * s for s in seconds.values))),
+                    used if processor is None else Curve([(1, processor)]),
+                )
+                for k, (seconds, used) in own.items()
+            }
+            for kind, own in self.curves.items()
+        }
         return other
 
     def sizes(self):
@@ -110,6 +141,7 @@ def collective_seconds(network, kind, size):
     """By the plain formulas. A ring passes all ranks, n - 1 times to reduce and to gather each. A tree (of an all-reduce) goes
     up and down once. Hierarchical: a ring within each host, then one ring of hosts for each of its ranks, all over the host's
     wire. The best of them, unless one is asked for."""
+
     def half_ring(ranks, wire):
         return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
 
@@ -117,10 +149,20 @@ def collective_seconds(network, kind, size):
     on_host = min(on_host, ranks)
     hosts = math.ceil(ranks / on_host)
     halves, slowest = 2 if kind == "all_reduce" else 1, between if hosts > 1 else within
-    takes = {"ring": halves * half_ring(ranks, slowest),
-             "hierarchical": halves * (half_ring(on_host, within) + half_ring(hosts, between))}
-    takes["tree"] = takes["ring"] if kind != "all_reduce" else 2 * (
-        math.log2(hosts) * between.latency_s + math.log2(on_host) * within.latency_s + size / slowest.bytes_per_second)
+    takes = {
+        "ring": halves * half_ring(ranks, slowest),
+        "hierarchical": halves * (half_ring(on_host, within) + half_ring(hosts, between)),
+    }
+    takes["tree"] = (
+        takes["ring"]
+        if kind != "all_reduce"
+        else 2
+        * (
+            math.log2(hosts) * between.latency_s
+            + math.log2(on_host) * within.latency_s
+            + size / slowest.bytes_per_second
+        )
+    )
     return takes.get(network.algorithm) or min(takes.values())
 
 
@@ -144,7 +186,10 @@ def costs_over(network, recorded):
         slowed = network._replace(between=network.between._replace(bytes_per_second=rate))
     for kind in KINDS:
         for size in SIZES:
-            seconds, used_s = collective_seconds(slowed, kind, size), processor_s * sent_part(kind, network.world_size) * size
+            seconds, used_s = (
+                collective_seconds(slowed, kind, size),
+                processor_s * sent_part(kind, network.world_size) * size,
+            )
             costs.append(Cost(size, seconds, min(1, used_s / seconds), kind))
     return LinkCosts(costs)
 
@@ -156,9 +201,18 @@ def with_units(costs, recorded, reduces_by):
     for kind, sends in zip(UNITS.values(), ("all_gather", reduces_by)):
         if kind in recorded.curves:
             sizes, part = [*SIZES, *recorded.of(kind)[1].sizes], 1 if sends == "all_reduce" else 2
-            copies = [(size, max(0, recorded.seconds(size, kind) - recorded.seconds(size) / part)) for size in sizes]
-            other.curves = other.curves | {kind: {1: (Curve((size, costs.seconds(size, sends) + s) for size, s in copies),
-                                                      Curve((size, costs.processor(size, 1, sends)) for size in sizes))}}
+            copies = [
+                (size, max(0, recorded.seconds(size, kind) - recorded.seconds(size) / part))
+                for size in sizes
+            ]
+            other.curves = other.curves | {
+                kind: {
+                    1: (
+                        Curve((size, costs.seconds(size, sends) + s) for size, s in copies),
+                        Curve((size, costs.processor(size, 1, sends)) for size in sizes),
+                    )
+                }
+            }
     return other
 
 
@@ -166,9 +220,23 @@ def in_ring_of(link, wanted):
     """Costs in another world, as if collectives went around rings: a hop carries bytes / ranks, and there are as many of them
     as ranks less one."""
     costs, measured, *_ = link
-    return costs if measured == wanted else LinkCosts(
-        [Cost(size * wanted / measured, costs.seconds(size, kind) * (wanted - 1) / (measured - 1), costs.processor(size, 1, kind),
-              kind) for kind in KINDS for size in SIZES], costs.channels)
+    return (
+        costs
+        if measured == wanted
+        else LinkCosts(
+            [
+                Cost(
+                    size * wanted / measured,
+                    costs.seconds(size, kind) * (wanted - 1) / (measured - 1),
+                    costs.processor(size, 1, kind),
+                    kind,
+                )
+                for kind in KINDS
+                for size in SIZES
+            ],
+            costs.channels,
+        )
+    )
 
 
 class Communication:
@@ -180,9 +248,21 @@ class Communication:
         first, costs, casts = launches[0], defaultdict(list), {}
         # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp); NCCL has one stream.
         self.channels = 2 if first["backend"] == "gloo" else 1
-        self.bf16_part = 2 * sum(p["numel"] for p in first["parameters"]) / sum(p["bytes"] for p in first["parameters"])
-        self.samples = defaultdict(lambda: defaultdict(list))  # by kind, number in flight, bytes of each
-        units, totals = [sum(first["parameters"][p]["bytes"] for p in unit["parameters"]) for unit in first["units"]], defaultdict(list)
+        self.bf16_part = (
+            2
+            * sum(p["numel"] for p in first["parameters"])
+            / sum(p["bytes"] for p in first["parameters"])
+        )
+        self.samples = defaultdict(
+            lambda: defaultdict(list)
+        )  # by kind, number in flight, bytes of each
+        units, totals = (
+            [
+                sum(first["parameters"][p]["bytes"] for p in unit["parameters"])
+                for unit in first["units"]
+            ],
+            defaultdict(list),
+        )
         for steps in (steps for launch in launches for steps in zip(*launch["ranks"])):
             sent = [step["collectives"] for step in steps]
             # The last rank to arrive waited least.
@@ -190,8 +270,12 @@ class Communication:
             # FSDP2's own, of the script or of a probe: one rank's, because who waits in one of them may be last in the next.
             is_tried = sent[0]["kind"] == "fully_shard"
             units = sent[0]["bytes"] if is_tried else units
-            by_rank = [(one["in_ns"], one["out_ns"]) if is_tried else (step["gather_ns"], step["reduce_ns"])
-                       for one, step in zip(sent, steps)]
+            by_rank = [
+                (one["in_ns"], one["out_ns"])
+                if is_tried
+                else (step["gather_ns"], step["reduce_ns"])
+                for one, step in zip(sent, steps)
+            ]
             for kind, times in zip(UNITS.values(), zip(*by_rank)):
                 times = [(size, NS * ns) for size, ns in zip(units, min(times, key=sum)) if size]
                 totals[kind] += [sum(s for _, s in times)] * bool(times)
@@ -201,41 +285,76 @@ class Communication:
         all_reduces = self.samples[largest]["processor"] if largest else []
         for (kind, in_flight, size), own in sorted(self.samples.items()):
             # A GPU's processors are not the host's. FSDP2's collectives, which block, take what all-reduces take.
-            used = trimmed_mean(own["processor"] or all_reduces or [0]) if first["device"] == "cpu" else 0
-            costs[kind].append(Cost(size * self.bf16_part if kind == "bf16" else size, trimmed_mean(own["seconds"]), used,
-                                    kind if kind in UNITS.values() else "all_reduce", in_flight))
-            casts[kind] = [trimmed_mean(own[name] or [0]) for name in ("in", "out")]  # of the largest
+            used = (
+                trimmed_mean(own["processor"] or all_reduces or [0])
+                if first["device"] == "cpu"
+                else 0
+            )
+            costs[kind].append(
+                Cost(
+                    size * self.bf16_part if kind == "bf16" else size,
+                    trimmed_mean(own["seconds"]),
+                    used,
+                    kind if kind in UNITS.values() else "all_reduce",
+                    in_flight,
+                )
+            )
+            casts[kind] = [
+                trimmed_mean(own[name] or [0]) for name in ("in", "out")
+            ]  # of the largest
         for kind in UNITS.values():
             # In a step all of them follow each other, and one that waits for a processor is rare and long, but one of so many.
             each = {cost.bytes: cost.seconds for cost in costs[kind]}
-            part = trimmed_mean(totals[kind]) / sum(each[size] for size in units if size) if each else 1
+            part = (
+                trimmed_mean(totals[kind]) / sum(each[size] for size in units if size)
+                if each
+                else 1
+            )
             costs[kind] = [cost._replace(seconds=part * cost.seconds) for cost in costs[kind]]
         self.cast_in, self.cast_out = casts.get("bf16", (0, 0))
         self.zero1 = costs["zero1"][0].seconds if costs["zero1"] else 0
         self.link = self.bf16 = None
         if any(cost.in_flight == 1 for cost in costs["all_reduce"]):
-            plain = LinkCosts([cost for kind in ("all_reduce", *UNITS.values()) for cost in costs[kind]], self.channels)
+            plain = LinkCosts(
+                [cost for kind in ("all_reduce", *UNITS.values()) for cost in costs[kind]],
+                self.channels,
+            )
             self.link = MeasuredLink(plain, first["world_size"])
             # Several smaller collectives at one time gain as much as others.
-            together = [cost._replace(in_flight=2, seconds=cost.seconds * 2 / plain.gain(cost.bytes / self.bf16_part, 2))
-                        for cost in costs["bf16"] if self.channels == 2]
+            together = [
+                cost._replace(
+                    in_flight=2,
+                    seconds=cost.seconds * 2 / plain.gain(cost.bytes / self.bf16_part, 2),
+                )
+                for cost in costs["bf16"]
+                if self.channels == 2
+            ]
             if costs["bf16"]:
-                self.bf16 = MeasuredLink(LinkCosts(costs["bf16"] + together, self.channels), first["world_size"])
+                self.bf16 = MeasuredLink(
+                    LinkCosts(costs["bf16"] + together, self.channels), first["world_size"]
+                )
 
     def add(self, sent):
         kind, together = sent["kind"], sent["in_flight"] == 0 and sent["kind"] != "zero1"
         if not kind or together and self.channels == 1:
             return  # collectives wait for each other
-        size, in_flight = 1 if kind == "zero1" else sent["bytes"][0], self.channels if together else 1
+        size, in_flight = (
+            1 if kind == "zero1" else sent["bytes"][0],
+            self.channels if together else 1,
+        )
         own = self.samples[kind, in_flight, size]
         own["processor"].append(sent["cpu_ns"] / sent["wall_ns"])
-        if sent["in_flight"] == 0:  # all have been issued, and as many run at a time as there are channels
+        if (
+            sent["in_flight"] == 0
+        ):  # all have been issued, and as many run at a time as there are channels
             own["seconds"].append(NS * sent["wall_ns"] * in_flight * size / sum(sent["bytes"]))
             return
         pieces = [k for k, other in enumerate(sent["bytes"]) if other == size]
         # The mean of a step, because small collectives that wait for a CPU are rare and long.
-        ns, in_ns, out_ns = (sum(sent[name][k] for k in pieces) / len(pieces) if sent[name] else 0
-                             for name in ("ns", "in_ns", "out_ns"))
+        ns, in_ns, out_ns = (
+            sum(sent[name][k] for k in pieces) / len(pieces) if sent[name] else 0
+            for name in ("ns", "in_ns", "out_ns")
+        )
         own["seconds"].append(NS * (ns + out_ns))
         own["in"].append(NS * in_ns / size)
         own["out"].append(NS * out_ns / size)

@@ -1,6 +1,7 @@
 """What tensors a step keeps alive beside weights, gradients and the optimizer's state: activations, and what is computed from them.
 
 The step must not synchronise. Storages are counted from the operation that makes or takes them until they are freed."""
+
 import sys
 import weakref
 
@@ -8,8 +9,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-UNKNOWN = {"weight_bytes": 0, "buffer_bytes": 0, "state_bytes": 0, "keeps_gradients": False, "forward_bytes": 0, "order": [],
-           "ready_bytes": [], "held_bytes": [], "optimizer_bytes": 0}
+UNKNOWN = {
+    "weight_bytes": 0,
+    "buffer_bytes": 0,
+    "state_bytes": 0,
+    "keeps_gradients": False,
+    "forward_bytes": 0,
+    "order": [],
+    "ready_bytes": [],
+    "held_bytes": [],
+    "optimizer_bytes": 0,
+}
 
 
 def storage_of(tensor):
@@ -26,7 +36,9 @@ def bytes_of(tensors):
 def is_compiled():
     """Whether anything is: operations of compiled code are not seen."""
     dynamo = sys.modules.get("torch._dynamo.utils")
-    return bool(dynamo and (dynamo.counters["stats"]["unique_graphs"] or dynamo.counters["frames"]["ok"]))
+    return bool(
+        dynamo and (dynamo.counters["stats"]["unique_graphs"] or dynamo.counters["frames"]["ok"])
+    )
 
 
 class Live(TorchDispatchMode):
@@ -34,7 +46,13 @@ class Live(TorchDispatchMode):
 
     def __init__(self, apart):
         super().__init__()
-        self.bytes, self.now, self.most, self.is_on, self.watched = {}, 0, 0, False, []  # by storage
+        self.bytes, self.now, self.most, self.is_on, self.watched = (
+            {},
+            0,
+            0,
+            False,
+            [],
+        )  # by storage
         self.apart = set()
         for tensor in apart:
             self.leave_out(tensor)
@@ -93,17 +111,30 @@ class Memory:
 
     def __init__(self, params, module, optimizers, apart):
         self.params = params
-        states = [t for optimizer in optimizers for t in tree_leaves(dict(optimizer.state)) if isinstance(t, torch.Tensor)]
+        states = [
+            t
+            for optimizer in optimizers
+            for t in tree_leaves(dict(optimizer.state))
+            if isinstance(t, torch.Tensor)
+        ]
         gradients = [p.grad for p in params if p.grad is not None]
         weights, buffers = [*module.parameters()], [*module.buffers()]
         self.live = Live([*weights, *params, *buffers, *states, *gradients, *apart])
-        self.result = UNKNOWN | {"weight_bytes": bytes_of(weights), "buffer_bytes": bytes_of(buffers),
-                                 "state_bytes": bytes_of(states), "keeps_gradients": bool(gradients),
-                                 "ready_bytes": [0] * len(params), "held_bytes": [0] * len(params)}
+        self.result = UNKNOWN | {
+            "weight_bytes": bytes_of(weights),
+            "buffer_bytes": bytes_of(buffers),
+            "state_bytes": bytes_of(states),
+            "keeps_gradients": bool(gradients),
+            "ready_bytes": [0] * len(params),
+            "held_bytes": [0] * len(params),
+        }
         self.live.start()
 
     def on_backward(self):
-        self.result |= {"forward_bytes": max(self.result["forward_bytes"], self.live.take()), "order": []}
+        self.result |= {
+            "forward_bytes": max(self.result["forward_bytes"], self.live.take()),
+            "order": [],
+        }
 
     def on_ready(self, i):
         self.live.leave_out(self.params[i].grad)

@@ -1,12 +1,23 @@
 """What a rank's tensors need at the peak of a step, in bytes, as record's Live has seen one step without synchronisation.
 
 Resident memory is more: allocators keep what they have, and libraries have their own."""
+
 import re
 from collections import namedtuple
 
 from gradsync.sharding import bytes_of
 
-UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+UNITS = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 # `fixed`: held all the time. `moving`: the most that comes to it: activations, gradients, what is gathered and sent, or, after
 # backward, what the optimizer computes with.
 Peak = namedtuple("Peak", "fixed moving")
@@ -22,7 +33,11 @@ class Need:
     """Of one launch. `live`: what it recorded; `order`: in which gradients were ready."""
 
     def __init__(self, recording):
-        self.recording, self.live, self.bytes = recording, recording.launches[0]["memory"], recording.bytes
+        self.recording, self.live, self.bytes = (
+            recording,
+            recording.launches[0]["memory"],
+            recording.bytes,
+        )
         self.order = self.live["order"]
         self.gradients = sum(self.bytes)
         self.views = recording.launches[0]["views"]
@@ -42,8 +57,15 @@ class Need:
         live = self.live
         held = keeps or live["keeps_gradients"]
         own = 0 if buckets and self.views else self.gradients  # of gradients that are no views
-        fixed = live["weight_bytes"] + live["buffer_bytes"] + states * live["state_bytes"] + buckets * self.gradients
-        backward = max(now + (own if held else min(made, own)) for now, made, _ in self.moments(batch))
+        fixed = (
+            live["weight_bytes"]
+            + live["buffer_bytes"]
+            + states * live["state_bytes"]
+            + buckets * self.gradients
+        )
+        backward = max(
+            now + (own if held else min(made, own)) for now, made, _ in self.moments(batch)
+        )
         return Peak(fixed, max(backward + more, own + states * live["optimizer_bytes"]))
 
     def sharded(self, units, ranks, batch=1, keeps=False):
@@ -61,9 +83,16 @@ class Need:
         stays = [size for size, unit in zip(sizes, units) if not unit.reshards]
         largest = max((size for size, unit in zip(sizes, units) if unit.reshards), default=0)
         peak, forward = steps[0][0], sum(stays) + 2 * largest
-        there, made = {u: sizes[u] for u, unit in enumerate(units) if not unit.reshards and sizes[u]}, 0
+        there, made = (
+            {u: sizes[u] for u, unit in enumerate(units) if not unit.reshards and sizes[u]},
+            0,
+        )
         peak += forward
-        whole, summed, sent = {}, 0, 0  # gradients that are not reduced yet; parts that are; the last buffer
+        whole, summed, sent = (
+            {},
+            0,
+            0,
+        )  # gradients that are not reduced yet; parts that are; the last buffer
         for now, _, p in steps[1:]:
             u = unit_of[p]
             there.setdefault(u, sizes[u])
@@ -75,10 +104,14 @@ class Need:
             left[u] -= 1
             if not left[u]:
                 there.pop(u)
-                peak = max(peak, batch * live["held_bytes"][p] + held - sent + sum(whole.values()))  # its buffer for its weights
+                peak = max(
+                    peak, batch * live["held_bytes"][p] + held - sent + sum(whole.values())
+                )  # its buffer for its weights
                 sent, summed = sizes[u], summed + sizes[u]
                 whole.pop(u)
         # Passes that do not reduce add to whole gradients.
         kept = self.gradients if keeps else self.gradients / ranks if live["keeps_gradients"] else 0
-        return Peak(parts + live["buffer_bytes"] + kept, max(peak, (0 if kept else self.gradients / ranks) +
-                                                             live["optimizer_bytes"] / ranks))
+        return Peak(
+            parts + live["buffer_bytes"] + kept,
+            max(peak, (0 if kept else self.gradients / ranks) + live["optimizer_bytes"] / ranks),
+        )

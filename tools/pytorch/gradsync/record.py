@@ -26,6 +26,7 @@ the host's monotonic clock, on a GPU of events. recording.py reads the fields:
 `memory` is of one step without synchronisation: what tensors take beside weights, gradients and the optimizer's state, at most in
 forward, at most until each gradient is ready, and then (live.py). Nothing of it is known of compiled code.
 """
+
 import argparse
 import functools
 import importlib.util
@@ -73,8 +74,18 @@ class Script:
 
     def __init__(self, finished, goes_on, number, options):
         self.answer, self.goes_on, self.number, self.options = finished, goes_on, number, options
-        self.pid, self.ended, self.is_found, self.recorders = os.getpid(), False, False, []  # of all models until one is found
-        self.wrapped, self.called, self.optimizers, self.backwards = 0, {}, [], 0  # models in DDP; outermost modules by id
+        self.pid, self.ended, self.is_found, self.recorders = (
+            os.getpid(),
+            False,
+            False,
+            [],
+        )  # of all models until one is found
+        self.wrapped, self.called, self.optimizers, self.backwards = (
+            0,
+            {},
+            [],
+            0,
+        )  # models in DDP; outermost modules by id
 
     def record(self, model, **more):
         try:
@@ -83,7 +94,11 @@ class Script:
             refuse(str(error))
 
     def on_wrapped(self, model):
-        again = [recorder for recorder in self.recorders if not recorder.ids.isdisjoint(map(id, model.parameters()))]
+        again = [
+            recorder
+            for recorder in self.recorders
+            if not recorder.ids.isdisjoint(map(id, model.parameters()))
+        ]
         for recorder in again:
             recorder.close()
             self.recorders.remove(recorder)
@@ -99,7 +114,9 @@ class Script:
 
     def on_update(self, optimizer, args, kwargs):
         """The first optimizer that takes a step shows which model is trained."""
-        trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+        trained = {
+            id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+        }
         if not trained:
             return
         for recorder in [r for r in self.recorders if not r.ids.isdisjoint(trained)][:1]:
@@ -123,42 +140,66 @@ class Script:
         """An object with step() need not be an optimizer of torch.optim."""
         self.backwards += 1
         if self.backwards == PATIENCE and not self.optimizers:
-            self._find({id(p) for module in self.called.values() for p in module.parameters() if p.grad is not None})
+            self._find(
+                {
+                    id(p)
+                    for module in self.called.values()
+                    for p in module.parameters()
+                    if p.grad is not None
+                }
+            )
 
     def _find(self, trained):
         if self.recorders or self.wrapped or os.getpid() != self.pid:
             return
-        holds = {id(m): {id(p) for p in m.parameters() if p.grad is not None} for m in self.called.values()}
+        holds = {
+            id(m): {id(p) for p in m.parameters() if p.grad is not None}
+            for m in self.called.values()
+        }
         roots = [m for m in self.called.values() if trained <= holds[id(m)]][:1] or [
-            m for m in self.called.values() if trained & holds[id(m)]]
+            m for m in self.called.values() if trained & holds[id(m)]
+        ]
         if not roots:
             refuse(f"{place()}: no module that was called holds what is updated here")
         if dist.is_initialized() and dist.get_world_size() > 1:
             if not is_sharded(roots[0]):
-                refuse(f"{place()}: trains without DistributedDataParallel or fully_shard, which are what gradsync records of "
-                       "several processes; start one: python -m gradsync record")
+                refuse(
+                    f"{place()}: trains without DistributedDataParallel or fully_shard, which are what gradsync records of "
+                    "several processes; start one: python -m gradsync record"
+                )
             self.record(roots[0])
             return self._choose(self.recorders[0])
-        self.record(roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots), roots=roots,
-                    only=set().union(*(holds[id(m)] for m in roots)))
+        self.record(
+            roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots),
+            roots=roots,
+            only=set().union(*(holds[id(m)] for m in roots)),
+        )
         self._choose(self.recorders[0])
 
     def started(self, recorder):
         self._choose(recorder)
         if self.wrapped > 1:
-            say(f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what "
-                "others communicate counts as computation")
+            say(
+                f"{recorder.place}: this one of {self.wrapped} models in DistributedDataParallel is recorded (--model); what "
+                "others communicate counts as computation"
+            )
         self.began = time.monotonic()
-        say(f"records {recorder.rounds * len(recorder.plan)} steps; the first takes minutes if the model has to be compiled")
+        say(
+            f"records {recorder.rounds * len(recorder.plan)} steps; the first takes minutes if the model has to be compiled"
+        )
 
     def warmed_up(self, recorder):
         took = time.monotonic() - self.began
-        say(f"{recorder.taken} steps of warm-up took {took:.0f} s, {recorder.rounds - 1} times as many follow")
+        say(
+            f"{recorder.taken} steps of warm-up took {took:.0f} s, {recorder.rounds - 1} times as many follow"
+        )
 
     def finished(self):
         """Rank 0 prints the answer, and all ranks end or continue. A script that catches SystemExit does not train further."""
         if self.recorders[0].world == 1:
-            say(f"recorded; ask: gradsync what_if {self.options['out']} --link=25Gbit,5us --world_size=8")
+            say(
+                f"recorded; ask: gradsync what_if {self.options['out']} --link=25Gbit,5us --world_size=8"
+            )
         elif dist.get_rank() == 0:
             self.answer(self.options["out"])
         if dist.is_initialized():
@@ -166,7 +207,10 @@ class Script:
         sys.stdout.flush()
         self.ended = True
         if not self.goes_on:
-            DDP._pre_forward = torch.autograd.backward = lambda *_, **__: (sys.stdout.flush(), os._exit(0))
+            DDP._pre_forward = torch.autograd.backward = lambda *_, **__: (
+                sys.stdout.flush(),
+                os._exit(0),
+            )
             sys.exit(0)
 
     def run(self, argv):
@@ -174,19 +218,27 @@ class Script:
 
         def construct_watched(model, *args, **kwargs):
             if os.getpid() != self.pid:
-                refuse(f"{place()}: trains in a process that the script started: let torchrun start those that train")
+                refuse(
+                    f"{place()}: trains in a process that the script started: let torchrun start those that train"
+                )
             construct(model, *args, **kwargs)
             self.on_wrapped(model)
 
         def spawn(*_, **__):
-            refuse(f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train")
+            refuse(
+                f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train"
+            )
 
-        DDP.__init__, torch.multiprocessing.spawn, torch.multiprocessing.start_processes = construct_watched, spawn, spawn
+        DDP.__init__, torch.multiprocessing.spawn, torch.multiprocessing.start_processes = (
+            construct_watched,
+            spawn,
+            spawn,
+        )
         self.unwatch = watch_calls(torch.nn.Module)
         listen()
         listeners.append(self)
         module = argv[1:2] if argv[0] == "-m" else []
-        sys.argv = argv[len(module):]
+        sys.argv = argv[len(module) :]
         try:
             if module:
                 runpy.run_module(*module, run_name="__main__", alter_sys=True)
@@ -195,36 +247,66 @@ class Script:
         except KeyboardInterrupt:
             refuse(f"{' '.join(argv)} was interrupted; nothing was recorded")
         except BaseException as end:
-            if self.goes_on or not self.ended and not (isinstance(end, SystemExit) and end.code in (None, 0)):
+            if (
+                self.goes_on
+                or not self.ended
+                and not (isinstance(end, SystemExit) and end.code in (None, 0))
+            ):
                 raise
         if self.ended:
             sys.exit(0)
         if not self.recorders:
-            refuse(f"{' '.join(argv)} trained no model, or too few steps to tell which (--model={self.number or 1}); "
-                   "nothing was recorded")
-        steps, needed = self.recorders[0].taken + 1, self.recorders[0].rounds * len(self.recorders[0].plan) + 1
+            refuse(
+                f"{' '.join(argv)} trained no model, or too few steps to tell which (--model={self.number or 1}); "
+                "nothing was recorded"
+            )
+        steps, needed = (
+            self.recorders[0].taken + 1,
+            self.recorders[0].rounds * len(self.recorders[0].plan) + 1,
+        )
         refuse(f"{' '.join(argv)} took {steps} steps, which are too few: {needed} are needed")
 
 
 def main(argv, finished=lambda out: None):
-    parser = argparse.ArgumentParser(prog="record", description="Records a script that trains with PyTorch.",
-                                     epilog=NOT_RECORDED)
+    parser = argparse.ArgumentParser(
+        prog="record", description="Records a script that trains with PyTorch.", epilog=NOT_RECORDED
+    )
     parser.error = wrong = functools.partial(refuse, status=BAD_ARGUMENTS)
     parser.add_argument("--out", default="gradsync.jsonl", help="adds a line to this file")
-    parser.add_argument("--rounds", type=int, default=16, help="takes each kind of step this number of times; the first is warm-up")
-    parser.add_argument("--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with")
-    parser.add_argument("--continue", action="store_true", dest="goes_on", help="lets the script train on when it is recorded")
-    parser.add_argument("--model", type=int, help="records this one of several models, from 1: in the order in which they are wrapped in "
-                        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that "
-                        "steps")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=16,
+        help="takes each kind of step this number of times; the first is warm-up",
+    )
+    parser.add_argument(
+        "--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with"
+    )
+    parser.add_argument(
+        "--continue",
+        action="store_true",
+        dest="goes_on",
+        help="lets the script train on when it is recorded",
+    )
+    parser.add_argument(
+        "--model",
+        type=int,
+        help="records this one of several models, from 1: in the order in which they are wrapped in "
+        "DistributedDataParallel, or, without it, in which their optimizers step first; by default the first that "
+        "steps",
+    )
     parser.add_argument("-m", action="store_true", help="runs a module, as python -m does")
     parser.add_argument("script", nargs=argparse.REMAINDER, help="runs train.py ARGS...")
     flags = parser.parse_args(argv)
-    script = flags.script[flags.script[:1] == ["--"]:]
+    script = flags.script[flags.script[:1] == ["--"] :]
     out = os.path.realpath(flags.out)  # the script may change the directory
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     if not TRIED[0] <= version <= TRIED[1]:
-        say("PyTorch {} was never tried; {}.{} to {}.{} were".format(torch.__version__, *TRIED[0], *TRIED[1]))
+        say(
+            "PyTorch {} was never tried; {}.{} to {}.{} were".format(
+                torch.__version__, *TRIED[0], *TRIED[1]
+            )
+        )
     name = "".join(script[:1])
     sys.path.insert(0, os.getcwd() if flags.m else os.path.dirname(os.path.abspath(name)))
     try:

@@ -17,6 +17,7 @@ A backward under no_sync leaves a step OPEN. DDP decides after forward whether i
 reducer: steps that are not `ddp` keep it from that. Without DDP a step has as many passes as most before it, and those that have
 others are not recorded. Steps that a GradScaler skips are not recorded either.
 """
+
 import collections
 import datetime
 import itertools
@@ -49,8 +50,13 @@ WAIT = datetime.timedelta(seconds=30)  # time for other ranks to begin recording
 def probes_of(total_bytes):
     """Returns (kind, bytes of a piece, number in flight) of each probe."""
     sizes = [p for p in PIECES if 2 * p <= total_bytes] + [total_bytes]
-    return [*(("all_reduce", size, 1) for size in sizes), *(("all_reduce", size, 0) for size in sizes[1:-1]),
-            ("bf16", min(MIB, total_bytes), 1), ("bf16", min(16 * MIB, total_bytes), 1), ("zero1", total_bytes, 0)]
+    return [
+        *(("all_reduce", size, 1) for size in sizes),
+        *(("all_reduce", size, 0) for size in sizes[1:-1]),
+        ("bf16", min(MIB, total_bytes), 1),
+        ("bf16", min(16 * MIB, total_bytes), 1),
+        ("zero1", total_bytes, 0),
+    ]
 
 
 class Recorder:
@@ -59,19 +65,52 @@ class Recorder:
 
     count = 0  # recorders that have started in this process
 
-    def __init__(self, model, out="gradsync.jsonl", rounds=16, ddp=True, views=None, command=None, script=None, roots=None,
-                 only=None):
-        self.wrapper, self.script, self.place = model if isinstance(model, DDP) else None, script, place()
-        module, ignored = (model.module, model.parameters_to_ignore) if self.wrapper else (model, ())
-        named = [(name, p) for name, p in self._named(module)
-                 if p.requires_grad and p.numel() and name not in ignored and (only is None or id(p) in only)]
-        self.names, self.params, self.roots = [name for name, _ in named], [p for _, p in named], roots or [model]
+    def __init__(
+        self,
+        model,
+        out="gradsync.jsonl",
+        rounds=16,
+        ddp=True,
+        views=None,
+        command=None,
+        script=None,
+        roots=None,
+        only=None,
+    ):
+        self.wrapper, self.script, self.place = (
+            model if isinstance(model, DDP) else None,
+            script,
+            place(),
+        )
+        module, ignored = (
+            (model.module, model.parameters_to_ignore) if self.wrapper else (model, ())
+        )
+        named = [
+            (name, p)
+            for name, p in self._named(module)
+            if p.requires_grad
+            and p.numel()
+            and name not in ignored
+            and (only is None or id(p) in only)
+        ]
+        self.names, self.params, self.roots = (
+            [name for name, _ in named],
+            [p for _, p in named],
+            roots or [model],
+        )
         self.out, self.rounds = os.path.realpath(out), rounds
-        self.views = bool(self.wrapper and self.wrapper.gradient_as_bucket_view) if views is None else views
+        self.views = (
+            bool(self.wrapper and self.wrapper.gradient_as_bucket_view) if views is None else views
+        )
         devices = {p.device for p in self.params}
         if len(devices) != 1 or not {device.type for device in devices} <= {"cpu", "cuda"}:
-            raise Refused(f"{self.place}: gradsync records modules on one CPU or GPU; this one is on {devices or 'none'}")
-        self.device, self.world = self.params[0].device, dist.get_world_size() if dist.is_initialized() else 1
+            raise Refused(
+                f"{self.place}: gradsync records modules on one CPU or GPU; this one is on {devices or 'none'}"
+            )
+        self.device, self.world = (
+            self.params[0].device,
+            dist.get_world_size() if dist.is_initialized() else 1,
+        )
         self.rank = dist.get_rank() if self.world > 1 else 0
         self.cuda, self.ids = self.device.type == "cuda", {id(p) for p in self.params}
         total = sum(p.nbytes for p in self.params)
@@ -79,31 +118,71 @@ class Recorder:
         if self.world > 1 and self._can_try_units():
             probes.append(("probe", "fully_shard", total, 1))
         half = len(probes) // 2
-        self.plan = [("none",), *probes[:half], ("none",), *probes[half:], *[("ddp",)] * bool(self.wrapper and ddp)]
-        processor = (re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()) or [platform.machine()])[0]
-        self.head = {"gradsync_torch": 1, "time": datetime.datetime.now().isoformat(timespec="seconds"),
-                     "torch": torch.__version__, "command": command or list(sys.argv), "world_size": self.world,
-                     "backend": dist.get_backend() if self.world > 1 else "none",
-                     "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu", "processor": processor,
-                     "threads": torch.get_num_threads(), "cores": len(os.sched_getaffinity(0)),
-                     "views": self.views, "rows": [],
-                     "parameters": [{"name": n, "numel": p.numel(), "bytes": p.nbytes, "dtype": str(p.dtype)[len("torch."):]}
-                                    for n, p in named]}
+        self.plan = [
+            ("none",),
+            *probes[:half],
+            ("none",),
+            *probes[half:],
+            *[("ddp",)] * bool(self.wrapper and ddp),
+        ]
+        processor = (
+            re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+            or [platform.machine()]
+        )[0]
+        self.head = {
+            "gradsync_torch": 1,
+            "time": datetime.datetime.now().isoformat(timespec="seconds"),
+            "torch": torch.__version__,
+            "command": command or list(sys.argv),
+            "world_size": self.world,
+            "backend": dist.get_backend() if self.world > 1 else "none",
+            "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu",
+            "processor": processor,
+            "threads": torch.get_num_threads(),
+            "cores": len(os.sched_getaffinity(0)),
+            "views": self.views,
+            "rows": [],
+            "parameters": [
+                {
+                    "name": n,
+                    "numel": p.numel(),
+                    "bytes": p.nbytes,
+                    "dtype": str(p.dtype)[len("torch.") :],
+                }
+                for n, p in named
+            ],
+        }
         if "GRADSYNC_LINK_RATE" in os.environ:
             self.head["link_rate"] = int(os.environ["GRADSYNC_LINK_RATE"])
-        self.steps, self.taken, self.done = [], -1, False  # without the first step, which shows the model
+        self.steps, self.taken, self.done = (
+            [],
+            -1,
+            False,
+        )  # without the first step, which shows the model
         self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
-        self.optimizers, self.stepping, self.stepped = [], None, 0  # ours; the one within step(); how many did in this step
-        self.silent, self.kept = False, None  # whether what updates is no optimizer of torch.optim; a copy that tells
+        self.optimizers, self.stepping, self.stepped = (
+            [],
+            None,
+            0,
+        )  # ours; the one within step(); how many did in this step
+        self.silent, self.kept = (
+            False,
+            None,
+        )  # whether what updates is no optimizer of torch.optim; a copy that tells
         self.module, self.memory = module, None  # of a step
         self.tried = None  # FSDP2's groups, like blocks of the model
         self.updated = None
         # Passes of this step, how many steps had which, and how many others came since the last that was recorded. How many
         # there will be, if DDP does not tell.
         self.passed, self.counts, self.unlike, self.expected = 0, collections.Counter(), 0, None
-        self.arrived, self.sparse = 0, None  # gradients since the last step, and one that cannot be recorded
-        self.handles = [p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i)).remove
-                        for i, p in enumerate(self.params)]
+        self.arrived, self.sparse = (
+            0,
+            None,
+        )  # gradients since the last step, and one that cannot be recorded
+        self.handles = [
+            p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i)).remove
+            for i, p in enumerate(self.params)
+        ]
         if not self.wrapper:
             self.handles += map(watch_calls, {type(root) for root in self.roots})
         listen()
@@ -152,12 +231,17 @@ class Recorder:
     # What a step calls, in this order.
 
     def on_forward(self, model):
-        if not any(model is root for root in self.roots) or not torch.is_grad_enabled() or \
-                not any(p.requires_grad for p in self.params):
+        if (
+            not any(model is root for root in self.roots)
+            or not torch.is_grad_enabled()
+            or not any(p.requires_grad for p in self.params)
+        ):
             return
         mark = self._mark()
         if self.wrapper and self.wrapper._join_config.enable:
-            return self._refuse("gradsync does not record steps within join(): give all ranks as many batches")
+            return self._refuse(
+                "gradsync does not record steps within join(): give all ranks as many batches"
+            )
         if self.state == SYNCED and self.silent:
             self.state, self.updating, self.updated = UPDATED, self.rest, mark
         if self.state in (BETWEEN, UPDATED):
@@ -181,11 +265,15 @@ class Recorder:
                 passed = torch.tensor([self.passed, -self.passed], device=self.device)
                 dist.all_reduce(passed, op=dist.ReduceOp.MAX)
                 if passed.sum() != 0:
-                    self._refuse("ranks took different numbers of passes in a step, which gradsync does not record")
+                    self._refuse(
+                        "ranks took different numbers of passes in a step, which gradsync does not record"
+                    )
             self._prepare()
             self._meet()
         self.state, self.passed, self.prepared, self.stepped = OPEN, 0, False, 0
-        self.step = {"mode": self.mode[0], "begin_ns": time.monotonic_ns()} | ({"row": 0} if self.mode[0] == "ddp" else {})
+        self.step = {"mode": self.mode[0], "begin_ns": time.monotonic_ns()} | (
+            {"row": 0} if self.mode[0] == "ddp" else {}
+        )
         if self.updated is not None:
             self.step["between_ns"] = (self.updated, called)
         if self.taken == 0 and not is_compiled():  # `none`, which warms up
@@ -205,16 +293,28 @@ class Recorder:
     def _check_wrapper(self):
         """Rejects a DDP that cannot be recorded, before its first step."""
         ddp = self.wrapper
-        for found, text in () if not ddp else (
+        for found, text in (
+            ()
+            if not ddp
+            else (
                 (ddp.mixed_precision, "(mixed_precision=...): use torch.autocast"),
                 (any(isinstance(m, DDP) for m in ddp.module.modules()), " within another"),
                 (dist.get_world_size(ddp.process_group) != self.world, " of a part of the ranks"),
-                (hook_of(ddp) not in ("", "bf16_compress_hook"), f" with {hook_of(ddp)}: leave it out")):
+                (
+                    hook_of(ddp) not in ("", "bf16_compress_hook"),
+                    f" with {hook_of(ddp)}: leave it out",
+                ),
+            )
+        ):
             if found:
                 self._refuse("gradsync does not record DistributedDataParallel" + text, self.place)
 
     def on_prepare(self, reducer):
-        if not self.wrapper or reducer is not self.wrapper.reducer or self.state in (BETWEEN, SKIPPED):
+        if (
+            not self.wrapper
+            or reducer is not self.wrapper.reducer
+            or self.state in (BETWEEN, SKIPPED)
+        ):
             return True
         self.prepared = True
         return self.mode[0] in ("first", "ddp")
@@ -243,40 +343,58 @@ class Recorder:
     def on_backward_end(self):
         end = self._mark()
         if self.arrived == self.before or self.state in (UPDATED, SKIPPED):
-            self.updated = None if self.state == BETWEEN else self.updated  # updates between steps belong to another model
+            self.updated = (
+                None if self.state == BETWEEN else self.updated
+            )  # updates between steps belong to another model
             return
         if self.sparse:
-            self._refuse(f"{self.sparse} gets a sparse gradient, which gradsync does not record: use Embedding(sparse=False)")
+            self._refuse(
+                f"{self.sparse} gets a sparse gradient, which gradsync does not record: use Embedding(sparse=False)"
+            )
         elif self.taken < 0 and self._is_updated():
             self.silent, self.state, self.rest = True, SYNCED, end
             if self.passed > 1:
-                self._refuse("several passes and no optimizer of torch.optim that ends them: gradsync does not record that")
+                self._refuse(
+                    "several passes and no optimizer of torch.optim that ends them: gradsync does not record that"
+                )
         elif self.state == OPEN:
             self.passed += 1
             if self.prepared:
                 self._synchronise(end)
         elif self.state == SYNCED and self.wrapper:
-            self._refuse("gradients come again after those of this step were synchronised, and nothing has updated the model: use "
-                         "no_sync in all passes but the last")
+            self._refuse(
+                "gradients come again after those of this step were synchronised, and nothing has updated the model: use "
+                "no_sync in all passes but the last"
+            )
         elif self.state == SYNCED:
             self.passed += 1
         elif self.seen_in_eval:
             self.in_eval, self.state = True, SKIPPED
         else:
-            self._refuse("gradients come from no forward of the recorded model: call what DistributedDataParallel returned, not "
-                         "its module")
+            self._refuse(
+                "gradients come from no forward of the recorded model: call what DistributedDataParallel returned, not "
+                "its module"
+            )
 
     def _is_updated(self):
         """Returns whether parameters have changed since the last backward."""
         trained = [p for p in self.params if p.grad is not None]
         smallest = min(trained, key=torch.numel).detach() if trained else None
         kept, self.kept = self.kept, None if smallest is None else smallest.clone()
-        return kept is not None and smallest is not None and kept.shape == smallest.shape and not torch.equal(kept, smallest)
+        return (
+            kept is not None
+            and smallest is not None
+            and kept.shape == smallest.shape
+            and not torch.equal(kept, smallest)
+        )
 
     def _synchronise(self, end):
         begin, self.state = self.backward, SYNCED
-        self.step |= {"before_ns": (self.begin, begin), "backward_ns": (begin, end),
-                      "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready]}
+        self.step |= {
+            "before_ns": (self.begin, begin),
+            "backward_ns": (begin, end),
+            "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready],
+        }
         local = None
         if self.mode[0] == "probe" and self.world > 1:
             self._fill(self.ready)
@@ -307,7 +425,9 @@ class Recorder:
     def _average(self, local):
         """Gives each rank the gradients that DDP would. `local`: this rank's parts of them in the flat buffer, if they are there
         no more."""
-        used = torch.tensor([p.grad is not None for p in self.params], dtype=torch.uint8, device=self.device)
+        used = torch.tensor(
+            [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.device
+        )
         dist.all_reduce(used, op=dist.ReduceOp.MAX)
         if local is None:
             self._fill([None] * len(self.params))
@@ -325,15 +445,27 @@ class Recorder:
 
     def _communicate(self, kind, piece_bytes, in_flight):
         """Returns the flat buffer's values for the file."""
-        pieces, marks, works = self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES], [], []
+        pieces, marks, works = (
+            self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES],
+            [],
+            [],
+        )
         cpu, begin = time.process_time_ns(), self._mark()
         if kind == "fully_shard":
-            pieces = [[self.params[i] for i in unit.parameters] for unit in units_of(self.head | {"units": []}) if unit.parameters]
+            pieces = [
+                [self.params[i] for i in unit.parameters]
+                for unit in units_of(self.head | {"units": []})
+                if unit.parameters
+            ]
             self.tried = self.tried or [*map(group_like, pieces)]
             marks = [*map(self._try_unit, self.tried)]
         elif kind == "zero1":
             pieces = self.slots
-            works = [dist.broadcast(flat_of(p), src=r, async_op=True) for r in range(self.world) for p in pieces[r::self.world]]
+            works = [
+                dist.broadcast(flat_of(p), src=r, async_op=True)
+                for r in range(self.world)
+                for p in pieces[r :: self.world]
+            ]
         elif not in_flight:
             works = [dist.all_reduce(piece, async_op=True) for piece in pieces]
         else:
@@ -349,11 +481,21 @@ class Recorder:
                     marks[-1].append(self._mark())
         for work in works:
             work.wait()
-        result = {"kind": kind, "in_flight": in_flight, "wall_ns": (begin, self._mark()),
-                  "cpu_ns": time.process_time_ns() - cpu, "ns": [(m[1], m[2]) for m in marks],
-                  "bytes": [sum(t.nbytes for t in p) if kind == "fully_shard" else p.nbytes for p in pieces]}
+        result = {
+            "kind": kind,
+            "in_flight": in_flight,
+            "wall_ns": (begin, self._mark()),
+            "cpu_ns": time.process_time_ns() - cpu,
+            "ns": [(m[1], m[2]) for m in marks],
+            "bytes": [
+                sum(t.nbytes for t in p) if kind == "fully_shard" else p.nbytes for p in pieces
+            ],
+        }
         if kind in THREE_TIMES:
-            result |= {"in_ns": [(m[0], m[1]) for m in marks], "out_ns": [(m[2], m[3]) for m in marks]}
+            result |= {
+                "in_ns": [(m[0], m[1]) for m in marks],
+                "out_ns": [(m[2], m[3]) for m in marks],
+            }
         return result
 
     def _try_unit(self, group):
@@ -378,8 +520,10 @@ class Recorder:
         if self.ids.isdisjoint(id(p) for group in optimizer.param_groups for p in group["params"]):
             return False
         if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
-            self._refuse("gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if "
-                         "predicts both")
+            self._refuse(
+                "gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if "
+                "predicts both"
+            )
         self.optimizers.append(optimizer)
         return True
 
@@ -388,8 +532,15 @@ class Recorder:
             return None  # within the step of another optimizer, or of another model
         self.stepping = optimizer
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        if not self._update() and self.arrived and self.state in (BETWEEN, OPEN) and not callable(closure):
-            self._refuse("an optimizer steps with gradients that no backward synchronised, which gradsync does not record")
+        if (
+            not self._update()
+            and self.arrived
+            and self.state in (BETWEEN, OPEN)
+            and not callable(closure)
+        ):
+            self._refuse(
+                "an optimizer steps with gradients that no backward synchronised, which gradsync does not record"
+            )
         if not callable(closure):
             return None
 
@@ -398,7 +549,11 @@ class Recorder:
             self._update()
             return loss
 
-        return ((args[0], evaluate, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": evaluate})
+        return (
+            ((args[0], evaluate, *args[2:]), kwargs)
+            if len(args) > 1
+            else (args, kwargs | {"closure": evaluate})
+        )
 
     def _update(self):
         """Begins the update of the model, if this can be the update, and returns whether it is."""
@@ -422,7 +577,9 @@ class Recorder:
             self.state = BETWEEN
 
     def on_scaled(self, optimizer):
-        if self.state in (OPEN, SYNCED) and self.passed and self._owns(optimizer):  # skipped, because gradients are infinite
+        if (
+            self.state in (OPEN, SYNCED) and self.passed and self._owns(optimizer)
+        ):  # skipped, because gradients are infinite
             self.state, self.arrived, self.updated = BETWEEN, 0, None
 
     def _end(self):
@@ -438,7 +595,11 @@ class Recorder:
             torch.cuda.synchronize()
         is_whole = "ready_ns" in self.step and (self.wrapper or self.passed == self.expected)
         if is_whole:
-            self.step |= {"rest_ns": (self.rest, begin), "optimizer_ns": (begin, end), "step_ns": (self.begin, end)}
+            self.step |= {
+                "rest_ns": (self.rest, begin),
+                "optimizer_ns": (begin, end),
+                "step_ns": (self.begin, end),
+            }
         if self.taken < len(self.plan):  # the first round is warm-up
             self.counts[self.passed] += 1
         elif is_whole and self.passed == self.head["passes"]:
@@ -449,11 +610,15 @@ class Recorder:
         else:  # the step is repeated
             self.unlike += 1
             if self.unlike > len(self.plan):
-                self._refuse(f"steps had {self.head['passes']} passes, which are recorded, and have {self.passed} now")
+                self._refuse(
+                    f"steps had {self.head['passes']} passes, which are recorded, and have {self.passed} now"
+                )
             return
         self.taken += 1
         if self.taken == len(self.plan):
-            self.expected = self.head["passes"] = max(self.counts, key=lambda passes: passes * self.counts[passes])  # most passes
+            self.expected = self.head["passes"] = max(
+                self.counts, key=lambda passes: passes * self.counts[passes]
+            )  # most passes
             self._check_file("passes")
             if self.script:
                 self.script.warmed_up(self)
@@ -462,30 +627,49 @@ class Recorder:
 
     def _start(self):
         """Prepares recording, after the first step."""
-        world, order = self.world, sorted(range(len(self.params)), key=lambda i: (
-            -self.params[i].element_size(), str(self.params[i].dtype)))
+        world, order = (
+            self.world,
+            sorted(
+                range(len(self.params)),
+                key=lambda i: (-self.params[i].element_size(), str(self.params[i].dtype)),
+            ),
+        )
         if world > 1:
             Recorder.count += 1
             store = dist.distributed_c10d._get_default_store()
             try:
-                dist.distributed_c10d._store_based_barrier(self.rank, store, f"gradsync{Recorder.count}", world, WAIT)
+                dist.distributed_c10d._store_based_barrier(
+                    self.rank, store, f"gradsync{Recorder.count}", world, WAIT
+                )
             except RuntimeError:
-                return self._refuse("not all ranks are recorded: start every one by torchrun -m gradsync record")
+                return self._refuse(
+                    "not all ranks are recorded: start every one by torchrun -m gradsync record"
+                )
         # One buffer for all gradients: the largest elements first, so that gradients of one dtype are adjacent and aligned.
         self.parts, self.slots = [], [None] * len(order)
         sizes, total = [p.nbytes for p in self.params], sum(p.nbytes for p in self.params)
         widest = self.params[order[0]].element_size()
-        self.flat, offset = torch.zeros(-(-total // widest) * widest, dtype=torch.uint8, device=self.device), 0
+        self.flat, offset = (
+            torch.zeros(-(-total // widest) * widest, dtype=torch.uint8, device=self.device),
+            0,
+        )
         for dtype, same in itertools.groupby(order, key=lambda i: self.params[i].dtype):
             begin = offset
             for i in same:
-                self.slots[i] = self.flat[offset:offset + sizes[i]].view(dtype).view(self.params[i].shape)
+                self.slots[i] = (
+                    self.flat[offset : offset + sizes[i]].view(dtype).view(self.params[i].shape)
+                )
                 offset += sizes[i]
-            self.parts.append(self.flat[begin:offset].view(dtype.to_real() if dtype.is_complex else dtype))
+            self.parts.append(
+                self.flat[begin:offset].view(dtype.to_real() if dtype.is_complex else dtype)
+            )
         self.wire = self.flat.view(max(self.parts, key=lambda part: part.nbytes).dtype)
         self.share, self.expected = 1 / world, self.passed
         names = " and ".join(sorted(type(optimizer).__name__ for optimizer in self.optimizers))
-        self.head |= {"hosts": gathered(platform.node(), self.device), "optimizer": names or "no optimizer of torch.optim"}
+        self.head |= {
+            "hosts": gathered(platform.node(), self.device),
+            "optimizer": names or "no optimizer of torch.optim",
+        }
         self._check_file(*(key for key in AGREE if key != "passes"))
         self.taken = 0
         if self.script:
@@ -520,7 +704,9 @@ class Recorder:
         ranks = gathered(self.steps, self.device)
         if self.rank == 0:
             try:
-                append(self.out, json.dumps(self.head | {"ranks": ranks}, separators=(",", ":")) + "\n")
+                append(
+                    self.out, json.dumps(self.head | {"ranks": ranks}, separators=(",", ":")) + "\n"
+                )
             except OSError as error:
                 self._refuse(f"{self.out} was left as it was: {error.strerror}")
         if self.script:

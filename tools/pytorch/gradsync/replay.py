@@ -1,4 +1,5 @@
 """What a step should take with collectives in it: replays of steps that do not synchronise, with collectives beside them."""
+
 import math
 from collections import namedtuple
 from functools import lru_cache
@@ -12,7 +13,11 @@ from gradsync.recording import trimmed_mean
 # processors its `computing` threads use so many. `log_error`: how far collectives may be from the next launch's, a standard
 # deviation of the logarithm. `kinds`: of collectives that are no all-reduces. If one `blocks`, ranks wait for it where they
 # issue it.
-Step = namedtuple("Step", "ranks bucket_bytes world_size link available computing log_error kinds blocks", defaults=((), False))
+Step = namedtuple(
+    "Step",
+    "ranks bucket_bytes world_size link available computing log_error kinds blocks",
+    defaults=((), False),
+)
 # One rank's step without synchronisation, in seconds. `ready`: of each bucket, from the begin of the step; with those before.
 # `backward`: its end. `after`: from there on. `first`: when the first gradient is ready. `needed`: what of computation
 # waits for each collective, if not the optimizer alone.
@@ -30,6 +35,7 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 class Random:
     """std::mt19937_64, seeded by 1, and std::normal_distribution as libstdc++ has it: the same numbers in every answer, and
     those that published ones were made with."""
+
     numbers, state = [], [1]  # drawn once for all answers
     for i in range(1, 312):
         state.append((6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i) & 0xFFFFFFFFFFFFFFFF)
@@ -70,7 +76,9 @@ def resamples(taken, count):
     """Returns draws for a bootstrap of this number of values: paces of the link, and drawn values."""
     random = Random(taken)
     normals = random.normals()
-    return [(next(normals), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)]
+    return [
+        (next(normals), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)
+    ]
 
 
 def draw_rounds(step, random):
@@ -84,7 +92,9 @@ def draw_rounds(step, random):
         drawn = {(r, k) for r in range(measured)}
         for _ in range(world - measured):
             drawn.add((random.draw() % measured, random.draw() % count))
-        draws.append([step.ranks[r][i] for r, i in sorted(drawn)])  # ranks of one round do equal work
+        draws.append(
+            [step.ranks[r][i] for r, i in sorted(drawn)]
+        )  # ranks of one round do equal work
     return draws
 
 
@@ -98,9 +108,15 @@ def transmit(issued, backward, seconds, gains, used, available, computing, neede
     Returns when `backward` is, in time, and when all are done, on both clocks."""
     work = time = issued[0]
     backward_time, following, channels, flight = None, 0, len(gains), []
-    needed_later = list(accumulate(reversed(needed), min))[::-1]  # by collectives that are not in flight
+    needed_later = list(accumulate(reversed(needed), min))[
+        ::-1
+    ]  # by collectives that are not in flight
     while flight or following < len(issued):
-        waits = [needed[i] for i, _ in flight] + needed_later[following:following + 1] if needed else ()
+        waits = (
+            [needed[i] for i, _ in flight] + needed_later[following : following + 1]
+            if needed
+            else ()
+        )
         if backward_time is None and work >= backward:
             backward_time = time
         while following < len(issued) and len(flight) < channels and issued[following] <= work:
@@ -124,7 +140,11 @@ def transmit(issued, backward, seconds, gains, used, available, computing, neede
             step, next_work = (backward - work) * slow, backward
             if stop < backward:
                 step, next_work = (stop - work) * slow, stop
-        if following < len(issued) and len(flight) < channels and (issued[following] - work) * slow < step:
+        if (
+            following < len(issued)
+            and len(flight) < channels
+            and (issued[following] - work) * slow < step
+        ):
             step, next_work = (issued[following] - work) * slow, issued[following]
         for i, left in flight:
             if left * slow_link / gain[i] < step:
@@ -150,8 +170,12 @@ def predict(step):
     for draw in draws:
         begin = min(r.begin for r in draw)
         late = max(r.begin for r in draw) - begin
-        issued, needed = (list(map(max, *([r.begin - begin + t for t in times] for r, times in zip(draw, own))))
-                          if len(draw) > 1 else own[0] for own in ([r.ready for r in draw], [r.needed for r in draw]))
+        issued, needed = (
+            list(map(max, *([r.begin - begin + t for t in times] for r, times in zip(draw, own))))
+            if len(draw) > 1
+            else own[0]
+            for own in ([r.ready for r in draw], [r.needed for r in draw])
+        )
         backward = max(r.begin - begin + r.backward for r in draw)
         if step.blocks:  # each makes all ranks wait for the slowest
             parts = [[b - a for a, b in zip([0, *r.ready], [*r.ready, r.backward])] for r in draw]
@@ -159,12 +183,20 @@ def predict(step):
             issued = needed = issued[1:]
         at_paces = []
         for pace in range(3):
-            backward_time, time, work = transmit(issued, backward, seconds[pace], gains, used, step.available, step.computing,
-                                                 needed)
-            end = max(max(backward if step.blocks else r.begin - begin + r.backward, work) + r.after for r in draw)
+            backward_time, time, work = transmit(
+                issued, backward, seconds[pace], gains, used, step.available, step.computing, needed
+            )
+            end = max(
+                max(backward if step.blocks else r.begin - begin + r.backward, work) + r.after
+                for r in draw
+            )
             at_paces.append(time + end - work - late)
             if pace == 1:
-                exposed.append(time + max(0, backward - work) - backward if step.kinds else max(0, time - backward_time))
+                exposed.append(
+                    time + max(0, backward - work) - backward
+                    if step.kinds
+                    else max(0, time - backward_time)
+                )
         steps.append((at_paces[1], at_paces[1] - at_paces[0], at_paces[2] - at_paces[1]))
         nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
         first.append(max(r.first for r in draw))
@@ -179,5 +211,11 @@ def predict(step):
         total = sum(sizes)
         link_s = link.seconds(total)  # at the pace of one large collective
         processor_s = link_s * link.processor(total, 1)
-    floor = max(slowest, trimmed_mean(first) + link_s, (slowest * step.computing + processor_s) / step.available)
-    return Prediction((trimmed_mean([s for s, _, _ in steps]), low, high), slowest, trimmed_mean(exposed), floor)
+    floor = max(
+        slowest,
+        trimmed_mean(first) + link_s,
+        (slowest * step.computing + processor_s) / step.available,
+    )
+    return Prediction(
+        (trimmed_mean([s for s, _, _ in steps]), low, high), slowest, trimmed_mean(exposed), floor
+    )

@@ -1,4 +1,5 @@
 """What a script has set, as the file of a recording says it, and what ranks tell each other."""
+
 import json
 
 import torch
@@ -20,10 +21,21 @@ def hook_of(ddp):
 def row_of(ddp, name="as the script has it", **more):
     """What the file says of DDP's settings."""
     cap = ddp.bucket_bytes_cap
-    first = dist._DEFAULT_FIRST_BUCKET_BYTES if getattr(ddp, "bucket_bytes_cap_default", cap == 25 * MIB) else cap
+    first = (
+        dist._DEFAULT_FIRST_BUCKET_BYTES
+        if getattr(ddp, "bucket_bytes_cap_default", cap == 25 * MIB)
+        else cap
+    )
     sizes = ddp._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
-    return {"name": name, "bucket_bytes": cap, "first_bucket_bytes": first, "bf16": hook_of(ddp) == "bf16_compress_hook",
-            "zero1": False, "passes": 1, "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()]} | more
+    return {
+        "name": name,
+        "bucket_bytes": cap,
+        "first_bucket_bytes": first,
+        "bf16": hook_of(ddp) == "bf16_compress_hook",
+        "zero1": False,
+        "passes": 1,
+        "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()],
+    } | more
 
 
 def gathered(value, device, group=None):

@@ -4,6 +4,7 @@ Steps that do not synchronise hold the whole model: before they begin all units 
 backward, and gradients are reduced before the optimizer. All of that is done unit by unit, as FSDP2 itself does it, and timed, but
 is no part of the step. A model that does not fit into one rank's memory cannot be recorded so: the first such step ends the script
 with the allocator's error."""
+
 from gradsync.live import is_compiled
 from gradsync.recorder import SYNCED, Recorder
 from gradsync.settings import MIB
@@ -23,14 +24,24 @@ class ShardedRecorder(Recorder):
         self.shards = {id(p.sharded_param): p for g in self.groups for p in g.fsdp_params}
         super().__init__(model, out, rounds, False, True, **more)
         self.views = False  # a probe leaves gradients to FSDP2
-        self.ids = {id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad}
+        self.ids = {
+            id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad
+        }
         self.plan += [("ddp",)] * ddp
         number = {id(p): i for i, p in enumerate(self.params)}
         fqns = {id(m): name for name, m in model.named_modules()}
-        self.head["units"] = [{
-            "name": fqns.get(id(g.modules[0]), ""), "reshards": g.post_forward_mesh_info is not None,
-            "parameters": [number[id(p._unsharded_param)] for p in g.fsdp_params if id(p._unsharded_param) in number]}
-                              for g in self.groups]
+        self.head["units"] = [
+            {
+                "name": fqns.get(id(g.modules[0]), ""),
+                "reshards": g.post_forward_mesh_info is not None,
+                "parameters": [
+                    number[id(p._unsharded_param)]
+                    for p in g.fsdp_params
+                    if id(p._unsharded_param) in number
+                ],
+            }
+            for g in self.groups
+        ]
         self.head["units"][0]["reshards"] &= not model._get_fsdp_state()._auto_reshard_after_forward
         self.set, self.marks = {}, [[None] * len(CALLS) for _ in self.groups]
         for unit, group in enumerate(self.groups):
@@ -51,18 +62,42 @@ class ShardedRecorder(Recorder):
         self.handles.append(lambda: group.__dict__.pop(name, None))
 
     def _named(self, module):
-        return [(name, self.shards[id(p)]._unsharded_param) for name, p in module.named_parameters() if id(p) in self.shards]
+        return [
+            (name, self.shards[id(p)]._unsharded_param)
+            for name, p in module.named_parameters()
+            if id(p) in self.shards
+        ]
 
     def _check_wrapper(self):
         states = [m._get_fsdp_state() for m in self.module.modules() if is_sharded(m)]
         for found, text in (
-                (any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups), "over two dimensions (HSDP)"),
-                (any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups), "with an offload_policy"),
-                (any(p.mp_policy.param_dtype or p.mp_policy.reduce_dtype for p in self.shards.values()),
-                 "with an mp_policy: use torch.autocast"),
-                (any(g._reduce_scatter_process_group.size() != self.world for g in self.groups), "over a part of the ranks"),
-                (any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states), "with explicit prefetching"),
-                (is_compiled(), "with torch.compile, whose blocks may leave out its hooks")):
+            (
+                any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups),
+                "over two dimensions (HSDP)",
+            ),
+            (
+                any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups),
+                "with an offload_policy",
+            ),
+            (
+                any(
+                    p.mp_policy.param_dtype or p.mp_policy.reduce_dtype
+                    for p in self.shards.values()
+                ),
+                "with an mp_policy: use torch.autocast",
+            ),
+            (
+                any(g._reduce_scatter_process_group.size() != self.world for g in self.groups),
+                "over a part of the ranks",
+            ),
+            (
+                any(
+                    s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states
+                ),
+                "with explicit prefetching",
+            ),
+            (is_compiled(), "with torch.compile, whose blocks may leave out its hooks"),
+        ):
             if found:
                 self._refuse("gradsync does not record fully_shard " + text, self.place)
 
@@ -102,17 +137,28 @@ class ShardedRecorder(Recorder):
     def on_backward_end(self):
         self._set(self.set)
         if self.state == SYNCED and self.arrived != self.before:
-            self._refuse("gradients come again after those of this step were reduced: use set_requires_gradient_sync(False) in all "
-                         "passes but the last")
+            self._refuse(
+                "gradients come again after those of this step were reduced: use set_requires_gradient_sync(False) in all "
+                "passes but the last"
+            )
         super().on_backward_end()
 
     def _synchronise(self, end):
         begin, self.state = self.backward, SYNCED
-        self.step |= {"before_ns": (self.begin, begin), "backward_ns": (begin, end),
-                      "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready]}
+        self.step |= {
+            "before_ns": (self.begin, begin),
+            "backward_ns": (begin, end),
+            "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready],
+        }
         if self.mode[0] in ("none", "probe"):
             # A unit whose input needs no gradient, such as the root, ends with backward.
-            units = [[(self.begin, mark or other) for mark, other in zip(own, (self.begin, begin, begin, end))] for own in self.marks]
+            units = [
+                [
+                    (self.begin, mark or other)
+                    for mark, other in zip(own, (self.begin, begin, begin, end))
+                ]
+                for own in self.marks
+            ]
             if self.mode[0] == "probe":
                 self._fill(self.ready)
                 self._meet()
@@ -137,8 +183,18 @@ class ShardedRecorder(Recorder):
         return times
 
     def _rows(self):
-        return [{"name": "fully_shard as it is", "bucket_bytes": 25 * MIB, "first_bucket_bytes": MIB, "bf16": False,
-                 "zero1": False, "fsdp": True, "passes": self.head["passes"], "rebuilt_bucket_bytes": []}]
+        return [
+            {
+                "name": "fully_shard as it is",
+                "bucket_bytes": 25 * MIB,
+                "first_bucket_bytes": MIB,
+                "bf16": False,
+                "zero1": False,
+                "fsdp": True,
+                "passes": self.head["passes"],
+                "rebuilt_bucket_bytes": [],
+            }
+        ]
 
     def _memory(self):
         """The optimizer's part is that of a rank's shards."""

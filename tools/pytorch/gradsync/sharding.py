@@ -1,4 +1,5 @@
 """What FSDP2 (torch.distributed.fsdp.fully_shard) makes of a step: which collectives, in which order, and when."""
+
 import re
 from collections import namedtuple
 
@@ -52,7 +53,11 @@ def collectives(events, units, overlaps, empty=()):
             continue
         if which == "pre_forward":
             if last in ("post_backward", "accumulate"):
-                gathers, order, places = [], [], {}  # moments of forward's; units by end of forward, and their places in it
+                gathers, order, places = (
+                    [],
+                    [],
+                    {},
+                )  # moments of forward's; units by end of forward, and their places in it
                 coming, reducing = {}, None  # places in `done` of what nobody has waited for
             if unit not in whole:
                 early = gathers[-2] if len(gathers) > 1 else gathers[0] if gathers else moment
@@ -90,20 +95,42 @@ def events_of(step, units, passes, ready):
     forward = max(one - backward, 0)
     if step["units_ns"]:
         begin = NS * min(ns[0] for ns in step["units_ns"])  # of forward
-        last = sorted((NS * ns, k, unit) for unit, own in enumerate(step["units_ns"]) for k, ns in enumerate(own))
+        last = sorted(
+            (NS * ns, k, unit)
+            for unit, own in enumerate(step["units_ns"])
+            for k, ns in enumerate(own)
+        )
         last = [(moment, CALLS[k], unit) for moment, k, unit in last]
     else:
         begin, at = before - forward, 0
-        ends = sorted((max(ready[p] for p in own.parameters), u) for u, own in enumerate(units) if u and own.parameters)
+        ends = sorted(
+            (max(ready[p] for p in own.parameters), u)
+            for u, own in enumerate(units)
+            if u and own.parameters
+        )
         forwards, backwards = [(before, "post_forward", 0)], [(before, "pre_backward", 0)]
         for end, u in ends:
-            forwards[:0] = [(before - forward * end / backward, "pre_forward", u),
-                            (before - forward * at / backward, "post_forward", u)]
+            forwards[:0] = [
+                (before - forward * end / backward, "pre_forward", u),
+                (before - forward * at / backward, "post_forward", u),
+            ]
             backwards += [(before + at, "pre_backward", u), (before + end, "post_backward", u)]
             at = end
-        last = [(begin, "pre_forward", 0), *forwards, *backwards, (before + backward, "post_backward", 0)]
-    earlier = [(moment - begin + k * begin / (passes - 1), "accumulate" if which == "post_backward" else which, unit)
-               for k in range(passes - 1) for moment, which, unit in last]
+        last = [
+            (begin, "pre_forward", 0),
+            *forwards,
+            *backwards,
+            (before + backward, "post_backward", 0),
+        ]
+    earlier = [
+        (
+            moment - begin + k * begin / (passes - 1),
+            "accumulate" if which == "post_backward" else which,
+            unit,
+        )
+        for k in range(passes - 1)
+        for moment, which, unit in last
+    ]
     return earlier + last
 
 
@@ -113,7 +140,11 @@ def bytes_of(recording, units):
 
 def reshard(units, how):
     """With how="none" or "all" for all but the root; as they are with None."""
-    return units if how is None else [u._replace(reshards=how == "all" and k > 0) for k, u in enumerate(units)]
+    return (
+        units
+        if how is None
+        else [u._replace(reshards=how == "all" and k > 0) for k, u in enumerate(units)]
+    )
 
 
 def blocks(launch):
@@ -127,7 +158,9 @@ def hybrid_seconds(network, kind, size):
     seconds = collective_seconds(within, "all_gather", size)
     if kind == "reduce_scatter":  # all ranks of a host share its link
         hosts = network.world_size // network.ranks_per_host
-        seconds += collective_seconds(Network(hosts, 1, network.between, network.within, "ring"), "all_reduce", size)
+        seconds += collective_seconds(
+            Network(hosts, 1, network.between, network.within, "ring"), "all_reduce", size
+        )
     return seconds
 
 
@@ -140,12 +173,32 @@ def rounds_of(recording, i, units):
     for steps in zip(*launch["ranks"]):
         if steps[0]["mode"] == "none":
             begins = [begin_of(launch, step) for step in steps]
-            events = [events_of(step, units, launch["passes"], [NS * ns for ns in ready_of(step)]) for step in steps]
+            events = [
+                events_of(step, units, launch["passes"], [NS * ns for ns in ready_of(step)])
+                for step in steps
+            ]
             order = [event[1:] for event in events[0]]
-            rounds.append([(begin - min(begins), step, collectives(
-                [(moment, *event) for moment, event in zip(sorted(moment for moment, *_ in own), order)], units,
-                not blocks(launch), empty)) for begin, step, own in zip(begins, steps, events)])
-    require(rounds, recording.path, ", line ", i + 1, ": no steps of mode \"none\"")
+            rounds.append(
+                [
+                    (
+                        begin - min(begins),
+                        step,
+                        collectives(
+                            [
+                                (moment, *event)
+                                for moment, event in zip(
+                                    sorted(moment for moment, *_ in own), order
+                                )
+                            ],
+                            units,
+                            not blocks(launch),
+                            empty,
+                        ),
+                    )
+                    for begin, step, own in zip(begins, steps, events)
+                ]
+            )
+    require(rounds, recording.path, ", line ", i + 1, ': no steps of mode "none"')
     return rounds
 
 
@@ -158,18 +211,44 @@ def predict_launch(question, i, how, costs, pace_of_link=1):
     recording, launch, pace = question.recording, question.recording.launches[i], question.pace
     units = reshard(units_of(launch), how)
     sizes = bytes_of(recording, units)
-    of_kind = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter" if "reduce_scatter" in costs.curves else
-               "all_reduce" if launch["backend"] == "gloo" else "all_gather"}  # gloo's reduce-scatter is an all-reduce
+    of_kind = {
+        "all_gather": "all_gather",
+        "reduce_scatter": "reduce_scatter"
+        if "reduce_scatter" in costs.curves
+        else "all_reduce"
+        if launch["backend"] == "gloo"
+        else "all_gather",
+    }  # gloo's reduce-scatter is an all-reduce
     of_kind.update((kind, own) for kind, own in UNITS.items() if own in costs.curves)
-    share = (launch["world_size"] if launch["units"] else 1) / question.world_size  # of the optimizer's work
+    share = (
+        launch["world_size"] if launch["units"] else 1
+    ) / question.world_size  # of the optimizer's work
     ranks = [[] for _ in launch["ranks"]]
     for one in rounds_of(recording, i, units):
         for own, (begin, step, plan) in zip(ranks, one):
             end = NS * (step["before_ns"] + step["backward_ns"])
-            own.append(Round(begin, 0, [pace * c.issued for c in plan], pace * end,
-                             pace * NS * (share * step["optimizer_ns"] + step["rest_ns"]),
-                             [pace * (end if c.needed is None else c.needed) for c in plan]))
+            own.append(
+                Round(
+                    begin,
+                    0,
+                    [pace * c.issued for c in plan],
+                    pace * end,
+                    pace * NS * (share * step["optimizer_ns"] + step["rest_ns"]),
+                    [pace * (end if c.needed is None else c.needed) for c in plan],
+                )
+            )
     threads, on_host = launch["threads"], launch["hosts"].count(launch["hosts"][0])
     error = question.log_error if launch["units"] else max(question.log_error, UNITS_ERROR)
-    return predict(Step(ranks, [sizes[c.unit] for c in plan], question.world_size, costs.changed(pace_of_link),
-                        max(threads, launch["cores"] / on_host), threads, error, [of_kind[c.kind] for c in plan], blocks(launch)))
+    return predict(
+        Step(
+            ranks,
+            [sizes[c.unit] for c in plan],
+            question.world_size,
+            costs.changed(pace_of_link),
+            max(threads, launch["cores"] / on_host),
+            threads,
+            error,
+            [of_kind[c.kind] for c in plan],
+            blocks(launch),
+        )
+    )

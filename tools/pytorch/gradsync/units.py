@@ -1,4 +1,5 @@
 """FSDP2's units (torch.distributed.fsdp.fully_shard), and their collectives, issued one by one."""
+
 import sys
 
 import torch
@@ -35,15 +36,23 @@ def reduce(group):
 
 def can_be_tried(params):
     """Whether a unit like these can be made, by this version and on this device."""
-    return tuple(map(int, torch.__version__.split(".")[:2])) >= TRIED and len({p.dtype for p in params}) == 1 and all(
-        p.dim() and p.is_floating_point() and p.device.type == "cpu" for p in params)
+    return (
+        tuple(map(int, torch.__version__.split(".")[:2])) >= TRIED
+        and len({p.dtype for p in params}) == 1
+        and all(p.dim() and p.is_floating_point() and p.device.type == "cpu" for p in params)
+    )
 
 
 def group_like(params):
     """The group of a unit with parameters of these shapes that no model has."""
     from torch.distributed.fsdp import fully_shard
-    module = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(p.shape, dtype=p.dtype)) for p in params)  # FSDP2's are contiguous
-    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))  # by itself it takes any GPU that is there
+
+    module = torch.nn.ParameterList(
+        torch.nn.Parameter(torch.zeros(p.shape, dtype=p.dtype)) for p in params
+    )  # FSDP2's are contiguous
+    mesh = dist.init_device_mesh(
+        "cpu", (dist.get_world_size(),)
+    )  # by itself it takes any GPU that is there
     fully_shard(module, mesh=mesh)._get_fsdp_state()._lazy_init()
-    group, = groups_of(module)
+    (group,) = groups_of(module)
     return group

@@ -1,4 +1,5 @@
 """One table of the ways to train one model on several ranks: what a step takes, costs and sends, and what memory it needs."""
+
 import math
 from statistics import fmean
 
@@ -6,7 +7,15 @@ from gradsync.link import SIZES, Cost, LinkCosts, Network, sent_part
 from gradsync.memory import Need
 from gradsync.recording import estimate
 from gradsync.replay import Prediction
-from gradsync.sharding import blocks, bytes_of, collectives, hybrid_seconds, plan_of, reshard, units_of
+from gradsync.sharding import (
+    blocks,
+    bytes_of,
+    collectives,
+    hybrid_seconds,
+    plan_of,
+    reshard,
+    units_of,
+)
 
 AVERAGES = (8, 64)  # steps of local SGD between two averages of the weights
 LARGEST_BATCH = 1 << 20  # of the recorded one
@@ -16,91 +25,189 @@ class Ways:
     """Of a Question. `base`: DDP's row that others are compared with."""
 
     def __init__(self, question, base):
-        self.question, self.base, self.launch, self.world = question, base, question.launch, question.world_size
+        self.question, self.base, self.launch, self.world = (
+            question,
+            base,
+            question.launch,
+            question.world_size,
+        )
         self.units = units_of(self.launch)
         self.total = sum(question.recording.bytes)
         self.need = Need(question.recording) if self.launch["memory"]["ready_bytes"] else None
         self.keeps = self.launch["passes"] > 1
         flags = question.flags
-        self.on_host = flags.ranks_per_host if flags.wire and 1 < flags.ranks_per_host < self.world else 0
+        self.on_host = (
+            flags.ranks_per_host if flags.wire and 1 < flags.ranks_per_host < self.world else 0
+        )
 
     def replicated(self, name, changes={}, more=0, batch=1, is_same=True, **memory):
         """A row of DDP with these changes."""
         row, own = {**self.base, **changes}, self.base["passes"]
         prediction, part = self.question.predict(row), own / row["passes"]
-        sent = self.total * sent_part("all_reduce", self.world) * (self.question.communication(0).bf16_part if row["bf16"] else 1)
+        sent = (
+            self.total
+            * sent_part("all_reduce", self.world)
+            * (self.question.communication(0).bf16_part if row["bf16"] else 1)
+        )
         sent += self.total * sent_part("all_gather", self.world) * row["zero1"]
-        return self.row(name, [s * part for s in prediction.step], prediction.exposed * part, part * sent, is_same,
-                        lambda batch: self.need.replicated(keeps=self.keeps or row["passes"] > 1, batch=batch, more=more, **memory))
+        return self.row(
+            name,
+            [s * part for s in prediction.step],
+            prediction.exposed * part,
+            part * sent,
+            is_same,
+            lambda batch: self.need.replicated(
+                keeps=self.keeps or row["passes"] > 1, batch=batch, more=more, **memory
+            ),
+        )
 
     def row(self, name, step, exposed, sent, is_same, memory):
-        return {"way": name, "step_s": step, "exposed_s": exposed, "sent_bytes": sent, "is_same": is_same, "why": "",
-                "memory_bytes": sum(memory(1)) if self.need else None, "memory_by_batch": memory if self.need else None}
+        return {
+            "way": name,
+            "step_s": step,
+            "exposed_s": exposed,
+            "sent_bytes": sent,
+            "is_same": is_same,
+            "why": "",
+            "memory_bytes": sum(memory(1)) if self.need else None,
+            "memory_by_batch": memory if self.need else None,
+        }
 
     def unknown(self, name, why):
-        return {"way": name, "step_s": None, "exposed_s": None, "sent_bytes": None, "is_same": True, "why": why, "memory_bytes": None,
-                "memory_by_batch": None}
+        return {
+            "way": name,
+            "step_s": None,
+            "exposed_s": None,
+            "sent_bytes": None,
+            "is_same": True,
+            "why": why,
+            "memory_bytes": None,
+            "memory_by_batch": None,
+        }
 
     def sharded(self, name, how):
         prediction, units = self.question.predict_sharded(how), reshard(self.units, how)
         sizes = bytes_of(self.question.recording, units)
         # Over gloo a reduce-scatter is an all-reduce of the whole.
-        parts = {"all_gather": "all_gather", "reduce_scatter": "all_reduce" if blocks(self.launch) else "all_gather"}
-        sent = sum(sizes[c.unit] * sent_part(parts[c.kind], self.world) for c in plan_of(self.question.recording, 0, units))
-        return self.row(name, prediction.step, prediction.exposed, sent, True,
-                        lambda batch: self.need.sharded(units, self.world, batch, self.keeps))
+        parts = {
+            "all_gather": "all_gather",
+            "reduce_scatter": "all_reduce" if blocks(self.launch) else "all_gather",
+        }
+        sent = sum(
+            sizes[c.unit] * sent_part(parts[c.kind], self.world)
+            for c in plan_of(self.question.recording, 0, units)
+        )
+        return self.row(
+            name,
+            prediction.step,
+            prediction.exposed,
+            sent,
+            True,
+            lambda batch: self.need.sharded(units, self.world, batch, self.keeps),
+        )
 
     def hybrid(self):
         name = "HSDP"
         if self.world < 4:
             return self.unknown(name, "needs four ranks, two on each of two hosts")
         if not self.on_host or self.world % self.on_host:
-            return self.unknown(name, "name a rate as --link, and hosts of more ranks (--ranks_per_host)")
+            return self.unknown(
+                name, "name a rate as --link, and hosts of more ranks (--ranks_per_host)"
+            )
         flags = self.question.flags
         network = Network(self.world, self.on_host, flags.wire, flags.within, flags.algorithm)
-        costs = LinkCosts([Cost(size, hybrid_seconds(network, kind, size), 0, kind) for size in SIZES
-                           for kind in ("all_gather", "reduce_scatter", "all_reduce")])
+        costs = LinkCosts(
+            [
+                Cost(size, hybrid_seconds(network, kind, size), 0, kind)
+                for size in SIZES
+                for kind in ("all_gather", "reduce_scatter", "all_reduce")
+            ]
+        )
         prediction = self.question.predict_sharded(None, costs)
         sizes = bytes_of(self.question.recording, self.units)
         hosts = self.world // self.on_host
-        sent = sum(sizes[c.unit] * (sent_part("all_gather", self.on_host) + (c.kind == "reduce_scatter") *
-                                    sent_part("all_reduce", hosts) / self.on_host)
-                   for c in plan_of(self.question.recording, 0, self.units))
-        return self.row(f"{name}, {self.on_host} ranks share", prediction.step, prediction.exposed, sent, True,
-                        lambda batch: self.need.sharded(self.units, self.on_host, batch, self.keeps))
+        sent = sum(
+            sizes[c.unit]
+            * (
+                sent_part("all_gather", self.on_host)
+                + (c.kind == "reduce_scatter") * sent_part("all_reduce", hosts) / self.on_host
+            )
+            for c in plan_of(self.question.recording, 0, self.units)
+        )
+        return self.row(
+            f"{name}, {self.on_host} ranks share",
+            prediction.step,
+            prediction.exposed,
+            sent,
+            True,
+            lambda batch: self.need.sharded(self.units, self.on_host, batch, self.keeps),
+        )
 
     def local(self, steps):
         """Local SGD: the mean of all ranks' weights after so many steps, of which the slowest rank's sum counts."""
         question, recording = self.question, self.question.recording
-        costs = [question.link_costs(question.communication(i).link) for i in range(len(recording.launches))]
+        costs = [
+            question.link_costs(question.communication(i).link)
+            for i in range(len(recording.launches))
+        ]
         seconds = fmean(cost.seconds(self.total) for cost in costs) / steps
         values, launches = recording.steps("none")
         value, low, high = (question.pace * s if s else None for s in estimate(values, launches))
         far = math.exp(1.96 * question.log_error)
         step = [value + seconds, (low or value) + seconds / far, (high or value) + seconds * far]
-        return self.row(f"local SGD, H={steps}", step, seconds, self.total * sent_part("all_reduce", self.world) / steps, False,
-                        lambda batch: self.need.replicated(buckets=False, keeps=self.keeps, batch=batch))
+        return self.row(
+            f"local SGD, H={steps}",
+            step,
+            seconds,
+            self.total * sent_part("all_reduce", self.world) / steps,
+            False,
+            lambda batch: self.need.replicated(buckets=False, keeps=self.keeps, batch=batch),
+        )
 
     def all(self):
         share = self.question.zero1_share()
         cap = self.base["bucket_bytes"] / (1 << 20)
         bucket = max(self.question.recording.bucket_bytes(self.base))
         communication, flags = self.question.communication(0), self.question.flags
-        named, unmeasured = flags.wire or self.question.link, "this recording has no probe of it: name a link"
-        rows = [self.replicated(f"DDP, bucket_cap_mb={cap:g}"),
-                self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share)
-                if named or communication.zero1 else self.unknown("ZeroRedundancyOptimizer", unmeasured),
-                self.sharded("fully_shard", "all"), self.sharded("fully_shard, no reshard", "none"), self.hybrid(),
-                self.replicated("bf16_compress_hook", {"bf16": True}, communication.bf16_part * bucket, is_same=False)
-                if named or communication.bf16 else self.unknown("bf16_compress_hook", unmeasured),
-                self.replicated("no_sync: 4 times the passes", {"passes": 4 * self.base["passes"]}, is_same=False),
-                *map(self.local, AVERAGES)]
-        none_s = self.question.pace * self.question.recording.none_s * self.base["passes"] / self.launch["passes"]
+        named, unmeasured = (
+            flags.wire or self.question.link,
+            "this recording has no probe of it: name a link",
+        )
+        rows = [
+            self.replicated(f"DDP, bucket_cap_mb={cap:g}"),
+            self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share)
+            if named or communication.zero1
+            else self.unknown("ZeroRedundancyOptimizer", unmeasured),
+            self.sharded("fully_shard", "all"),
+            self.sharded("fully_shard, no reshard", "none"),
+            self.hybrid(),
+            self.replicated(
+                "bf16_compress_hook",
+                {"bf16": True},
+                communication.bf16_part * bucket,
+                is_same=False,
+            )
+            if named or communication.bf16
+            else self.unknown("bf16_compress_hook", unmeasured),
+            self.replicated(
+                "no_sync: 4 times the passes", {"passes": 4 * self.base["passes"]}, is_same=False
+            ),
+            *map(self.local, AVERAGES),
+        ]
+        none_s = (
+            self.question.pace
+            * self.question.recording.none_s
+            * self.base["passes"]
+            / self.launch["passes"]
+        )
         first = rows[0]["step_s"]
         for row in rows:
             step = row["step_s"]
-            row.update(cost_s=step and step[0] - none_s, change=step and step[0] / first[0] - 1,
-                       is_told=bool(step) and (step[1] > first[2] or first[1] > step[2]))
+            row.update(
+                cost_s=step and step[0] - none_s,
+                change=step and step[0] / first[0] - 1,
+                is_told=bool(step) and (step[1] > first[2] or first[1] > step[2]),
+            )
         return rows
 
     def advice(self, rows, limit):
@@ -114,7 +221,9 @@ class Ways:
             least = min(same, key=lambda row: row["memory_bytes"])
             return f"No way fits: {least['way']} needs the least."
         best = min(fits, key=lambda row: row["step_s"][0])
-        others = [row["way"] for row in fits if row is not best and row["step_s"][1] <= best["step_s"][2]]
+        others = [
+            row["way"] for row in fits if row is not best and row["step_s"][1] <= best["step_s"][2]
+        ]
         if others:
             return f"The fastest way{where} is undecided: {best['way']}, or {', or '.join(others)}."
         return f"The fastest way{where} is {best['way']}."
@@ -127,6 +236,10 @@ class Ways:
                 low, high = 1.0, float(LARGEST_BATCH)
                 while high - low > 0.001 * low:
                     middle = math.sqrt(low * high)
-                    low, high = (middle, high) if sum(row["memory_by_batch"](middle)) <= limit else (low, middle)
+                    low, high = (
+                        (middle, high)
+                        if sum(row["memory_by_batch"](middle)) <= limit
+                        else (low, middle)
+                    )
                 found[row["way"]] = low
         return found

@@ -1,4 +1,5 @@
 """Ranks for tests, as processes that are forked from this one: PyTorch is imported once."""
+
 import os
 import pathlib
 import signal
@@ -22,7 +23,9 @@ def child(rank, ranks, port, run, printed):
     for stream in (1, 2):
         os.dup2(os.open(printed, os.O_WRONLY | os.O_APPEND | os.O_CREAT), stream)
     if ranks > 1:
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        os.environ.update(
+            RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+        )
     status = 1
     try:
         run(rank)

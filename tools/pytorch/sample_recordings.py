@@ -1,0 +1,151 @@
+"""A launch of gradsync.record in round numbers, and questions about it."""
+
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__))))
+from gradsync import answer
+
+MS, MIB = 1_000_000, 1 << 20
+
+
+def launch():
+    """Two ranks, parameters of 1, 2 and 1 MiB that are ready in reverse order, after 10, 30 and 40 ms of a backward of 40 ms;
+    forward 20 ms, optimizer 6, clipping 1 (`none`: 19, 38, 5, 1). An all-reduce takes 10 ms a MiB alone and 8 as one of two,
+    and no processor's time; in bf16 12 ms for each MiB that it computes with, 1 to cast and 1 to cast back.
+    ZeroRedundancyOptimizer's broadcasts take 30 ms. DDP itself takes 90 ms."""
+
+    def step(mode, before, backward, optimizer, **more):
+        return {
+            "mode": mode,
+            "begin_ns": 0,
+            "before_ns": before * MS,
+            "backward_ns": backward * MS,
+            "ready_ns": [backward * MS, 30 * MS, 10 * MS],
+            "rest_ns": MS,
+            "optimizer_ns": optimizer * MS,
+            "step_ns": (before + backward + 1 + optimizer) * MS,
+            **more,
+        }
+
+    def probe(kind, in_flight, sizes, each_ms, wall_ms, **casts):
+        sent = {
+            "kind": kind,
+            "in_flight": in_flight,
+            "bytes": sizes,
+            "ns": [each_ms * MS] * len(sizes) * in_flight,
+            "wall_ns": wall_ms * MS,
+            "cpu_ns": 0,
+            **casts,
+        }
+        return step("probe", 20, 40, 6, collectives=sent)
+
+    steps = []
+    for _ in range(12):
+        steps += [
+            step("none", 19, 38, 5),
+            probe("all_reduce", 1, 4 * [MIB], 10, 40),
+            probe("all_reduce", 1, [4 * MIB], 40, 40),
+            probe("all_reduce", 0, 4 * [MIB], 0, 32),
+            probe("bf16", 1, 4 * [MIB], 12, 56, in_ns=4 * [MS], out_ns=4 * [MS]),
+            probe("zero1", 0, [MIB, 2 * MIB, MIB], 0, 30),
+            {"mode": "ddp", "row": 0, "begin_ns": 0, "step_ns": 90 * MS},
+        ]
+    parameters = [
+        {"name": name, "numel": mib * MIB // 4, "bytes": mib * MIB}
+        for name, mib in (("a", 1), ("b", 2), ("c", 1))
+    ]
+    row = {
+        "name": "as the script has it",
+        "bucket_bytes": 25 * MIB,
+        "first_bucket_bytes": MIB,
+        "bf16": False,
+        "zero1": False,
+        "passes": 1,
+        "rebuilt_bucket_bytes": [MIB, 3 * MIB],
+    }
+    # Nothing is shared, so that tests can change it.
+    return json.loads(
+        json.dumps(
+            {
+                "gradsync_torch": 1,
+                "torch": "2.15.0",
+                "device": "cpu",
+                "backend": "gloo",
+                "world_size": 2,
+                "hosts": ["a", "a"],
+                "threads": 1,
+                "cores": 2,
+                "optimizer": "SGD",
+                "passes": 1,
+                "views": True,
+                "parameters": parameters,
+                "rows": [row],
+                "ranks": [steps, steps],
+            }
+        )
+    )
+
+
+def alone():
+    """One rank, which communicates with nobody."""
+    one = launch()
+    one.update(world_size=1, hosts=["a"], cores=1, backend="none", ranks=one["ranks"][:1])
+    for step in steps_of(one, "probe"):
+        del step["collectives"]
+    return one
+
+
+def steps_of(one, mode):
+    return [step for steps in one["ranks"] for step in steps if step["mode"] == mode]
+
+
+def sent_by(one, kind=None):
+    return [
+        step["collectives"]
+        for step in steps_of(one, "probe")
+        if kind in (None, step["collectives"]["kind"])
+    ]
+
+
+def changed(**fields):
+    return {**launch(), **fields}
+
+
+def written(*launches):
+    """The path of a recording of these launches, or of this text."""
+    with tempfile.NamedTemporaryFile(
+        "w", suffix=".jsonl", dir=os.environ.get("TEST_TMPDIR"), delete=False
+    ) as file:
+        file.writelines(one if isinstance(one, str) else json.dumps(one) + "\n" for one in launches)
+    return file.name
+
+
+def question(launches, **flags):
+    return answer.Question(
+        answer.parse([written(*launches), *(f"--{name}={value}" for name, value in flags.items())])
+    )
+
+
+def predict(*launches, pace=1, flags={}, **row):
+    """What a step should take, of one bucket of all unless the row says otherwise."""
+    row = {
+        "bucket_bytes": 100 * MIB,
+        "first_bucket_bytes": 100 * MIB,
+        "bf16": False,
+        "zero1": False,
+        "fsdp": False,
+        "passes": 1,
+        **row,
+    }
+    return question(launches or [launch()], **flags).predict(row, pace)
+
+
+def ask(*launches, **flags):
+    return answer.ask(question(launches or [launch()], **flags))
+
+
+def screen(*launches, **flags):
+    return answer.screen(ask(*launches, **flags))
