@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddp/bucket.h"
 #include "model/tensor_ops.h"
 
 namespace gradsync::ddp {

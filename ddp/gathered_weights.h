@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ddp/bucket.h"
-#include "ddp/factory.h"
+#include "ddp/context.h"
 
 namespace gradsync::ddp {
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ddp/factory.h"
+#include "ddp/context.h"
 #include "ddp/overlapped_buckets.h"
 #include "ddp/touched_rows.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ddp/factory.h"
+#include "ddp/context.h"
 #include "model/tensor.h"
 
 // References compute the results that strategies which are not exact must have: the equations of their

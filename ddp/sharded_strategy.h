@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ddp/factory.h"
+#include "ddp/context.h"
 #include "ddp/overlapped_buckets.h"
 
 namespace gradsync::ddp {

@@ -4,11 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "ddp/bucket.h"
 #include "model/autograd.h"
 #include "model/optimizer.h"
 
 namespace gradsync::ddp {
+
+struct BucketPlan;  // ddp/bucket.h
 
 // A strategy averages gradients over ranks. A step has these calls:
 //

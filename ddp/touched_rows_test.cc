@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
+#include "ddp/bucket.h"
 #include "ddp/factory.h"
 #include "model/functions.h"
 #include "model/random.h"

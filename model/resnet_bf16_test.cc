@@ -7,7 +7,8 @@
 
 #include "model/optimizer.h"
 #include "model/resnet.h"
-#include "model/test_models.h"
+#include "model/test_resnet.h"
+#include "model/test_step.h"
 
 namespace gradsync::model {
 namespace {

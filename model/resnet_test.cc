@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "model/test_models.h"
+#include "model/test_resnet.h"
 
 namespace gradsync::model {
 namespace {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "model/optimizer.h"
-#include "model/test_models.h"
+#include "model/test_resnet.h"
+#include "model/test_step.h"
+#include "model/test_transformer.h"
 
 // Training tests for every model, device and dtype. Include this header in one source file of a test; that
 // file selects the devices. LearningTest takes more steps than TrainingTest.

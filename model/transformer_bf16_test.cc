@@ -7,7 +7,8 @@
 
 #include "model/optimizer.h"
 #include "model/safetensors.h"
-#include "model/test_models.h"
+#include "model/test_step.h"
+#include "model/test_transformer.h"
 #include "model/transformer.h"
 
 namespace gradsync::model {

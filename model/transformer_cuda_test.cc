@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model/cuda_device.h"
-#include "model/test_models.h"
+#include "model/test_transformer.h"
 #include "model/transformer.h"
 
 namespace gradsync::model {

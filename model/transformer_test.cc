@@ -10,7 +10,8 @@
 
 #include "model/optimizer.h"
 #include "model/random.h"
-#include "model/test_models.h"
+#include "model/test_step.h"
+#include "model/test_transformer.h"
 
 namespace gradsync::model {
 namespace {

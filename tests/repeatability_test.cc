@@ -10,7 +10,8 @@
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/functions.h"
-#include "model/test_models.h"
+#include "model/test_resnet.h"
+#include "model/test_transformer.h"
 
 namespace gradsync {
 namespace {

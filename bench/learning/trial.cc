@@ -4,6 +4,7 @@
 #include <span>
 
 #include "bench/launch/over_ranks.h"
+#include "ddp/bucket.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddp/bucket.h"
 #include "model/dtype.h"
 #include "model/optimizer.h"
 

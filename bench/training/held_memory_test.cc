@@ -9,6 +9,7 @@
 
 #include "bench/training/variant.h"
 #include "comm/testing/rank_threads.h"
+#include "ddp/bucket.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {

@@ -6,6 +6,7 @@
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/held_memory.h"
+#include "ddp/bucket.h"
 #include "model/base/error.h"
 #include "model/safetensors.h"
 

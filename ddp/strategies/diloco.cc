@@ -1,3 +1,4 @@
+#include "ddp/bucket.h"
 #include "ddp/reference.h"
 #include "ddp/strategies.h"
 #include "model/tensor_ops.h"

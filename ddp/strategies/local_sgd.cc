@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "ddp/bucket.h"
 #include "ddp/reference.h"
 #include "ddp/strategies.h"
 
