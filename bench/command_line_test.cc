@@ -22,9 +22,9 @@
 #include "bench/testing/run_program.h"
 #include "model/base/error.h"
 #include "model/base/exit_status.h"
-#include "model/cuda_device.h"
-#include "model/safetensors.h"
-#include "model/tensor.h"
+#include "model/files/safetensors.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <exception>
 #include <string_view>
 
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 int main(int argc, char** argv) {
   using gradsync::model::CudaDevice;

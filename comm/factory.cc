@@ -12,7 +12,7 @@
 #include "comm/rendezvous/job.h"
 #include "comm/shm/shm_process_group.h"
 #include "model/base/error.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::comm {
 namespace {

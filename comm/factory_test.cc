@@ -8,7 +8,7 @@
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/base/error.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::comm {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // The interface between strategies and communication backends.
 namespace gradsync::comm {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ddp/equivalence_suite.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::ddp {
 namespace {

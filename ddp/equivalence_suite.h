@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
-#include "ddp/bucket.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 

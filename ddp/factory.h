@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "ddp/context.h"
-#include "ddp/strategy.h"
-#include "ddp/traits.h"
+#include "ddp/interface/context.h"
+#include "ddp/interface/strategy.h"
+#include "ddp/interface/traits.h"
 
 namespace gradsync::ddp {
 

@@ -14,9 +14,9 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "ddp/largest.h"
-#include "ddp/reference.h"
-#include "model/random.h"
+#include "ddp/lossy/largest.h"
+#include "ddp/lossy/reference.h"
+#include "model/tensor/random.h"
 
 namespace gradsync::ddp {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "ddp/reference.h"
+#include "ddp/lossy/reference.h"
 #include "model/optimizer.h"
 
 namespace gradsync::ddp {

@@ -5,7 +5,7 @@
 
 #include "model/kernels/gemm.h"
 #include "model/kernels/optimizer.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {

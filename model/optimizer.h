@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/autograd.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::model {
 

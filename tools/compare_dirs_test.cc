@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "model/base/error.h"
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/summarize_cli.h"
 
 namespace gradsync::tools {

@@ -20,12 +20,12 @@
 #include "model/base/exit_status.h"
 #include "model/base/flags.h"
 #include "model/base/text.h"
+#include "tools/analysis/answers.h"
+#include "tools/analysis/words.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {

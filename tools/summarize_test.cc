@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/summarize_cli.h"
 
 namespace gradsync::tools {

@@ -27,7 +27,7 @@
 #include "model/base/error.h"
 #include "model/base/flags.h"
 #include "model/base/units.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {

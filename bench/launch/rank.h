@@ -16,7 +16,7 @@
 #include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 

@@ -14,7 +14,7 @@
 #include "comm/factory.h"
 #include "comm/processes/host.h"
 #include "model/base/units.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {

@@ -19,7 +19,7 @@
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/base/error.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {

@@ -190,7 +190,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "gradient_bytes", kInt, kSome, "bytes of all gradients"},
     {kFacts, "bucket_bytes", kInt, kSome, "capacity of a bucket"},
     {kFacts, "floor", kText, kSome, "strategy relative to which the cost is measured; a floor names itself"},
-    {kFacts, "agreement", kText, kSome, "exact, lossy or drifts (see ddp/traits.h)"},
+    {kFacts, "agreement", kText, kSome, "exact, lossy or drifts (see ddp/interface/traits.h)"},
     {kFacts, "places_values", kBool, kSome,
      "true if ranks share one copy of the weights, which shortens forward"},
     {kFacts, "largest_work", kNumber, kSome,

@@ -168,7 +168,7 @@ struct Record {
   ConfigFields config;
   // Each series has one entry per measured step, so all series have equal length.
   SampleSeries samples;
-  // Statistics of samples, or of sums of samples (tools/records/measurement.h), by name. Only records of
+  // Statistics of samples, or of sums of samples (tools/measurements/measurement.h), by name. Only records of
   // published figures have them, because publications have no samples: "mean_ns", "std_ns" (population),
   // "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (number of steps), and other printed numbers. No benchmark
   // writes this field.

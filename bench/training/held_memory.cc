@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "ddp/bucket.h"
-#include "model/dtype.h"
+#include "ddp/buckets/bucket.h"
 #include "model/optimizer.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include "ddp/factory.h"
 #include "model/base/error.h"
 #include "model/base/units.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
 
 namespace gradsync::bench {
 namespace {

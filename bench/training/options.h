@@ -11,7 +11,7 @@
 #include "bench/peers/options.h"
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
-#include "model/dtype.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 

@@ -8,7 +8,7 @@
 #include "comm/gloo/gloo_mesh.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::comm {
 namespace {

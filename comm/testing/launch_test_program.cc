@@ -16,7 +16,7 @@
 #include "comm/processes/launch.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::comm {
 namespace {

@@ -9,7 +9,7 @@
 #include "comm/factory.h"
 #include "comm/process_group.h"
 #include "comm/processes/temporary_directory.h"  // IWYU pragma: export
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 // Helpers for tests: a world whose ranks are threads.
 namespace gradsync::comm {

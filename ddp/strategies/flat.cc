@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "ddp/bucket.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::flat {

@@ -1,4 +1,4 @@
-#include "ddp/bucket.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::none {

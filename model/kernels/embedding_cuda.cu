@@ -2,8 +2,8 @@
 // whose id is this row, in their order. There is no atomic addition, so sums are equal in every run, and this
 // pass also writes zeros to rows without an id.
 
-#include "model/kernels/cuda_support.h"
 #include "model/kernels/embedding.h"
+#include "model/tensor/cuda_support.h"
 
 namespace gradsync::model::kernels {
 namespace {

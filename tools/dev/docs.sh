@@ -100,7 +100,7 @@ commands() {  # commands NAME...
 # shellcheck disable=SC2016  # backquotes of Markdown
 warnings() {  # what the rows of kChecks say, each on one line
   printf '%s\n' '| warning | meaning |' '|:--|:--|'
-  tr '\n' ' ' <tools/records/validity.cc | sed 's/" *"//g' | grep --only-matching '{Warning::[^,]*, *"[^"]*", *"[^"]*"' |
+  tr '\n' ' ' <tools/measurements/validity.cc | sed 's/" *"//g' | grep --only-matching '{Warning::[^,]*, *"[^"]*", *"[^"]*"' |
     sed 's/.*, *"\(.*\)", *"\(.*\)"/| `\1` | \2 |/'
 }
 

@@ -95,9 +95,9 @@ run
 ((status == 0)) || fail "lines of a screen"
 [[ $(wc --lines <README.md) == 8 && $(sed --quiet 4p README.md) == '## A title (--format=screen)' && $(sed --quiet 7p README.md) == '```' ]] ||
   fail "which lines of a screen"
-mkdir tools/records
-printf '    {Warning::kA, "a", "so much is "\n     "a lot",\n     [] { return "x"; }},\n' >tools/records/validity.cc
-printf '    {Warning::kB, "n<10",\n     "few", B},\n' >>tools/records/validity.cc
+mkdir tools/measurements
+printf '    {Warning::kA, "a", "so much is "\n     "a lot",\n     [] { return "x"; }},\n' >tools/measurements/validity.cc
+printf '    {Warning::kB, "n<10",\n     "few", B},\n' >>tools/measurements/validity.cc
 printf '# Title\n<!-- begin: warnings -->\n<!-- end -->\n' >README.md
 run
 ((status == 0)) || fail "warnings"

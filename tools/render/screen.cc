@@ -9,13 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
+#include "tools/analysis/answers.h"
+#include "tools/analysis/pairs.h"
+#include "tools/analysis/words.h"
 #include "tools/render/choice_grid.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/convergence.h"
-#include "tools/tables/pairs.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 
 namespace gradsync::tools {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "model/base/error.h"
 #include "model/base/text.h"
-#include "tools/records/reader.h"
-#include "tools/records/validity.h"
+#include "tools/measurements/reader.h"
+#include "tools/measurements/validity.h"
 #include "tools/tables/fields.h"
 
 namespace gradsync::tools {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/records/reader.h"
-#include "tools/tables/rows.h"
+#include "tools/analysis/rows.h"
+#include "tools/measurements/reader.h"
 #include "tools/tables/table.h"
 
 // Tables of //bench:convergence: the loss of a model that each variant trains.

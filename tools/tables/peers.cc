@@ -4,9 +4,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
+#include "tools/analysis/answers.h"
+#include "tools/analysis/pairs.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/answers.h"
-#include "tools/tables/pairs.h"
 #include "tools/tables/views.h"
 
 // The table that compares gradsync's rows with rows of another framework that took turns with them.
