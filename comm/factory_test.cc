@@ -210,6 +210,17 @@ TEST(FactoryTest, RanksOfAHostAreAGroupOfHierarchicalAlone) {
   }
 }
 
+TEST(FactoryTest, OneRankHasNoGroupOfItsHost) {
+  for (const std::string backend : {"gloo", "shm", "hierarchical"}) {
+    const TemporaryDirectory directory;
+    const World world = JoinJob(
+        {.rank = 0, .size = 1, .local_size = 0, .rendezvous = "file://" + directory.path()}, {}, kLong);
+    const auto group = MakeProcessGroup(
+        {.backend = backend, .world = world, .interface_or_address = {}}, model::CpuDevice());
+    EXPECT_EQ(group->host_group(), nullptr) << backend;
+  }
+}
+
 TEST(FactoryTest, OptionsOfABackendAreChecked) {
   const auto error_of = [](const std::string& backend, const BackendOptions& options) {
     return ErrorOf<InvalidInput>([&] { CheckBackendOptions(backend, options); });

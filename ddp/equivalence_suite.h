@@ -212,7 +212,11 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
                                         1.0 / (world_size * graph.num_passes)),
                       model->params());
     }
-    graph.adamw || graph.muon ? optimizer->Step(graph.grad_scale) : Descend(*model);
+    if (graph.adamw || graph.muon) {
+      optimizer->Step(graph.grad_scale);
+    } else {
+      Descend(*model);
+    }
   }
   return {ValuesOf(*model), ReadFrom(*model), GradsOf(*model)};
 }

@@ -178,23 +178,26 @@ std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, const Tensor& storage) 
 }
 
 std::vector<Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group) {
-  std::vector<std::pair<size_t, size_t>> places;  // begin and end of each bucket, at the first free position
+  struct Place {
+    size_t begin, end;
+  };
+  std::vector<Place> places;  // of each bucket, at the first free position
   size_t bytes = 0;
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     const size_t size = RoundUp(plan.buckets[i].bytes(), kLineBytes), first = i - std::min(i, window - 1);
     size_t at = 0;
     for (size_t pass = first; pass < i; ++pass) {  // Each pass moves the bucket past one overlapping bucket.
       for (size_t j = first; j < i; ++j)
-        if (at < places[j].second && places[j].first < at + size) at = places[j].second;
+        if (at < places[j].end && places[j].begin < at + size) at = places[j].end;
     }
-    places.emplace_back(at, at + size);
+    places.push_back({at, at + size});
     bytes = std::max(bytes, at + size);
   }
   std::vector<Tensor> buffers;
   if (bytes == 0) return buffers;
   const Tensor storage = MakeZeros(plan, static_cast<int64_t>(bytes), group);
   for (size_t i = 0; i < places.size(); ++i)
-    buffers.push_back(BufferAt(storage, places[i].first, plan.buckets[i]));
+    buffers.push_back(BufferAt(storage, places[i].begin, plan.buckets[i]));
   return buffers;
 }
 

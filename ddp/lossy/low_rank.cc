@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <eigen3/Eigen/Core>
 
+#include "model/base/error.h"
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
@@ -15,7 +16,8 @@ Matrix AsMatrix(const model::Tensor& tensor) { return {tensor.data<float>(), ten
 
 // Orthonormalises rows by Gram and Schmidt. There are fewer rows than columns. A row that depends on earlier
 // rows, except for rounding, is replaced by the first unit vector that is independent of them. Otherwise Q
-// would have a lower rank forever after a gradient of lower rank, or of zeros.
+// would have a lower rank forever after a gradient of lower rank, or of zeros. A NaN stays in its row: it is
+// not below any length.
 void Orthonormalise(Matrix rows) {
   constexpr float kIndependent = 1e-4f;  // relative to the length of a row
   for (int64_t k = 0; k < rows.rows(); ++k) {
@@ -44,6 +46,7 @@ LowRank::LowRank(model::Parameter& param, int64_t rank, double min_compression, 
       columns_(param.numel() / rows_),
       min_compression_(min_compression),
       stream_(stream) {
+  Require(min_compression >= 1, "low rank: min_compression is ", min_compression, ", expected at least 1");
   if (!is_whole()) error_ = model::Tensor::Empty(param.device(), {rows_, columns_}, param.dtype());
 }
 

@@ -24,7 +24,13 @@ CarriedWeights::~CarriedWeights() {
     are_whole = false;
   }
   for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) are_whole ? KeepValue(*param) : param->TakeBack();
+    for (Parameter* const param : bucket.params) {
+      if (are_whole) {
+        KeepValue(*param);
+      } else {
+        param->TakeBack();
+      }
+    }
   }
 }
 

@@ -66,7 +66,13 @@ GatheredWeights::GatheredWeights(const PlanOfUnits& units, size_t window, bool s
 
 GatheredWeights::~GatheredWeights() {
   for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) is_complete_ ? KeepValue(*param) : param->TakeBack();
+    for (Parameter* const param : bucket.params) {
+      if (is_complete_) {
+        KeepValue(*param);
+      } else {
+        param->TakeBack();
+      }
+    }
   }
 }
 
@@ -81,7 +87,11 @@ void GatheredWeights::BeginStep() {
     for (size_t k = 0; k < plan_.buckets[i].params.size(); ++k) {
       Parameter& param = *plan_.buckets[i].params[k];
       const Tensor place = plan_.buckets[i].View(buffers_[i], k);
-      i < num_units_ ? param.PlaceForwardValue(place) : param.PlaceValue(place);
+      if (i < num_units_) {
+        param.PlaceForwardValue(place);
+      } else {
+        param.PlaceValue(place);
+      }
       param.SetOnRead([this, i, &param] { Read(i, param); });
     }
   }

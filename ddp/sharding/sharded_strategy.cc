@@ -172,7 +172,11 @@ void ShardedStrategy::Update(model::Optimizer& optimizer, double grad_scale) {
   optimizer_->SetNumSteps(optimizer.num_steps());
   optimizer_->SetLearningRate(optimizer.learning_rate());
   if (!values_.empty()) return UpdateInCommonMemory(grad_scale);
-  own_values_.empty() ? UpdateAndGather(grad_scale) : UpdateOwnValues(grad_scale);
+  if (own_values_.empty()) {
+    UpdateAndGather(grad_scale);
+  } else {
+    UpdateOwnValues(grad_scale);
+  }
 }
 
 void ShardedStrategy::UpdateOwnValues(double grad_scale) {

@@ -56,7 +56,7 @@ void Update<Rule, T>::OnCuda(Device& device) const {
     group.end_block[count] = blocks;
     if (++count == Group<T>::kMax) launch();
   }
-  launch();
+  if (count > 0) launch();
 }
 GRADSYNC_INSTANTIATE_UPDATE(OnCuda);
 

@@ -54,8 +54,11 @@ GRADSYNC_INSTANTIATE_KERNEL(Fill, OnCpu);
 template <class From, class To>
 void Cast<From, To>::OnCpu(Device& device) const {
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {
-    y.accumulate ? AddSpan(x + begin, end - begin, y.data + begin)
-                 : CastSpan(x + begin, end - begin, y.data + begin);
+    if (y.accumulate) {
+      AddSpan(x + begin, end - begin, y.data + begin);
+    } else {
+      CastSpan(x + begin, end - begin, y.data + begin);
+    }
   });
 }
 template void Cast<float, BF16>::OnCpu(Device&) const;

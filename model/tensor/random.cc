@@ -90,7 +90,11 @@ void FillOnHost(const Tensor& tensor, const Fill& fill) {
   kernels::ParallelFor(
       *host.device(), host.numel(),
       [&](int64_t begin, int64_t end) { fill(begin, end - begin, out + begin); }, 64 * kBlock);
-  on_host ? tensor.CountWrite() : tensor.CopyFrom(host);
+  if (on_host) {
+    tensor.CountWrite();
+  } else {
+    tensor.CopyFrom(host);
+  }
 }
 
 }  // namespace

@@ -25,7 +25,11 @@ void AddTo(const Tensor& source, const Tensor& target) {
 }
 
 void Store(const Tensor& source, const Destination<Tensor>& to) {
-  to.accumulate ? AddTo(source, to.data) : to.data.CopyFrom(source);
+  if (to.accumulate) {
+    AddTo(source, to.data);
+  } else {
+    to.data.CopyFrom(source);
+  }
 }
 
 void Scale(const Tensor& tensor, double factor) {
@@ -76,7 +80,11 @@ void Cast(const Tensor& source, const Tensor& target) {
     kernels::Run("cast", *target.device(),
                  kernels::Cast<From, To>{.x = x, .n = source.numel(), .y = {.data = y}});
   };
-  narrows ? run(source.data<float>(), target.data<BF16>()) : run(source.data<BF16>(), target.data<float>());
+  if (narrows) {
+    run(source.data<float>(), target.data<BF16>());
+  } else {
+    run(source.data<BF16>(), target.data<float>());
+  }
 }
 
 std::optional<int64_t> FindNotFinite(const Tensor& tensor) {

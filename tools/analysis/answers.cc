@@ -175,13 +175,13 @@ std::vector<Answer> MakeAnswers(const Settings& settings) {
       return other.first.setting == at.setting && other.second->row->strategy() == base->row->strategy() &&
              other.second->row->backend() == base->row->backend();
     });
-    if (first->second != base) sizes[at.setting].emplace_back(base->row, first->second->row);
+    if (first->second != base) sizes[at.setting].push_back({base->row, first->second->row});
   }
   for (const NamedSetting& at : settings) {
     const RowPairs& pairs = sizes[at.setting];
     const std::vector<Estimate> estimates = CompareSteps(*at.setting, pairs);
     for (size_t i = 0; i < pairs.size(); ++i) {
-      Comparison own{.row = pairs[i].first, .base = pairs[i].second, .estimate = estimates[i]};
+      Comparison own{.row = pairs[i].own, .base = pairs[i].base, .estimate = estimates[i]};
       Judge(&own);
       answers.push_back(MakeAnswer(NamePlace(at, own, bases), *at.setting, own));
     }

@@ -138,18 +138,20 @@ void EstimateCosts(const Rounds& rounds, Setting* setting) {
 RowPairs PairsOf(const Setting& setting) {
   RowPairs pairs;
   for (const Comparison& comparison : setting.comparisons) {
-    if (!comparison.is_of_baseline()) pairs.emplace_back(comparison.row, comparison.base);
+    if (!comparison.is_of_baseline()) pairs.push_back({comparison.row, comparison.base});
   }
   return pairs;
 }
 
 std::vector<RoundDifferences> FamilyOf(const RowPairs& pairs, const Rounds& rounds) {
   std::vector<RoundDifferences> family;
-  for (const auto& [own, other] : pairs) {
+  for (const RowPair& pair : pairs) {
     const auto steps = [&](const Row* row) {
       return InRounds(*row->measured, StepSamples(*row->measured), rounds);
     };
-    family.push_back({.values = Minus(steps(own), steps(other)), .divisors = steps(other), .base = other});
+    family.push_back({.values = Minus(steps(pair.own), steps(pair.base)),
+                      .divisors = steps(pair.base),
+                      .base = pair.base});
   }
   return family;
 }
@@ -184,7 +186,7 @@ void EstimateInTurn(Setting* setting) {
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs) {
   std::vector<Estimate> estimates;
   if (!setting.takes_turns()) {
-    for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
+    for (const RowPair& pair : pairs) estimates.push_back({pair.own->step_s / pair.base->step_s - 1});
     return estimates;
   }
   const Rounds rounds = RoundsOf(setting);
@@ -230,7 +232,7 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
   std::vector<Estimate> estimates(pairs.size());
   std::vector<size_t> owners;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    const Cost own = setting.CostOf(*pairs[i].first), other = setting.CostOf(*pairs[i].second);
+    const Cost own = setting.CostOf(*pairs[i].own), other = setting.CostOf(*pairs[i].base);
     if (!setting.takes_turns() || own.row == nullptr || other.row == nullptr || own.row->is_floor()) continue;
     const auto over_floor = [&](const Cost& cost) {
       return OverFloor(cost, InRounds(*cost.row->measured, "step_ns", rounds), "step_ns", rounds);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "tools/analysis/rows.h"
@@ -15,10 +14,14 @@ void EstimateInTurn(Setting* setting);
 // Returns the variation between the launches of a setting.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
-// Returns the difference of the steps of two rows, as a fraction of the second row's step, for each pair. The
+// Returns the difference of the steps of two rows, as a fraction of the step of `base`, for each pair. The
 // intervals of all pairs are simultaneous. There are no intervals if Setting::void_reason is set, or if rows
 // did not take turns.
-using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
+struct RowPair {
+  const Row* own;
+  const Row* base;
+};
+using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns the difference of the costs of two rows, each relative to the row's own floor, in seconds; NaN for
 // floors and for rows without a floor.

@@ -216,27 +216,29 @@ Cost Setting::CostOf(const Row& row) const {
 
 namespace {
 
-// Of the rows that left early, as estimated in the launch that they took part in.
+// Copies from `choosing` the estimates of rows that left early: the first launch measured them.
 void KeepEstimates(const Setting& choosing, Setting* setting) {
   const auto are_same = [](const Row& own, const Row& other) {
     return own.left_early && own.measured == other.measured;
   };
   for (Comparison& own : setting->comparisons) {
-    for (const Comparison& other : choosing.comparisons)
-      if (are_same(*own.row, *other.row))
-        own.estimate = other.estimate, own.may_be_fastest = other.may_be_fastest;
+    for (const Comparison& other : choosing.comparisons) {
+      if (!are_same(*own.row, *other.row)) continue;
+      own.estimate = other.estimate;
+      own.may_be_fastest = other.may_be_fastest;
+    }
   }
   for (Cost& own : setting->costs) {
     for (Cost other : choosing.costs) {
       if (!are_same(*own.row, *other.row)) continue;
-      other.row = own.row, other.floor = own.floor;
+      other.row = own.row;
+      other.floor = own.floor;
       own = other;
     }
   }
 }
 
-// The rows that took part in all launches, which show by how much launches differ. A row has other
-// predecessors in the later ones, so their values are not pooled.
+// Returns the rows that took part in all launches. They show by how much launches differ.
 Group Together(const Group& choosing, const Group& deciding) {
   Group together;
   for (const Measurement& early : choosing) {
@@ -246,7 +248,8 @@ Group Together(const Group& choosing, const Group& deciding) {
   return together;
 }
 
-// `choosing`: of the launch that chose the group's rows; null without one. `launches`: what is known of them.
+// `choosing` is the group of the launch that chose this group's rows, or null. `launches` is what is known
+// about the variation between launches.
 Setting MakeSetting(const Group& group, std::string_view baseline_row, const Group* choosing = nullptr,
                     LaunchEffect launches = {}) {
   const bench::Record& record = group.front().record;

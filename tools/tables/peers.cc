@@ -169,7 +169,7 @@ void AddPeersTables(const Settings& settings, std::vector<Table>* tables) {
       }
     }
     RowPairs compared;
-    for (const Pair& pair : own) compared.emplace_back(&pair.own.row, &pair.peer.row);
+    for (const Pair& pair : own) compared.push_back({&pair.own.row, &pair.peer.row});
     const std::vector<Estimate> steps = CompareSteps(setting, compared),
                                 costs = CompareCosts(setting, compared);
     for (size_t i = 0; i < own.size(); ++i) {

@@ -87,7 +87,11 @@ class TrainingJob : public RankJob {
 
   void Run() override {
     if (!plan_.dump_grads.empty()) DumpGradients();
-    plan_.time ? rank_.Expect(std::ssize(task_.settings) * plan_.launch_time()) : rank_.Expect(TotalSteps());
+    if (plan_.time) {
+      rank_.Expect(std::ssize(task_.settings) * plan_.launch_time());
+    } else {
+      rank_.Expect(TotalSteps());
+    }
     for (const Setting& setting : task_.settings) {
       if (plan_.interleaved()) {
         Measure(setting, plan_.variants);

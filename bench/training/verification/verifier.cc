@@ -126,7 +126,13 @@ class EquationCheck {
     trainer_.ComputeGradientsAlone({&batch_, 1}, stepper_.setting().accumulation_steps,
                                    stepper_.loss_scale());
   }
-  void TakeTurn(int turn) { turn == 0 ? stepper_.StepFromStart(batch_) : stepper_.StepOn(batch_); }
+  void TakeTurn(int turn) {
+    if (turn == 0) {
+      stepper_.StepFromStart(batch_);
+    } else {
+      stepper_.StepOn(batch_);
+    }
+  }
 
   // What the reference makes of all ranks' tensors takes the place of each.
   void Replace(size_t p, const Tensor& tensor) {
@@ -227,7 +233,7 @@ void Verifier::MakeReference(const Setting& setting, double loss_scale) {
   const int num_ranks = trainer_.group().size();
   // Multiplying by a power of two does not round, so one reference is correct for all strategies.
   if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
-  const std::tuple of(setting.batch, setting.accumulation_steps, loss_scale);
+  const ReferenceKey of{setting.batch, setting.accumulation_steps, loss_scale};
   if (reference_of_ == of) return;
   reference_ = {};  // The memory is needed for the next reference.
   trainer_.Restart();

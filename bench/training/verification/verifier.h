@@ -44,9 +44,17 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
+  // What the gradients of the single process depend on.
+  struct ReferenceKey {
+    BatchShape batch;
+    int64_t num_passes;  // the number of parts of each batch
+    double loss_scale;
+
+    bool operator==(const ReferenceKey&) const = default;
+  };
+
   std::vector<model::Tensor> reference_;  // gradients of the single process, on the CPU
-  // The shape of the batches of reference_, the number of parts of each batch, and the loss scale.
-  std::optional<std::tuple<BatchShape, int64_t, double>> reference_of_;
+  std::optional<ReferenceKey> reference_of_;
 };
 
 // Compares a variant whose strategy has a reference (ddp/lossy/reference.h) with this reference, in the first
