@@ -213,10 +213,11 @@ TEST(FactoryTest, RanksOfAHostAreAGroupOfHierarchicalAlone) {
 TEST(FactoryTest, OneRankHasNoGroupOfItsHost) {
   for (const std::string backend : {"gloo", "shm", "hierarchical"}) {
     const TemporaryDirectory directory;
-    const World world = JoinJob(
-        {.rank = 0, .size = 1, .local_size = 0, .rendezvous = "file://" + directory.path()}, {}, kLong);
-    const auto group = MakeProcessGroup(
-        {.backend = backend, .world = world, .interface_or_address = {}}, model::CpuDevice());
+    const World world =
+        JoinJob({.rank = 0, .size = 1, .local_size = 0, .rendezvous = "file://" + directory.path()}, {},
+                std::chrono::seconds(60));
+    const auto group = MakeProcessGroup({.backend = backend, .world = world, .interface_or_address = {}},
+                                        model::CpuDevice());
     EXPECT_EQ(group->host_group(), nullptr) << backend;
   }
 }

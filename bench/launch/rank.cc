@@ -44,6 +44,11 @@ Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const
   model::FlushDenormals();
 }
 
+void Rank::SetBaseCommand(const std::vector<std::string>& flags) {
+  provenance_.base_command = provenance_.command_line.substr(0, provenance_.command_line.find(' '));
+  for (const std::string& flag : flags) provenance_.base_command += " " + Quoted(flag);
+}
+
 comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends) {
   own_ = backends.front();
   for (const std::string& backend : backends) {

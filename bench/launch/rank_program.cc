@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "absl/strings/str_split.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/launch/tools.h"
 #include "comm/factory.h"
 #include "comm/processes/launch.h"
@@ -126,10 +127,7 @@ std::vector<std::string> ArgumentsOfChosen(const char* argv0, const FlagTable& f
   const comm::CommandResult choice = comm::RunCommand(ChoiceCommand(argv0, out, set), kPatience);
   if (!choice.ok()) throw std::runtime_error(Join("--choose: ", choice.message));
   std::vector<std::string> arguments = {argv0};
-  for (const auto& [name, value] : flags.Values({"variants", "strategies", "backend", "bucket_bytes",
-                                                 "buffer_elements", "units", "steps", "time"})) {
-    if (flags.given(name.substr(2))) arguments.push_back(Join(name, "=", value));
-  }
+  for (std::string& flag : flags.Given(/*except=*/kChoosesRows)) arguments.push_back(std::move(flag));
   const std::vector<std::string> lines = absl::StrSplit(choice.output, '\n');
   for (const auto& flag : absl::StrSplit(lines[0], ' ')) arguments.emplace_back(flag);
   std::fprintf(stderr, "%s\n", lines.at(1).c_str());
@@ -150,6 +148,7 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
   std::unique_ptr<RankJob> job;
   try {
     rank.emplace(program.options, world, argc, argv);
+    rank->SetBaseCommand(program.flags.Given(/*except=*/kChoosesRun));
     job = program.prepare(*rank);
     job->Run();
     if (!answer || !rank->is_first() || world.launched_by_self()) return kDone;
@@ -215,7 +214,8 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   const RankOptions& options = program.options;
   bool answer = true;
   flags.BeginGroup("At the end");
-  flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.");
+  flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.",
+            kOutput);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
@@ -224,9 +224,8 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   std::optional<comm::World> world = comm::WorldFromEnvironment();
   if (world) {
     CheckWorld(flags, options, *world);
-    // The job is joined first. Flags that concern only one host, or that have been compared already, may
-    // differ.
-    comm::Terms terms = flags.Values({"interface", "world_size"});
+    // The job is joined first.
+    comm::Terms terms = flags.Values(/*except=*/kOfOneHost);
     // The launch changes the seed of each rank.
     terms.emplace_back(kLaunchVariable, ThisLaunch().text());
     world = comm::JoinJob(*world, terms, options.timeout);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/collectives/options.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/records/variant.h"
 #include "bench/training/plan.h"
 #include "comm/factory.h"
@@ -23,9 +24,9 @@ Arguments ArgumentsOf(Options options) {
   Options defaults;
   options.AddTo(flags);
   defaults.AddTo(of_defaults);
-  const auto by_default = of_defaults.Values({"out"});
+  const auto by_default = of_defaults.Values(/*except=*/kOutput);
   Arguments arguments;
-  for (const auto& flag : flags.Values({"out"})) {
+  for (const auto& flag : flags.Values(/*except=*/kOutput)) {
     if (std::ranges::count(by_default, flag) == 0) arguments.push_back(Join(flag.first, "=", flag.second));
   }
   return arguments;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
 #include "bench/training/memory.h"
@@ -73,12 +74,7 @@ void RefuseUnused(const FlagTable& flags, const char* from, std::span<const std:
 // --max_memory measures nothing, so flags about measuring have no effect.
 void CheckMaxMemory(const TrainingPlan& options, const FlagTable& flags) {
   Require(options.ranks.on_cpu(), "--max_memory: expected --device=cpu, found ", options.ranks.device_name());
-  flags.RefuseAllBut(
-      {"max_memory", "preset",     "model",           "num_layers", "d_model",    "d_ff",
-       "num_heads",  "vocab_size", "width",           "batch_size", "seq_len",    "accumulation_steps",
-       "image_size", "dtype",      "optimizer",       "variants",   "strategies", "backend",
-       "units",      "world_size", "buffer_elements", "device",     "timeout",    "bucket_bytes"},
-      "has no effect with --max_memory");
+  flags.RefuseAllBut(kNeedsMemory, "has no effect with --max_memory");
   if (!options.on_images() && !options.sweep)
     flags.Refuse({"model"}, "has no effect with --max_memory, which is about all transformers");
 }
@@ -154,11 +150,10 @@ std::vector<std::string> TrainingPlan::GroupBackends() const {
 void TrainingPlan::CheckModel(const FlagTable& flags) const {
   const std::string takes_no = Join("--model=", model, " takes no ");
   if (on_images()) {
-    flags.Refuse({"seq_len", "corpus"}, takes_no + "sequences");
+    flags.Refuse(kOfSequences, takes_no + "sequences");
     Require(optimizers.front() != OptimizerKind::kMuon, "--optimizer=muon: --model=", model,
             " has no matrices, only convolutions");
-    flags.Refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"},
-                 takes_no + "sizes of a transformer");
+    flags.Refuse(kOfTransformers, takes_no + "sizes of a transformer");
     Validate(resnet_config());
     CheckPixels(*this);
     return;

@@ -207,18 +207,30 @@ void FlagTable::Refuse(const std::vector<std::string_view>& names, std::string_v
   for (const std::string_view name : names) Require(!given(name), "--", name, ": ", reason);
 }
 
-void FlagTable::RefuseAllBut(const std::vector<std::string_view>& names, std::string_view reason) const {
+void FlagTable::Refuse(FlagMarks marks, std::string_view reason) const {
   for (const Flag& flag : flags_)
-    Require(!flag.given || std::ranges::count(names, flag.name) > 0, "--", flag.name, ": ", reason);
+    Require(!flag.given || !Overlap(flag.marks, marks), "--", flag.name, ": ", reason);
 }
 
-std::vector<std::pair<std::string, std::string>> FlagTable::Values(
-    const std::vector<std::string>& except) const {
+void FlagTable::RefuseAllBut(FlagMarks marks, std::string_view reason) const {
+  for (const Flag& flag : flags_)
+    Require(!flag.given || Overlap(flag.marks, marks), "--", flag.name, ": ", reason);
+}
+
+std::vector<std::pair<std::string, std::string>> FlagTable::Values(FlagMarks except) const {
   std::vector<std::pair<std::string, std::string>> values;
   for (const Flag& flag : flags_) {
-    if (std::ranges::count(except, flag.name) == 0) values.emplace_back("--" + flag.name, flag.text);
+    if (!Overlap(flag.marks, except)) values.emplace_back("--" + flag.name, flag.text);
   }
   return values;
+}
+
+std::vector<std::string> FlagTable::Given(FlagMarks except) const {
+  std::vector<std::string> given;
+  for (const Flag& flag : flags_) {
+    if (flag.given && !Overlap(flag.marks, except)) given.push_back(Join("--", flag.name, "=", flag.text));
+  }
+  return given;
 }
 
 bool FlagTable::IsOf(const Flag& flag, std::string_view topic) {
