@@ -270,7 +270,7 @@ inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const st
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());
   const std::vector<std::unique_ptr<comm::ProcessGroup>> groups =
-      comm::MakeGroups(backend, devices, std::chrono::seconds(60), backend == "hierarchical" ? 2 : 0);
+      comm::MakeGroups(backend, devices, std::chrono::seconds(60), comm::RanksPerHost(backend));
   std::vector<Result> results(groups.size());
   comm::RunRanks(world_size, [&](int rank) {
     const auto r = static_cast<size_t>(rank);

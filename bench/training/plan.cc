@@ -11,6 +11,7 @@
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
 #include "bench/training/memory.h"
+#include "comm/factory.h"
 #include "ddp/factory.h"
 #include "model/base/error.h"
 
@@ -229,11 +230,12 @@ void TrainingPlan::AddPeers() {
             "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
             "expected no ",
             peer.traits->name);
-  constexpr int64_t kGlooThreads = 2;  // number of gloo's threads in PyTorch, which has no option for it
-  Require(ranks.comm_threads == kGlooThreads ||
-              std::ranges::count(all_peers, "gloo", &TrainingVariant::backend) == 0,
-          "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kGlooThreads,
-          ", as many as PyTorch has over gloo");
+  constexpr int64_t kThreads = 2;  // number of gloo's threads in PyTorch, which has no option for it
+  const std::string backend = PeerBackend(variants);
+  Require(ranks.comm_threads == kThreads || !comm::TraitsOf(backend).has_threads ||
+              std::ranges::count(all_peers, backend, &TrainingVariant::backend) == 0,
+          "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kThreads,
+          ", as many as PyTorch has over ", backend);
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());
 }
 

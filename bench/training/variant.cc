@@ -210,9 +210,19 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
   return variants;
 }
 
+std::string PeerBackend(std::span<const TrainingVariant> variants) {
+  const std::string_view by_default = comm::BackendTraits().pytorch_backend;
+  for (const TrainingVariant& variant : variants) {
+    if (variant.is_peer() || variant.backend == kNoBackend) continue;
+    const std::string_view own = comm::TraitsOf(variant.backend, variant.backend_options).pytorch_backend;
+    if (own != by_default) return std::string(own);
+  }
+  return std::string(by_default);
+}
+
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes) {
-  const bool on_nccl = std::ranges::count(variants, "nccl", &TrainingVariant::backend) > 0;
+  const std::string backend = PeerBackend(variants);
   std::vector<TrainingVariant> peers;
   for (const TrainingVariant& variant : variants) {
     const bool keeps_twin = std::ranges::all_of(variant.strategy_options().values, [&](const auto& given) {
@@ -232,8 +242,7 @@ std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants
       peer.strategy = ddp::FloorTraits().pytorch_twin;
       peer.floor = peer.qualified_strategy();
       peer.strategy = variant.traits->pytorch_twin;
-      // PyTorch has only these backends here.
-      if (variant.traits->communicates) peer.backend = on_nccl ? "nccl" : "gloo";
+      if (variant.traits->communicates) peer.backend = backend;
       if (std::ranges::count(peers, peer.peer(), &TrainingVariant::peer) == 0)
         peers.push_back(std::move(peer));
     }

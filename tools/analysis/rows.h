@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/analysis/baselines.h"
 #include "tools/measurements/measurement.h"
 #include "tools/measurements/reader.h"
 #include "tools/measurements/validity.h"
@@ -16,9 +17,6 @@
 // comparisons of rows.
 namespace gradsync::tools {
 
-// The default strategy of the baseline. A difference to the best known strategy is the most useful
-// difference.
-inline constexpr std::string_view kDefaultBaseline = "core";
 // Rows are called equal if the whole interval of their difference is within this fraction of the baseline's
 // step.
 inline constexpr double kEqualWithin = 0.03;

@@ -152,7 +152,7 @@ void AddLearning(const Summary& summary, size_t most, Lines* lines) {
     const size_t room = most - lines->size();
     if (room < kLeastLearning) return;
     Grid grid{.rows = {{Join("held-out text, ", RankCount(setting.record().world_size)), "bits per byte",
-                        "against naive (%)", "step", "sent (MB)"}}};
+                        Join("against ", kLossBaseline, " (%)"), "step", "sent (MB)"}}};
     for (const LearningRow& row : setting.rows)
       grid.rows.push_back({row.variant(), Fixed(row.final_bits.value, 4),
                            DifferenceText(row.against_baseline), TimeText(row.step_s),

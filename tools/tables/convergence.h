@@ -12,8 +12,6 @@
 // Tables of //bench:convergence: the loss of a model that each variant trains.
 namespace gradsync::tools {
 
-// The baseline of losses.
-inline constexpr std::string_view kLossBaseline = "naive";
 // The smallest number of seeds with which a difference has a verdict. With two seeds, the standard deviation
 // would have one degree of freedom.
 inline constexpr size_t kFewestSeeds = 3;

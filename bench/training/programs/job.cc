@@ -79,8 +79,8 @@ class TrainingJob : public RankJob {
     if (plan.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     SetRecords();
     if (plan.peers.wanted) {
-      peer_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks,
-                    rank.Has("nccl") ? "nccl" : "gloo", rank.world(), group_, device_);
+      peer_.emplace(FindPeerProgram(plan.peers.python(), program), plan.ranks, PeerBackend(plan.variants),
+                    rank.world(), group_, device_);
     }
     if (plan.trace) trace_.emplace(NewTrace());
   }

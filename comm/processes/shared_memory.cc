@@ -1,4 +1,4 @@
-#include "comm/shm/shared_memory.h"
+#include "comm/processes/shared_memory.h"
 
 #include <linux/mman.h>  // MADV_COLLAPSE
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "comm/shm/shared_memory.h"
+#include "comm/processes/shared_memory.h"
 
 #include <gtest/gtest.h>
 
