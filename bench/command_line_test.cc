@@ -171,6 +171,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
         Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
+        // Flags that only a later benchmark of the preset refuses: nothing has been measured.
+        Case{kSuite, {"--preset=smoke", "--corpus=/nonexistent"}, "--corpus=/nonexistent: "},
+        Case{kSuite,
+             {"--preset=smoke", "--with_peers=pytorch", "--comm_threads=3"},
+             "--comm_threads=3: --with_peers"},
+        Case{kSuite, {"--backend=nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
 
 // No bad argument: elsewhere the same would do.

@@ -212,8 +212,13 @@ int LaunchRanks(const RankProgram& program, bool with_mpirun, bool answer, std::
 int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   FlagTable& flags = program.flags;
   const RankOptions& options = program.options;
-  bool answer = true;
-  flags.BeginGroup("At the end");
+  bool answer = true, check_only = false;
+  flags.BeginGroup("Start and end");
+  flags.Add(
+      "check_only", &check_only, Switch(),
+      "Checks the flags and this host, and measures nothing.\nA bad flag, or too little memory, ends the "
+      "program as without this flag.",
+      kOutput);
   flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.",
             kOutput);
   flags.Parse(argc, argv);
@@ -254,6 +259,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
       program.check(known);
       if (options.precision || options.choose) AnswerCommand(argv[0], "");  // throws without the tool
       CheckOutputDirectory(options);
+      if (check_only) return kDone;
     }
   } catch (const InvalidInput& error) {
     // The error may concern only this host. Other ranks report this error, and do not wait.
