@@ -22,6 +22,7 @@
 #include "bench/testing/run_program.h"
 #include "model/base/error.h"
 #include "model/base/exit_status.h"
+#include "model/base/version.h"
 #include "model/files/safetensors.h"
 #include "model/tensor/cuda_device.h"
 #include "model/tensor/tensor.h"
@@ -38,6 +39,7 @@ using ::testing::StartsWith;
 constexpr char kAllReduce[] = "bench/all_reduce";
 constexpr char kCompare[] = "bench/compare";
 constexpr char kDdp[] = "bench/ddp";
+constexpr char kGpus[] = "bench/gpus";
 constexpr char kSuite[] = "bench/suite";
 
 void ExpectRefusal(const ProgramResult& result, const std::string& start) {
@@ -228,8 +230,8 @@ TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
       RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
-  EXPECT_EQ(RunProgram("bench/gpus", {"--help"}).status, 0);
-  EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
+  EXPECT_EQ(RunProgram(kGpus, {"--help"}).status, 0);
+  EXPECT_EQ(RunProgram(kGpus, {"--all"}).status, 2);
 }
 
 // Of what this process may use; under a launcher too.
@@ -299,6 +301,14 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
     std::istringstream lines(result.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 112) << line;
     EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
+  }
+}
+
+TEST(HelpTest, EveryProgramTellsItsVersion) {
+  for (const std::string program : {kAllReduce, kCompare, kDdp, kGpus, kSuite}) {
+    const ProgramResult result = RunProgram(program, {"--version"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.out, Join(program.substr(6), " of gradsync ", kVersion, "\n"));
   }
 }
 

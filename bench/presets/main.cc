@@ -44,7 +44,8 @@ void MakeDirectory(const std::string& out) {
   std::error_code error;
   // Older records would appear in the tables of this run.
   for (const auto& entry : fs::directory_iterator(out, error)) {
-    Require(entry.path().extension() != ".jsonl", "--out=", out,
+    const std::string name = entry.path().filename();
+    Require(!name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz"), "--out=", out,
             ": there are records of another run, expected an empty or a new directory");
   }
   fs::create_directories(out, error);

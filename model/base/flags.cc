@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "model/base/error.h"
 #include "model/base/units.h"
+#include "model/base/version.h"
 
 namespace gradsync {
 namespace {
@@ -169,6 +170,10 @@ void FlagTable::Parse(int argc, const char* const* argv) {
       if (!is_known) Find(topic_);  // throws an error with the nearest flag
       return;
     }
+    if (argument == "--version") {
+      help_requested_ = version_requested_ = true;
+      return;
+    }
     if (paths_ != nullptr && !argument.empty() && !argument.starts_with('-')) {
       paths_->push_back(ResolvePath(argument));
       continue;
@@ -246,6 +251,7 @@ std::string FlagTable::LineOf(const Flag& flag) {
 }
 
 std::string FlagTable::Usage() const {
+  if (version_requested_) return Join(program_, " of gradsync ", kVersion, "\n");
   std::string usage;
   if (!topic_.empty()) {
     for (const Flag& flag : flags_) {

@@ -144,8 +144,8 @@ class FlagTable {
 
   // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput, one line with the
   // flag, its value and the values that it accepts, for an unknown flag (with a suggestion), a bad value, a
-  // flag given twice, or an argument that is not a flag. Stops after --help or --help=TOPIC; help_requested()
-  // is then true. A topic is a flag, a group or "all".
+  // flag given twice, or an argument that is not a flag. Stops after --help, --help=TOPIC or --version;
+  // help_requested() is then true. A topic is a flag, a group or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
@@ -161,8 +161,8 @@ class FlagTable {
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE of each flag that Parse found on the command line and that has none of `except`.
   std::vector<std::string> Given(FlagMarks except) const;
-  // Returns the usage. Without a topic, it has the summary and the flags by groups, on about one screen. With
-  // a topic, it has all flags of the topic.
+  // Returns the usage, or the version if it was asked for. Without a topic, it has the summary and the flags
+  // by groups, on about one screen. With a topic, it has all flags of the topic.
   std::string Usage() const;
 
  private:
@@ -204,6 +204,7 @@ class FlagTable {
   std::string paths_help_;
   bool help_requested_ = false;
   std::string topic_;  // topic of --help; empty if there is none
+  bool version_requested_ = false;
 };
 
 // Returns an absolute path. A relative `path` starts at BUILD_WORKING_DIRECTORY, which `bazel run` sets, or

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "model/base/error.h"
+#include "model/base/version.h"
 
 namespace gradsync {
 namespace {
@@ -234,6 +235,14 @@ TEST(FlagTableTest, RefusesWhatIsGivenAndHasNoEffect) {
   EXPECT_EQ(line([&] { table.Refuse(kOrdering | kSizing, "is not needed"); }), "--sizes: is not needed");
   EXPECT_EQ(line([&] { table.RefuseAllBut(kSizing, "is not needed"); }), "--steps: is not needed");
   EXPECT_EQ(line([&] { table.RefuseAllBut(kSizing | kTiming, "is not needed"); }), "");
+}
+
+TEST(FlagTableTest, TellsTheVersion) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--version", "--unknown"});
+  EXPECT_TRUE(table.help_requested());
+  EXPECT_EQ(table.Usage(), Join("demo of gradsync ", kVersion, "\n"));
 }
 
 TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {

@@ -1,11 +1,11 @@
 #include "tools/measurements/reader.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <memory>
 #include <set>
 #include <system_error>
@@ -27,7 +27,11 @@ std::vector<std::string> FilesIn(const std::string& dir, Problems* problems) {
   std::vector<std::string> files;
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
-      if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
+      const std::string path = entry.path().string();
+      const bool is_compressed = path.ends_with(".jsonl.gz");
+      // What `gunzip --keep` has made is read instead.
+      if (is_compressed && fs::exists(path.substr(0, path.size() - 3))) continue;
+      if (is_compressed || path.ends_with(".jsonl")) files.push_back(path);
     }
   } catch (const fs::filesystem_error& error) {
     problems->AddFile(dir, "cannot read: " + error.code().message());
@@ -50,35 +54,76 @@ std::vector<std::string> FilesOf(const std::vector<std::string>& inputs, Problem
   return files;
 }
 
-// Calls `take(number, line)` with each line that is not blank; numbers count from 1.
-void ForEachLine(const std::string& path, const std::function<void(int64_t, std::string_view)>& take,
-                 Problems* problems) {
+// Splits a text, which comes in parts, into lines.
+class Lines {
+ public:
+  using Take = std::function<void(int64_t number, std::string_view line)>;
+
+  // Calls `take` with each line that is not blank; numbers count from 1. Reports lines that are too long.
+  Lines(std::string path, const Take& take, Problems* problems)
+      : path_(std::move(path)), take_(take), problems_(problems) {}
+
+  void Add(std::string_view part) {
+    for (size_t end; (end = part.find('\n')) != std::string_view::npos; part.remove_prefix(end + 1)) {
+      Append(part.substr(0, end));
+      End();
+    }
+    Append(part);
+  }
+  // Ends the last line, which may have no newline. Returns the number of lines.
+  int64_t Finish() {
+    if (is_in_line_) End();
+    return number_;
+  }
+
+ private:
+  void Append(std::string_view part) {
+    is_in_line_ |= !part.empty();
+    is_too_long_ |= line_.size() + part.size() > kMaxLineBytes;
+    if (!is_too_long_) line_ += part;
+  }
+  void End() {
+    ++number_;
+    if (is_too_long_) {
+      problems_->AddLine(path_, number_,
+                         Join("longer than ", kMaxLineBytes >> 20, " MiB: not a gradsync record"));
+    } else if (line_.find_first_not_of(" \t\r") != std::string::npos) {
+      take_(number_, line_);
+    }
+    line_.clear();
+    is_in_line_ = is_too_long_ = false;
+  }
+
+  const std::string path_;
+  const Take& take_;
+  Problems* const problems_;
+  std::string line_;
+  int64_t number_ = 0;
+  bool is_in_line_ = false, is_too_long_ = false;
+};
+
+// Calls `take` with the lines of a file, which may be compressed by gzip.
+void ForEachLine(const std::string& path, const Lines::Take& take, Problems* problems) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     return problems->AddFile(path, "cannot read: not a regular file");
   }
-  if (path.ends_with(".gz")) return problems->AddFile(path, "compressed: gunzip --keep decompresses it");
-  std::ifstream file(path, std::ios::binary);
-  constexpr size_t kBufferBytes = kMaxLineBytes + 1;  // getline appends a zero
-  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
-  int64_t number = 0;
-  while (file.getline(buffer.get(), kBufferBytes) || file.gcount() > 0) {
-    ++number;
-    if (file.fail()) {
-      problems->AddLine(path, number,
-                        Join("longer than ", kMaxLineBytes >> 20, " MiB: not a gradsync record"));
-      file.clear();
-      file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-      continue;
-    }
-    const auto length = static_cast<size_t>(file.gcount() - (file.eof() ? 0 : 1));
-    const std::string_view line(buffer.get(), length);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) take(number, line);
-  }
-  if (!file.is_open() || file.bad()) {
-    problems->AddFile(path, Join("cannot read: ", std::strerror(errno)));
-  } else if (number == 0) {
+  errno = 0;
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+  if (file == nullptr) return problems->AddFile(path, Join("cannot read: ", std::strerror(errno)));
+  Lines lines(path, take, problems);
+  std::vector<char> buffer(size_t{1} << 16);
+  int num_bytes = 0;
+  while ((num_bytes = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
+    lines.Add({buffer.data(), static_cast<size_t>(num_bytes)});
+  const int64_t num_lines = lines.Finish();
+  int status_of_file = Z_OK;
+  const std::string reason = gzerror(file.get(), &status_of_file);
+  if (status_of_file != Z_OK) {
+    problems->AddFile(path, Join("cannot read to the end: ",
+                                 status_of_file == Z_ERRNO ? std::strerror(errno) : reason.c_str()));
+  } else if (num_lines == 0) {
     problems->AddFile(path, "empty");
   }
 }
@@ -222,10 +267,9 @@ std::string WhyNoRecords(const std::vector<std::string>& inputs) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(first, error)) {
     const std::string name = entry.path().filename();
-    if (name.ends_with(".jsonl")) return first + ": no record in it that could be used";
-    names.push_back(entry.is_directory(error)     ? name + "/"
-                    : name.ends_with(".jsonl.gz") ? name + " (decompress it first)"
-                                                  : name);
+    if (name.ends_with(".jsonl") || name.ends_with(".jsonl.gz"))
+      return first + ": no record in it that could be used";
+    names.push_back(name + (entry.is_directory(error) ? "/" : ""));
   }
   std::ranges::sort(names);
   const size_t left_out = names.size() > kMost ? names.size() - kMost : 0;

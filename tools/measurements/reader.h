@@ -51,8 +51,9 @@ struct RecordSet {
 // Returns the reason why a record cannot be used; empty if it can be used.
 using RecordFilter = std::function<std::string(const bench::Record&)>;
 
-// Reads the records of the inputs, which are files or directories. Of a directory, reads every *.jsonl file
-// in the order of names, and no subdirectories. A file that is given twice is read once. A record combines
+// Reads the records of the inputs, which are files or directories. Of a directory, reads every *.jsonl and
+// *.jsonl.gz file in the order of names, and no subdirectories. Files may be compressed by gzip, whatever
+// their names. A file that is given twice is read once. A record combines
 // all its lines in the file. Lines and files that cannot be read or used are omitted and listed in
 // `problems`, and a second record of a rank is also omitted and listed.
 //
@@ -64,7 +65,7 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
                       Problems* problems);
 
 // Returns one line about inputs without records: the names of the inputs, and the contents of the first
-// input: "results: no records (*.jsonl) in it, but quick-1/, quick-2/ and a.jsonl.gz (decompress it first)".
+// input: "results: no records (*.jsonl) in it, but quick-1/, quick-2/ and a.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

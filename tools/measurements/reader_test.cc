@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "model/base/error.h"
@@ -353,11 +355,31 @@ TEST_F(ReaderTest, NothingThereIsAnError) {
   EXPECT_TRUE(records_.groups.empty());
 }
 
-TEST_F(ReaderTest, ACompressedFileIsNamedAsSuch) {
-  const std::string packed = FreshTestDir("compressed") + "/r.jsonl.gz";
-  std::ofstream(packed) << "x";
-  Read({packed});
-  EXPECT_EQ(ProblemText(), packed + ": compressed: gunzip --keep decompresses it\n");
+void WriteCompressed(const std::string& path, const std::string& text) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "wb"), gzclose);
+  ASSERT_EQ(gzwrite(file.get(), text.data(), static_cast<unsigned>(text.size())),
+            static_cast<int>(text.size()));
+}
+
+TEST_F(ReaderTest, ReadsCompressedFiles) {
+  const std::string dir = FreshTestDir("compressed"), plain = dir + "/r.jsonl";
+  WriteLines(plain, {WithBatch("core", 0, 2), WithBatch("core", 1, 2)});
+  WriteCompressed(plain + ".gz", ReadTestFile(plain));
+  // Both are there after `gunzip --keep`, and only one of them counts.
+  Read({dir});
+  EXPECT_EQ(Order(), "core:2");
+  std::filesystem::remove(plain);
+  Read({dir});
+  EXPECT_EQ(Order(), "core:2");
+  EXPECT_EQ(ProblemText(), "");
+}
+
+TEST_F(ReaderTest, ACompressedFileThatEndsTooSoonIsNamed) {
+  const std::string path = FreshTestDir("cut") + "/r.jsonl.gz";
+  WriteCompressed(path, ToJsonLine(WithBatch("core", 0, 2)) + "\n");
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 12);
+  Read({path});
+  EXPECT_THAT(ProblemText(), HasSubstr(path + ": cannot read to the end: "));
 }
 
 TEST_F(ReaderTest, RefusesWhatIsNoFile) {
