@@ -235,12 +235,7 @@ inline constexpr SchemaName kSchema[] = {
     {kFacts, "bucket_sizes", kText, kSome, "peers: bytes of each bucket, in order"},
     {kFacts, "compiled", kText, kSome, "arguments of torch.compile"},
     {kFacts, "compile_ns", kInt, kSome, "time of compilation before the first step"},
-    {kFacts, "ranks_behind_times", kText, kSome, "published figures: the ranks whose times were published"},
-    {kFacts, "phases_synchronised", kBool, kSome,
-     "published figures: whether timers waited for the end of backward"},
-    {kFacts, "copies_timed", kBool, kSome, "published figures: whether the time includes copies"},
-    {kFacts, "replicas_start_equal", kBool, kSome,
-     "published figures: whether ranks started with equal weights and buffers"},
+    {kFacts, "caveats", kText, kSome, "published figures: what to know about them; see docs/published"},
 
     {kLink, "kind", kText, kBenchmarks, "kind of bench/launch/link.h, memory or none"},
     {kLink, "interface", kText, kSome, "name of the network interface"},

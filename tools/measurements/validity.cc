@@ -168,25 +168,6 @@ constexpr Check kChecks[] = {
      [](const Evidence& evidence) { return If(evidence.facts().DoubleOr("rows_save_bytes", 1) <= 0); }},
     {Warning::kUnitsDiffer, "units-differ",
      "buckets have N times the baseline's bytes: the size was given in another unit", UnitsDiffer},
-    {Warning::kUnsyncedTimer, "unsynced-timer",
-     "synchronisation was timed without waiting for the end of backward, so its time includes the end of "
-     "backward",
-     [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("phases_synchronised", true)); }},
-    {Warning::kUntimedCopies, "untimed-copies",
-     "the time excludes the copies that this strategy needs before and after its collectives",
-     [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("copies_timed", true)); }},
-    {Warning::kNoBroadcast, "no-broadcast",
-     "the ranks started with different weights and buffers, so they trained different models",
-     [](const Evidence& evidence) { return If(!evidence.facts().BoolOr("replicas_start_equal", true)); }},
-    {Warning::kNoOptimizer, "no-optimizer",
-     "a step has no optimizer, so shares of a step are larger than in training",
-     [](const Evidence& evidence) { return If(evidence.config().StringOr("optimizer", "") == "none"); }},
-    {Warning::kRankZeroOnly, "rank0-only",
-     "times are of rank 0 alone, but a step lasts until its slowest rank has finished",
-     [](const Evidence& evidence) {
-       const bench::Record& record = evidence.measurement.record;
-       return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
-     }},
     {Warning::kBelowTheory, "below-theory",
      "the whole memory is N of what weights, gradients and optimizer state alone need",
      [](const Evidence& evidence) {
@@ -215,8 +196,11 @@ constexpr Check kChecks[] = {
     {Warning::kTooFewForP99, "n<100",
      "fewer than 100 steps: p99 (*) is an interpolation close to the maximum",
      [](const Evidence& evidence) { return TooFewFor(0.99, kFewestForP99, evidence); }},
-    {Warning::kPublished, "published", "figures as published; without samples there is no interval",
-     [](const Evidence& evidence) { return If(evidence.measurement.is_published()); }},
+    {Warning::kPublished, "published",
+     "figures as published; without samples there is no interval; N names their caveats (docs/published)",
+     [](const Evidence& evidence) {
+       return If(evidence.measurement.is_published(), evidence.facts().StringOr("caveats", ""));
+     }},
     {Warning::kEndedEarly, "ended-early",
      "launches ended when differences were known to `--precision`; intervals are widened for this",
      [](const Evidence& evidence) {

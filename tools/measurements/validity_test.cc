@@ -394,35 +394,12 @@ TEST(ValidityTest, BelowTheory) {
   EXPECT_EQ(warnings(1600), "below-theory:63%");
 }
 
-TEST(ValidityTest, RankZeroOnly) {
-  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("ranks_behind_times", "rank 0"); }), "rank0-only");
-}
-
-TEST(ValidityTest, UnsyncedTimer) {
-  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("phases_synchronised", bench::Value(false)); }),
-            "unsynced-timer");
-}
-
-TEST(ValidityTest, UntimedCopies) {
-  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("copies_timed", bench::Value(false)); }),
-            "untimed-copies");
-}
-
 TEST(ValidityTest, RowsSaveNothing) {
   const auto saving = [](double bytes) {
     return AllWarnings([=](Record& rank) { rank.facts.Set("rows_save_bytes", bench::Value(bytes)); });
   };
   EXPECT_EQ(saving(0), "rows-save-nothing");
   EXPECT_EQ(saving(64), "");
-}
-
-TEST(ValidityTest, NoBroadcast) {
-  EXPECT_EQ(AllWarnings([](Record& rank) { rank.facts.Set("replicas_start_equal", bench::Value(false)); }),
-            "no-broadcast");
-}
-
-TEST(ValidityTest, NoOptimizer) {
-  EXPECT_EQ(AllWarnings([](Record& rank) { rank.config.Set("optimizer", "none"); }), "no-optimizer");
 }
 
 TEST(ValidityTest, UnitsDiffer) {
