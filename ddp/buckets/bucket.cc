@@ -142,6 +142,18 @@ void KeepValue(Parameter& param) {
   if (!param.value().SameStorage(value)) param.MutableValue().CopyFrom(value);
 }
 
+void TakeBackValues(const BucketPlan& plan, bool keeps) {
+  for (const Bucket& bucket : plan.buckets) {
+    for (Parameter* const param : bucket.params) {
+      if (keeps) {
+        KeepValue(*param);
+      } else {
+        param->TakeBack();
+      }
+    }
+  }
+}
+
 std::vector<Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group) {
   std::vector<Tensor> buffers;
   for (const Bucket& bucket : plan.buckets) {

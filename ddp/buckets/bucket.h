@@ -101,6 +101,9 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 // Undoes PlaceValue and similar calls (TakeBack). The parameter keeps its value.
 void KeepValue(model::Parameter& param);
 
+// Undoes PlaceValue and similar calls for all parameters of a plan. They keep their values only if `keeps`.
+void TakeBackValues(const BucketPlan& plan, bool keeps);
+
 // These functions allocate memory that the group reduces fastest (ProcessGroup::Allocate), so every rank must
 // make equal calls in one order.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);

@@ -23,15 +23,7 @@ CarriedWeights::~CarriedWeights() {
   } catch (const comm::CollectiveError&) {
     are_whole = false;
   }
-  for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) {
-      if (are_whole) {
-        KeepValue(*param);
-      } else {
-        param->TakeBack();
-      }
-    }
-  }
+  TakeBackValues(plan_, are_whole);
 }
 
 void CarriedWeights::Place() {

@@ -64,17 +64,7 @@ GatheredWeights::GatheredWeights(const PlanOfUnits& units, size_t window, bool s
   }
 }
 
-GatheredWeights::~GatheredWeights() {
-  for (const Bucket& bucket : plan_.buckets) {
-    for (Parameter* const param : bucket.params) {
-      if (is_complete_) {
-        KeepValue(*param);
-      } else {
-        param->TakeBack();
-      }
-    }
-  }
-}
+GatheredWeights::~GatheredWeights() { TakeBackValues(plan_, is_complete_); }
 
 void GatheredWeights::PublishParts() {
   for (size_t i = 0; i < parts_.size(); ++i)

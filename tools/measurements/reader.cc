@@ -3,11 +3,15 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <istream>
+#include <limits>
 #include <memory>
 #include <set>
+#include <streambuf>
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
@@ -54,76 +58,61 @@ std::vector<std::string> FilesOf(const std::vector<std::string>& inputs, Problem
   return files;
 }
 
-// Splits a text, which comes in parts, into lines.
-class Lines {
+// A file, which gzip may have compressed.
+class FileBuffer : public std::streambuf {
  public:
-  using Take = std::function<void(int64_t number, std::string_view line)>;
+  explicit FileBuffer(const std::string& path) : file_(gzopen(path.c_str(), "rb"), gzclose) {}
 
-  // Calls `take` with each line that is not blank; numbers count from 1. Reports lines that are too long.
-  Lines(std::string path, const Take& take, Problems* problems)
-      : path_(std::move(path)), take_(take), problems_(problems) {}
-
-  void Add(std::string_view part) {
-    for (size_t end; (end = part.find('\n')) != std::string_view::npos; part.remove_prefix(end + 1)) {
-      Append(part.substr(0, end));
-      End();
-    }
-    Append(part);
-  }
-  // Ends the last line, which may have no newline. Returns the number of lines.
-  int64_t Finish() {
-    if (is_in_line_) End();
-    return number_;
+  bool is_open() const { return file_ != nullptr; }
+  // Returns why the file could not be read to its end; empty if it could.
+  std::string Error() const {
+    int status = Z_OK;
+    const std::string reason = gzerror(file_.get(), &status);
+    return status == Z_OK ? "" : status == Z_ERRNO ? std::strerror(errno) : reason;
   }
 
  private:
-  void Append(std::string_view part) {
-    is_in_line_ |= !part.empty();
-    is_too_long_ |= line_.size() + part.size() > kMaxLineBytes;
-    if (!is_too_long_) line_ += part;
-  }
-  void End() {
-    ++number_;
-    if (is_too_long_) {
-      problems_->AddLine(path_, number_,
-                         Join("longer than ", kMaxLineBytes >> 20, " MiB: not a gradsync record"));
-    } else if (line_.find_first_not_of(" \t\r") != std::string::npos) {
-      take_(number_, line_);
-    }
-    line_.clear();
-    is_in_line_ = is_too_long_ = false;
+  int_type underflow() override {
+    const int num_bytes = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+    if (num_bytes <= 0) return traits_type::eof();
+    setg(buffer_.data(), buffer_.data(), buffer_.data() + num_bytes);
+    return traits_type::to_int_type(*gptr());
   }
 
-  const std::string path_;
-  const Take& take_;
-  Problems* const problems_;
-  std::string line_;
-  int64_t number_ = 0;
-  bool is_in_line_ = false, is_too_long_ = false;
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+  std::array<char, size_t{1} << 16> buffer_;
 };
 
-// Calls `take` with the lines of a file, which may be compressed by gzip.
-void ForEachLine(const std::string& path, const Lines::Take& take, Problems* problems) {
+// Calls `take(number, line)` with each line that is not blank; numbers count from 1.
+void ForEachLine(const std::string& path, const std::function<void(int64_t, std::string_view)>& take,
+                 Problems* problems) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     return problems->AddFile(path, "cannot read: not a regular file");
   }
-  errno = 0;
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (file == nullptr) return problems->AddFile(path, Join("cannot read: ", std::strerror(errno)));
-  Lines lines(path, take, problems);
-  std::vector<char> buffer(size_t{1} << 16);
-  int num_bytes = 0;
-  while ((num_bytes = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
-    lines.Add({buffer.data(), static_cast<size_t>(num_bytes)});
-  const int64_t num_lines = lines.Finish();
-  int status_of_file = Z_OK;
-  const std::string reason = gzerror(file.get(), &status_of_file);
-  if (status_of_file != Z_OK) {
-    problems->AddFile(path, Join("cannot read to the end: ",
-                                 status_of_file == Z_ERRNO ? std::strerror(errno) : reason.c_str()));
-  } else if (num_lines == 0) {
+  FileBuffer source(path);
+  if (!source.is_open()) return problems->AddFile(path, Join("cannot read: ", std::strerror(errno)));
+  std::istream file(&source);
+  constexpr size_t kBufferBytes = kMaxLineBytes + 1;  // getline appends a zero
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
+  int64_t number = 0;
+  while (file.getline(buffer.get(), kBufferBytes) || file.gcount() > 0) {
+    ++number;
+    if (file.fail()) {
+      problems->AddLine(path, number,
+                        Join("longer than ", kMaxLineBytes >> 20, " MiB: not a gradsync record"));
+      file.clear();
+      file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      continue;
+    }
+    const auto length = static_cast<size_t>(file.gcount() - (file.eof() ? 0 : 1));
+    const std::string_view line(buffer.get(), length);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) take(number, line);
+  }
+  if (const std::string reason = source.Error(); !reason.empty()) {
+    problems->AddFile(path, Join("cannot read to the end: ", reason));
+  } else if (number == 0) {
     problems->AddFile(path, "empty");
   }
 }

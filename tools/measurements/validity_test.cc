@@ -381,6 +381,9 @@ TEST(ValidityTest, Published) {
   EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(0, 5)))), "published");
   EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(6e8, 20)))), "n<100 published");
   EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(6e8, 100)))), "published");
+  const auto with_caveats = [](Record& record) { record.facts.Set("caveats", "no-broadcast,rank0-only"); };
+  EXPECT_EQ(TextOf(FindWarnings(EvidenceOf(PublishedFigures(0, 5, with_caveats)))),
+            "published:no-broadcast,rank0-only");
 }
 
 TEST(ValidityTest, BelowTheory) {
