@@ -48,25 +48,24 @@ void CheckPixels(const TrainingPlan& options) {
 // `from` names the flag of `texts`.
 void RefuseUnused(const FlagTable& flags, const char* from, std::span<const std::string> texts) {
   bool sends = false, has_buckets = false;
-  // What some variant takes from a flag.
-  bool backend = false, bucket_bytes = false, learning_rate = false, optimizer = false;
+  bool takes_backend = false, takes_size = false, takes_rate = false, takes_optimizer = false;
   for (const std::string& text : texts) {
     const Variant given = Variant::Parse(text);
     const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
     const auto sets = [&](const char* option) { return given.options.contains(option); };
     sends |= traits.communicates;
     has_buckets |= traits.has_buckets;
-    backend |= traits.communicates && given.backend == kNoBackend;
-    bucket_bytes |=
+    takes_backend |= traits.communicates && given.backend == kNoBackend;
+    takes_size |=
         traits.has_buckets && !sets("bucket_bytes") && !sets("bucket_elements") && !sets("published_size");
-    learning_rate |= !sets("learning_rate");
-    optimizer |= !sets("optimizer");
+    takes_rate |= !sets("learning_rate");
+    takes_optimizer |= !sets("optimizer");
   }
   const std::string names_its_own = Join("every one of --", from, " names its own, expected one without ");
-  if (sends && !backend) flags.Refuse({"backend"}, names_its_own + "@backend");
-  if (!learning_rate) flags.Refuse({"learning_rate"}, names_its_own + "learning_rate");
-  if (!optimizer) flags.Refuse({"optimizer"}, names_its_own + "optimizer");
-  if (!bucket_bytes)
+  if (sends && !takes_backend) flags.Refuse({"backend"}, names_its_own + "@backend");
+  if (!takes_rate) flags.Refuse({"learning_rate"}, names_its_own + "learning_rate");
+  if (!takes_optimizer) flags.Refuse({"optimizer"}, names_its_own + "optimizer");
+  if (!takes_size)
     flags.Refuse({"bucket_bytes"},
                  Join("none of --", from, " takes it, expected one with buckets and no size of its own"));
   if (!has_buckets) flags.Refuse({"buffer_elements", "units"}, Join("none of --", from, " has buckets"));
