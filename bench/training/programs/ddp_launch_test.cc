@@ -33,32 +33,6 @@ void WaitForRecords(const std::string& directory, RunningProgram& program, const
   }
 }
 
-TEST(DdpLaunchTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
-  const std::string out = FreshDirectory();
-  // The first setting is over at once, the second takes a while.
-  Arguments arguments = With(Micro(out, {"--strategies=core", "--timeout=5s"}), "--seq_len", "4,256");
-  arguments = With(With(arguments, "--batch_size", "32"), "--steps", "300");
-  RunningProgram program(kDdp, arguments);
-  WaitForRecords(out, program, [](const std::vector<Record>& records) { return records.size() == 4; });
-  const pid_t victim = program.ChildWith("GRADSYNC_RANK", "1");
-  ASSERT_NE(victim, 0);
-  ASSERT_EQ(kill(victim, SIGKILL), 0);
-  const ProgramResult result = program.Wait(std::chrono::seconds(20));
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("rank 1"));
-  const std::vector<Record> records = RecordsIn(out);
-  ASSERT_EQ(records.size(), 4u);
-  for (const Record& record : records) {
-    if (record.config.IntOr("seq_len", 0) == 4) {
-      ExpectOneCompleteRecord(record, 300);
-      ExpectEqualGradients(record);
-    } else {
-      EXPECT_LT(record.samples.at("forward_ns").size(), 300u);
-      EXPECT_EQ(record.checks.Find("reference"), nullptr);
-    }
-  }
-}
-
 class StopTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StopTest, AStoppedRunLeavesAllRoundsSoFar) {
