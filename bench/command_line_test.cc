@@ -152,6 +152,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kSuite, {"--backend=nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
 
+TEST(CheckTest, MeasuresNothing) {
+  for (const char* const program : {kAllReduce, kCompare, kDdp}) {
+    const std::string out = FreshDirectory();
+    const ProgramResult result = RunProgram(program, {"--check_only", "--out=" + out});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_TRUE(std::filesystem::is_empty(out));
+    ExpectRefusal(RunProgram(program, {"--check_only", "--world_size=0"}), "--world_size=0: expected ");
+  }
+  EXPECT_EQ(RunProgram(kAllReduce, {"--check_only", "--sizes=4096TiB"}).status, kLacking);
+}
+
 // No bad argument: elsewhere the same would do.
 TEST(MemoryTest, TooLittleIsOneLineAndAStatusOfItsOwn) {
   const auto expect = [](const char* program, const std::vector<std::string>& arguments, const char* line) {
