@@ -84,6 +84,11 @@ TEST(ChoiceGridTest, ACellHasTheBoundThatTheAdviceRestsOn) {
   EXPECT_THAT(by_bound, Contains(MatchesRegex("naive \\+[0-9.]+ \\[[0-9.]+, [0-9.]+\\]")));
   const std::vector<std::string> by_interval = grid_of(Steady("core", Wobble(108, 24, 2)), 100);
   EXPECT_THAT(by_interval, Contains(MatchesRegex("zero1 -[0-9.]+ \\[-[0-9.]+, -[0-9.]+\\] \\*")));
+  // A bound never becomes larger by rounding.
+  const Tabled t({{Steady("core", WithWideNoise(108)), Steady("zero1", Wobble(100, 24, 1))}});
+  std::vector<Choice> choices = MakeChoices(t.settings);
+  choices[0].bounds[choices[0].Find("zero1")] = -0.01969;
+  EXPECT_THAT(MakeGrid(choices, 1).rows[2][2], ::testing::HasSubstr(" [<= -1.9]"));
   // The baseline is the fastest: the rows that it leads have the bounds.
   const std::vector<std::string> of_rows = grid_of(Steady("core", WithWideNoise(90.5)), 100);
   EXPECT_THAT(of_rows[0], MatchesRegex("Use core: all other exact rows take at least [0-9.]+ % longer"));
