@@ -183,8 +183,8 @@ TEST_P(PeriodicTest, WeightsAreThoseOfTheEquation) {
   const auto& [strategy, world, period] = GetParam();
   const Training run = {.strategy = strategy,
                         .values = {{"period", period}},
-                        .world_size = world_size,
-                        .backend = backend,
+                        .world_size = world.size,
+                        .backend = world.backend,
                         .adamw = true,
                         .num_steps = 4 * period + 1};
   const StrategyOptions options = {.values = run.values};
