@@ -140,7 +140,7 @@ TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
     sets.insert(record.facts.StringOr("launch_set", ""));
     EXPECT_EQ(record.facts.StringOr("stage", ""), launch == 0 ? "choosing" : "deciding");
     EXPECT_THAT(record.provenance.base_command,
-                testing::EndsWith("/ddp --d_model=16 --d_ff=32 --num_layers=2 --num_heads=2 --vocab_size=64 "
+                testing::EndsWith("/ddp --num_layers=2 --d_model=16 --d_ff=32 --num_heads=2 --vocab_size=64 "
                                   "--warmup_steps=2"));
     EXPECT_EQ(record.samples.at("forward_ns").size(), launch == 0 ? 2u : 4u);
   }
