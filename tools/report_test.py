@@ -247,6 +247,15 @@ class Timeline(InDirectory):
         self.assertEqual(spans["waits"], [(20, 32)])
         self.assertEqual(spans["in flight while its rank waits"], [(20, 30)])
 
+    def test_a_pictures_digest_is_of_all_that_is_drawn(self):
+        def digest(waits):
+            made = report.picture("", [self.panel(trace(0, waits=waits))], "svg").decode()
+            return re.search("sha256 ([0-9a-f]{64})", made)[1]
+
+        # Both waits do not count, so that titles are equal.
+        self.assertNotEqual(digest([(0, 2, False)]), digest([(0, 3, False)]))
+        self.assertEqual(digest([(0, 2, False)]), digest([(0, 2, False)]))
+
     def test_a_step_without_communication(self):
         alone = trace(0)
         alone["traceEvents"] = [one for one in alone["traceEvents"] if one["tid"] < 3 and one["name"] != "sync_exposed"]

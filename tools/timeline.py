@@ -6,8 +6,10 @@ library.
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
 # The phases of a step, in their order. A rank waits in all of sync_exposed, and in events `wait`.
 FORWARD, BACKWARD, SYNC, UPDATE = "forward", "backward", "sync_exposed", "optimizer"
@@ -41,14 +43,18 @@ class Flight:
 class RankStep:
     """A step of one rank."""
 
-    begin: float | None = None  # None: the trace has no such event
-    end: float | None = None
+    begin: float = math.nan  # NaN: the trace has no such event
+    end: float = math.nan
     phases: dict[str, Span] = dataclasses.field(default_factory=dict)
     waits: list[Wait] = dataclasses.field(default_factory=list)
     flights: list[Flight] = dataclasses.field(default_factory=list)
 
     @property
-    def last_gradient(self) -> float | None:
+    def is_whole(self) -> bool:
+        return not math.isnan(self.begin)
+
+    @property
+    def last_gradient(self) -> float:
         """When backward ends."""
         return self.phases[BACKWARD][1] if BACKWARD in self.phases else self.end
 
@@ -163,7 +169,7 @@ class Traces:
             else:
                 self._add(origin, event, issued)
 
-    def _add(self, origin: str | None, event: dict, issued: dict[int, float]) -> None:
+    def _add(self, origin: str | None, event: dict[str, Any], issued: dict[int, float]) -> None:
         args, row, name = event["args"], event["tid"], event["name"]
         begin, end = event["ts"] / 1e3, (event["ts"] + event["dur"]) / 1e3
         rank = self._step_of(origin, args).setdefault(event["pid"], RankStep())
@@ -178,7 +184,7 @@ class Traces:
         elif row == PHASE_ROW:
             rank.begin, rank.end = begin, end
 
-    def _step_of(self, origin: str | None, args: dict) -> Ranks:
+    def _step_of(self, origin: str | None, args: dict[str, Any]) -> Ranks:
         place = [origin, f"batch {args['batch_size']}"]
         if args["seq_len"]:
             place.append(f"sequence {args['seq_len']}")
@@ -202,5 +208,5 @@ def timelines(paths: Iterable[pathlib.Path]) -> dict[str, list[Timeline]]:
 
 def median_of(steps: Iterable[Ranks]) -> Ranks | None:
     """The step of median length, of those that are whole on all ranks."""
-    whole = [ranks for ranks in steps if all(rank.begin is not None for rank in ranks.values())]
+    whole = [ranks for ranks in steps if all(rank.is_whole for rank in ranks.values())]
     return sorted(whole, key=length)[len(whole) // 2] if whole else None

@@ -44,6 +44,9 @@ class Reading(Traces):
         self.assertEqual(rank.waits, [timeline.Wait(21.0, 32.0, True)])
         self.assertEqual(rank.last_gradient, 21.0)
 
+    def test_a_step_is_as_long_as_on_its_slowest_rank(self):
+        self.assertEqual(self.line_of(trace(0), trace(1, ((0, 43),))).length, 43)
+
     def test_a_step_without_its_whole_is_none(self):
         cut = trace(0)
         cut["traceEvents"] = [one for one in cut["traceEvents"] if one["name"] != "core"]
