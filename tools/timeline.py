@@ -137,7 +137,7 @@ def length(ranks: Ranks) -> float:
 def exposed_in(ranks: Ranks) -> float | None:
     """What the step exposes: how much later the last rank has averaged than the last rank has computed.
 
-    This is the part `exposed` of the cost in tables (tools/tables/pairs.cc). None if it is not known,
+    This is the part `exposed` of the cost in tables (tools/analysis/pairs.cc). None if it is not known,
     because the trace has no times of single waits, as on a GPU, or if nothing waits.
     """
     if not any(rank.waits for rank in ranks.values()):

@@ -14,8 +14,8 @@ namespace gradsync::bench {
 // each part is the mean over the steps.
 //
 // Waits are the times that one rank waits. What synchronisation exposes needs all ranks: it is how much later
-// the last rank has averaged() than the last rank has worked() (tools/tables/pairs.cc), so that a wait for a
-// rank that still computes does not count.
+// the last rank has averaged() than the last rank has worked() (tools/analysis/pairs.cc), so that a wait for
+// a rank that still computes does not count.
 //
 // On a GPU the times of single waits are not known. Then sync_wait has only the time from the end of
 // backward, and all other waits are included in forward, backward and, for strategies that communicate in the

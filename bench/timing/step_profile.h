@@ -12,8 +12,8 @@
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/step_wait.h"
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/tensor/device.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 

@@ -8,7 +8,7 @@
 
 #include "bench/timing/op_recorder.h"
 #include "bench/training/trainer_test.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {
