@@ -6,6 +6,7 @@
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/step_wait.h"
 #include "bench/training/trainer_test.h"
+#include "ddp/buckets/bucket.h"
 
 namespace gradsync::bench {
 namespace {
