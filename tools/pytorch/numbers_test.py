@@ -5,6 +5,7 @@ import json
 import pathlib
 import sys
 import unittest
+from dataclasses import replace
 
 HERE = pathlib.Path(__file__).absolute().parent
 RECORDINGS = HERE.parents[1] / "docs/recordings"
@@ -27,14 +28,14 @@ def answered(arguments):
     )
     whole, own, options = answer.ask(question), question.own, []
     for changes, pace in (
-        ({"passes": 4 * own["passes"]}, 1),
+        ({"passes": 4 * own.passes}, 1),
         ({"bf16": True}, 1),
         ({"zero1": True}, 1),
         ({}, 2),
         ({}, 0.5),
     ):
-        row = {**own, **changes}
-        step = [s * own["passes"] / row["passes"] for s in question.predict(row, pace).step]
+        row = replace(own, **changes)
+        step = [s * own.passes / row.passes for s in question.predict(row, pace).step]
         options += [
             step,
             step[0] / whole["ddp"]["step_s"][0] - 1,
