@@ -419,6 +419,21 @@ class TableTest(unittest.TestCase):
         )
         self.assertAlmostEqual(row["sent_bytes"] / MIB, 4 * (0.75 + 0.75 + 0.25))
         self.assertIn("name a rate as --link", self.ways(launch(), world_size=8)["HSDP"]["why"])
+        rate = {"link": "8Gbit,1us", "world_size": 8}
+        self.assertEqual(
+            self.ways(launch(), **rate)["HSDP"]["why"], "needs --ranks_per_host of 2 or more"
+        )
+        for on_host in (3, 8):
+            self.assertEqual(
+                self.ways(launch(), **rate, ranks_per_host=on_host)["HSDP"]["why"],
+                "needs --ranks_per_host that divides 8 ranks into two or more hosts",
+            )
+
+    def test_says_what_ranks_wait_for(self):
+        self.assertIn(" of it ranks wait for gradients after backward.", screen(launch()))
+        text = screen(sharded())
+        self.assertIn(" of it ranks wait for weights or gradients.", text)
+        self.assertNotIn("after backward", text)
 
     def test_what_was_not_probed_is_not_told(self):
         one = sharded()

@@ -440,6 +440,16 @@ class AnswerTest(unittest.TestCase):
             step["step_ns"] = 90 * MS
         self.assertNotIn("Sizes of buckets that", screen(one))
 
+    def test_a_floor_is_told_only_below_what_a_step_may_take(self):
+        told = "No order of sending takes less than 70 ms over this link."
+        self.assertIn(told, screen())  # which may be 95 ms
+        answered = ask()
+        _, low, _ = answered["ddp"]["step_s"]
+        self.assertIn(told, answer.screen(answered))
+        for floor_s in (low, low + 1e-3):
+            answered["ddp"]["floor_s"] = floor_s
+            self.assertNotIn("No order", answer.screen(answered))
+
     def test_names_the_best_size_only_if_it_can_be_told(self):
         late = self.many_parameters()  # the whole model in one bucket waits for backward
         for sent in sent_by(late):
@@ -519,6 +529,9 @@ class FlagsTest(unittest.TestCase):
                 "mean 25Gbit,5us?",
             ),
             (["--link=25Gbps"], "did you mean 25Gbit,5us?"),
+            (["--link=25GBit,5us"], "did you mean 25Gbit,5us?"),
+            (["--link=25GBits/s,5us"], "did you mean 25Gbit,5us?"),
+            (["--link=3GBs"], "did you mean 24Gbit,5us?"),
             (["--link=3GB/s,2"], "did you mean 24Gbit,2us?"),
             (["--link=25Gbit,0us"], "--link=25Gbit,0us: neither"),
             ([f"--link={path[:-1]}"], f"did you mean {path}?"),
@@ -576,13 +589,13 @@ class FlagsTest(unittest.TestCase):
                     ["record", "train.py"],
                     4,
                     "",
-                    "record: no module torch: it needs PyTorch 2.1 or newer\n",
+                    "record: no module torch: it needs PyTorch 2.3 or newer\n",
                 ),
                 (
                     ["check", "train.py"],
                     2,
                     "",
-                    "check: no module torch: it needs PyTorch 2.1 or newer\n",
+                    "check: no module torch: it needs PyTorch 2.3 or newer\n",
                 ),
                 (
                     ["recrod"],

@@ -41,7 +41,7 @@ def main():
         from gradsync import check, record  # PyTorch takes seconds to import
     except ModuleNotFoundError as error:  # 2 of `check` says that it cannot check
         end(
-            f"{command}: no module {error.name}: it needs PyTorch 2.1 or newer",
+            f"{command}: no module {error.name}: it needs PyTorch 2.3 or newer",
             2 if command == "check" else LACKING,
         )
     if command == "check":

@@ -513,6 +513,16 @@ def percent(part):
     return "" if part is None else "%+.1f %%" % (100 * part)
 
 
+def waiting_text(ddp):
+    """Returns how long ranks wait. The floor is told where it is below all that the step may take; elsewhere it decides nothing."""
+    waits = "weights or gradients" if ddp["is_sharded"] else "gradients after backward"
+    text = f"For {ms(ddp['exposed_s'])} of it ranks wait for {waits}."
+    _, low, _ = ddp["step_s"]
+    if ddp["floor_s"] >= low:
+        return text
+    return f"{text} No order of sending takes less than {ms(ddp['floor_s'])} over this link."
+
+
 def slow_ranks(ranks):
     """Returns lines about ranks for which other ranks wait."""
     parts = ("forward_s", "backward_s", "optimizer_s")
@@ -568,8 +578,7 @@ def screen(answer):
         f"A step without synchronisation takes {ms(answer['none_s'])}{slowest}.",
         *slow_ranks(answer["ranks"]),
         f"A step of {what} will take {range_text(ddp['step_s'])} (95 %).",
-        f"For {ms(ddp['exposed_s'])} of it ranks wait for gradients after backward. No order of sending takes less than "
-        f"{ms(ddp['floor_s'])} over this link.",
+        waiting_text(ddp),
         "",
         "%-16s %8s  %-20s %10s %10s" % ("bucket_cap_mb", "buckets", "step", "cost", "exposed"),
     ]
@@ -687,7 +696,7 @@ def meant_by(link):
         gbit = (
             float(match[1])
             * {"m": 1e-3, "g": 1, "t": 1e3}[match[2].lower()]
-            * (8 if match[3] and match[3][0] == "B" else 1)
+            * (8 if match[3] in ("B", "Bs") else 1)  # GB/s, but not GBit/s
         )
         meant = f"{gbit:g}Gbit,{match[4] or 5}{(match[5] or 'us').lower()}"
         return meant if parse_wire(meant) else ""

@@ -108,13 +108,19 @@ class Ways:
 
     def hybrid(self):
         name = "HSDP"
+        flags = self.question.flags
         if self.world < 4:
             return self.unknown(name, "needs four ranks, two on each of two hosts")
-        if not self.on_host or self.world % self.on_host:
+        if not flags.wire:
             return self.unknown(
                 name, "name a rate as --link, and hosts of more ranks (--ranks_per_host)"
             )
-        flags = self.question.flags
+        if flags.ranks_per_host == 1:
+            return self.unknown(name, "needs --ranks_per_host of 2 or more")
+        if not self.on_host or self.world % self.on_host:
+            return self.unknown(
+                name, f"needs --ranks_per_host that divides {self.world} ranks into two or more hosts"
+            )
         network = Network(self.world, self.on_host, flags.wire, flags.within, flags.algorithm)
         costs = LinkCosts(
             [
