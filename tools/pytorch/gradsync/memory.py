@@ -5,7 +5,7 @@ Resident memory is more: allocators keep what they have, and libraries have thei
 import re
 from collections import namedtuple
 
-from gradsync.sharding import bytes_of
+from gradsync.sharding import unit_bytes
 
 UNITS = {
     "": 1,
@@ -71,7 +71,7 @@ class Need:
     def sharded(self, units, ranks, batch=1, keeps=False):
         """Of FSDP2 between so many ranks (_fsdp_param_group.py, _fsdp_collectives.py). A unit is gathered into a buffer and
         copied out of it; its gradients are copied into a buffer, and their sum into a part of it."""
-        live, sizes = self.live, bytes_of(self.recording, units)
+        live, sizes = self.live, unit_bytes(self.recording.first.parameters, units)
         parts = (live["weight_bytes"] + live["state_bytes"]) / ranks
         unit_of = {p: u for u, unit in enumerate(units) for p in unit.parameters}
         steps = list(self.moments(batch))
