@@ -23,9 +23,7 @@ import datetime
 import itertools
 import json
 import os
-import pathlib
 import platform
-import re
 import sys
 import time
 
@@ -33,6 +31,7 @@ import torch
 import torch.distributed as dist
 from gradsync import BAD_ARGUMENTS, Refused
 from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
+from gradsync.host import processor_name, usable_cores
 from gradsync.launch_file import append, unusable
 from gradsync.live import UNKNOWN, Memory, is_compiled
 from gradsync.recording import KIND, THREE_TIMES
@@ -125,10 +124,6 @@ class Recorder:
             *probes[half:],
             *[("ddp",)] * bool(self.wrapper and ddp),
         ]
-        processor = (
-            re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-            or [platform.machine()]
-        )[0]
         self.head = {
             "gradsync_torch": 1,
             "time": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -137,9 +132,9 @@ class Recorder:
             "world_size": self.world,
             "backend": dist.get_backend() if self.world > 1 else "none",
             "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu",
-            "processor": processor,
+            "processor": processor_name(),
             "threads": torch.get_num_threads(),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": usable_cores(),
             "views": self.views,
             "rows": [],
             "parameters": [
