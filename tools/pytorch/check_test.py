@@ -8,9 +8,8 @@ import tempfile
 import types
 import unittest
 
-from run_ranks import launch, sys, torch
-
 from gradsync import check, reference
+from run_ranks import launch, sys, torch
 
 BEGIN = """
 import contextlib, functools, os, sys, torch, torch.distributed as dist, torch.nn.functional as F

@@ -55,11 +55,12 @@ class CommandLineTest(unittest.TestCase):
             for version in ("2.2.1+cpu", "1.13.1"):
                 torch.write_text(f"__version__ = {version!r}\n")
                 for command, status in (("record", 4), ("check", 2)):
-                    expected = f"{command}: PyTorch {version} is too old: it needs PyTorch 2.3 or newer\n"
-                    self.assert_run(
-                        [command, "train.py"], status, "", expected, path=(HERE, directory)
-                    )
-            torch.write_text("__version__ = '2.10.0'\n")  # the next thing that is missing is another
+                    said = f"PyTorch {version} is too old: it needs PyTorch 2.3 or newer"
+                    path = (HERE, directory)
+                    arguments = [command, "train.py"]
+                    self.assert_run(arguments, status, "", f"{command}: {said}\n", path=path)
+            # Of a version that is not refused, something else is missing.
+            torch.write_text("__version__ = '2.10.0'\n")
             done = self.run_gradsync("record", path=(HERE, directory), stdout=subprocess.PIPE)
             self.assertNotIn(b"too old", done.stderr)
 

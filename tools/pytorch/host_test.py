@@ -27,7 +27,9 @@ class HostTest(unittest.TestCase):
     def test_other_systems_ask_sysctl(self):
         with tempfile.TemporaryDirectory() as directory:
             sysctl = pathlib.Path(directory, "sysctl")
-            sysctl.write_text('#!/bin/sh\n[ "$*" = "-n machdep.cpu.brand_string" ] && echo Apple M9\n')
+            sysctl.write_text(
+                '#!/bin/sh\n[ "$*" = "-n machdep.cpu.brand_string" ] && echo Apple M9\n'
+            )
             sysctl.chmod(0o755)
             with mock.patch.dict(os.environ, {"PATH": f"{directory}:/bin:/usr/bin"}):
                 self.assertEqual(self.name_of(None), "Apple M9")
@@ -42,8 +44,9 @@ class HostTest(unittest.TestCase):
             self.assertEqual(host.usable_cores(), 3)
 
     def test_without_affinity_all_cores_count(self):
-        with mock.patch.object(os, "cpu_count", lambda: 12), mock.patch.object(
-            os, "sched_getaffinity", create=True
+        with (
+            mock.patch.object(os, "cpu_count", lambda: 12),
+            mock.patch.object(os, "sched_getaffinity", create=True),
         ):
             del os.sched_getaffinity
             self.assertEqual(host.usable_cores(), 12)

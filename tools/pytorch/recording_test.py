@@ -3,9 +3,9 @@
 import random
 import unittest
 
-from sample_recordings import MIB, MS, changed, launch, steps_of, written
 from gradsync import Refused
 from gradsync.recording import Recording, estimate, trimmed_mean
+from sample_recordings import MIB, MS, changed, launch, steps_of, written
 
 
 class RecordingTest(unittest.TestCase):

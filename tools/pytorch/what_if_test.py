@@ -3,11 +3,10 @@
 import contextlib
 import io
 import json
-import os
 import random
-import tempfile
 import unittest
 
+from gradsync import Refused, answer
 from sample_recordings import (
     MIB,
     MS,
@@ -21,7 +20,6 @@ from sample_recordings import (
     steps_of,
     written,
 )
-from gradsync import Refused, answer
 
 A_SCRIPTS_OWN = {"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB}
 

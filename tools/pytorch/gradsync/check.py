@@ -15,6 +15,7 @@ import time
 
 import torch
 import torch.distributed as dist
+
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.record import refuse
 from gradsync.recorder import WAIT

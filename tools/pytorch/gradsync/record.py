@@ -37,6 +37,7 @@ import time
 
 import torch
 import torch.distributed as dist
+
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
 from gradsync.events import DDP, listen, listeners, place, watch_calls
 from gradsync.launch_file import unusable

@@ -29,6 +29,7 @@ import time
 
 import torch
 import torch.distributed as dist
+
 from gradsync import BAD_ARGUMENTS, Refused
 from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
 from gradsync.host import processor_name, usable_cores

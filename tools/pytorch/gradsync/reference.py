@@ -9,6 +9,7 @@ import hashlib
 
 import torch
 import torch.distributed as dist
+
 from gradsync.settings import flat_of
 
 
