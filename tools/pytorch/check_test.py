@@ -10,7 +10,7 @@ import unittest
 
 from run_ranks import launch, sys, torch
 
-from gradsync import check, reference
+from gradsync import check, reference, twin
 
 BEGIN = """
 import contextlib, functools, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
@@ -612,10 +612,10 @@ class CheckTest(unittest.TestCase):
             torch.tensor([0.1, 0.2, 0.2], dtype=torch.float64),
         )
         one = types.SimpleNamespace(is_used=True, mean=mean, bound=bound)
-        ((weights, most),) = reference.fed(torch.optim.SGD([p], lr=0.5), [one], None)
-        self.assertTrue(torch.equal(weights, -mean / 2) and not p.any())
+        (weights,) = twin.step_of_twin(torch.optim.SGD([p], lr=0.5), [one], None)
+        self.assertTrue(torch.equal(weights.expected, -mean / 2) and not p.any())
         self.assertAlmostEqual(
-            float(most), 2 * 0.5 * 0.3, 6
+            float(weights.rounding), 2 * 0.5 * 0.3, 6
         )  # to both sides, the rate times the norm of the bound
 
     def test_groups_of_parameters_take_turns(self):

@@ -37,6 +37,31 @@ def tensors_of(tree: object) -> list[torch.Tensor]:
     return [leaf for leaf in _pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
+def is_in_parts(tensor: torch.Tensor) -> bool:
+    """Whether it is a DTensor: ranks may have parts of it."""
+    return hasattr(tensor, "to_local")
+
+
+def part_of(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a DTensor, or the tensor."""
+    return cast("Any", tensor).to_local() if is_in_parts(tensor) else tensor
+
+
+def whole_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The whole of a DTensor, by a collective, or the tensor."""
+    return cast("Any", tensor).full_tensor() if is_in_parts(tensor) else tensor
+
+
+def mesh_place(tensor: torch.Tensor) -> list[int]:
+    """Where in a DTensor's mesh this rank is: an index in each dimension."""
+    return cast("list[int]", cast("Any", tensor).device_mesh.get_coordinate())
+
+
+def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> RemovableHandle:
+    """Calls hook(gradient) when autograd has computed the tensor's gradient."""
+    return cast("RemovableHandle", cast("Any", tensor).register_hook(hook))
+
+
 # torch.compile
 
 
