@@ -5,31 +5,11 @@ import unittest
 
 sys.path.insert(0, "tools/pytorch")
 import torch
-import torch.distributed as dist
 from torch.optim import optimizer as hooks
 
 from gradsync import events
 from gradsync.patches import Patches
-
-OWNERS = (
-    torch.autograd,
-    torch.nn.Module,
-    torch.nn.Linear,
-    torch.Tensor,
-    torch.optim.Optimizer,
-    torch.optim.SGD,
-    torch.amp.GradScaler,
-    torch.nn.parallel.DistributedDataParallel,
-    dist.Reducer,
-)
-
-
-def snapshot():
-    """What PyTorch holds: the attributes of what is replaced, and the hooks of all optimizers."""
-    return [dict(vars(owner)) for owner in OWNERS] + [
-        dict(hooks._global_optimizer_pre_hooks),
-        dict(hooks._global_optimizer_post_hooks),
-    ]
+from torch_snapshot import snapshot
 
 
 class Diary(events.Listener):

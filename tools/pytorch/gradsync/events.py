@@ -167,9 +167,10 @@ class _StepHook:
         self._tell = tell
         self._is_called = False
         self._is_over = False
-        self._handle = register(self)
+        # A compiled optimizer.step would trace listeners otherwise.
+        self._handle = register(untraced(self._call))
 
-    def __call__(
+    def _call(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
         if self._is_over:
