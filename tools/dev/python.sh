@@ -6,6 +6,7 @@
 #   install    makes the sdist and the wheel, and installs both, the folder, and the folder as editable, in fresh
 #              environments of python3 and of the newest Python that is found. Needs a network
 #   test       pytest of the tests; those that need PyTorch are skipped
+#   tools      makes the environment of the tools alone
 # The tools of python_tools.txt are installed once, below ~/.cache/gradsync.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -108,15 +109,16 @@ install() {
 }
 
 case ${1:-} in
-  format | lint | install | test) ;;
+  format | lint | install | test | tools) ;;
   *)
-    echo "python.sh: expected format, lint, install or test" >&2
+    echo "python.sh: expected format, lint, install, test or tools" >&2
     exit 2
     ;;
 esac
 make_tools
 case $1 in
   format) "$tools/bin/ruff" format $package && "$tools/bin/ruff" check --fix --select=I $package ;;
+  tools) ;;
   test) "$tools/bin/pytest" --quiet -p no:cacheprovider $package ;;
   *) "$1" ;;
 esac
