@@ -2,10 +2,21 @@
 
 import random
 import unittest
+from dataclasses import replace
 
 from gradsync import Refused
-from gradsync.recording import Recording, estimate, trimmed_mean
+from gradsync.estimates import Estimate, Interval, estimate, trimmed_mean
+from gradsync.recording import Recording
+from gradsync.schema import Row
 from sample_recordings import MIB, MS, changed, launch, steps_of, written
+
+
+def row(first_bucket_bytes, bucket_bytes):
+    return replace(
+        Row.by_default("", passes=1),
+        first_bucket_bytes=first_bucket_bytes,
+        bucket_bytes=bucket_bytes,
+    )
 
 
 class RecordingTest(unittest.TestCase):
@@ -26,9 +37,7 @@ class RecordingTest(unittest.TestCase):
             (1, 1, ((4,), (2,), (0,), (1,), (3,))),
             (1000, 1, ((4, 2, 0, 1, 3),)),
         ):
-            self.assertEqual(
-                recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected
-            )
+            self.assertEqual(recording.buckets(row(first, size)), expected)
 
     def test_each_dtype_has_buckets_of_its_own(self):
         one = launch()
@@ -48,15 +57,15 @@ class RecordingTest(unittest.TestCase):
         recording = Recording(written(one))
         # Each begins with a first bucket. Those that are not full come last.
         self.assertEqual(
-            recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 60}),
+            recording.buckets(row(10, 60)),
             ((0,), (1,), (2, 4), (3, 5)),
         )
         self.assertEqual(
-            recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 31}),
+            recording.buckets(row(10, 31)),
             ((0,), (1,), (2, 4), (3, 5)),
         )
         self.assertEqual(
-            recording.buckets({"first_bucket_bytes": 40, "bucket_bytes": 30}),
+            recording.buckets(row(40, 30)),
             ((0, 2), (1, 3), (4,), (5,)),
         )
 
@@ -65,9 +74,7 @@ class RecordingTest(unittest.TestCase):
         for step in steps_of(one, "probe"):
             step["ready_ns"][2] = -1
         self.assertEqual(
-            Recording(written(one)).buckets({"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB})[
-                0
-            ],
+            Recording(written(one)).buckets(row(MIB, 25 * MIB))[0],
             (1,),
         )
 
@@ -104,12 +111,13 @@ class RecordingTest(unittest.TestCase):
             for kind, sample in enumerate(
                 (values, [v + offsets[i // 10] for i, v in enumerate(values)])
             ):
-                _, low, high = estimate(sample, [10] * 4)
-                missed[kind] += not low <= 10 <= high
+                launches = [sample[i : i + 10] for i in range(0, 40, 10)]
+                interval = estimate(launches).interval
+                missed[kind] += not interval.low <= 10 <= interval.high
         for count in missed:  # 20 of 400; launches that differ are the samples
             self.assertTrue(8 < count < 36, missed)
-        self.assertEqual(estimate([3, 3], [2]), (3, 3, 3))
-        self.assertEqual(estimate([3], [1]), (3, None, None))
+        self.assertEqual(estimate([[3, 3]]), Estimate(3, Interval(3, 3, 3)))
+        self.assertEqual(estimate([[3]]), Estimate(3, None))
 
     def test_refuses_what_is_no_launch(self):
         def said_of(*launches):

@@ -2,6 +2,8 @@
 
 import math
 import unittest
+from collections import Counter
+from statistics import fmean, stdev
 
 import sample_recordings
 from gradsync import Refused, link, published, replay
@@ -223,21 +225,53 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(replayed([0, 5], 5, [10, 10], together=16)[1], 18)
         self.assertEqual(replayed([0, 0, 0], 0, [10, 10, 10], together=16)[1], 26)
 
-    def test_random_numbers_are_the_standard_librarys(self):
-        random, later = replay.Random(), replay.Random(400)
-        self.assertEqual(
-            [random.draw() for _ in range(3)],
-            [2469588189546311528, 2516265689700432462, 8323445853463659930],
+
+class DrawTest(unittest.TestCase):
+    """Of 2 measured ranks and 20 rounds, whose values tell both: 100 times the rank, and the round."""
+
+    def draws(self, world_size, buckets=1):
+        ranks = [[100 * rank + number for number in range(20)] for rank in range(2)]
+        return replay.draw_rounds(
+            replay.Step(ranks, [1] * buckets, world_size, LinkCosts([Cost(1, 1)]), 1, 1, 0)
         )
-        self.assertEqual(later.draw(), 235245676965715888)
-        normals = later.normals()
-        for normal in (
-            1.4670713222683283,
-            -1.0658406524106401,
-            -0.030048122978485012,
-            0.53660442260823538,
-        ):
-            self.assertAlmostEqual(next(normals), normal, 14)
+
+    def test_measured_ranks_are_not_drawn(self):
+        self.assertEqual(self.draws(2), [[k, 100 + k] for k in range(20)])
+        self.assertEqual(self.draws(1), [[k] for k in range(20)])
+
+    def test_other_ranks_of_a_larger_world_are_any_of_any_round(self):
+        draws = self.draws(6)
+        self.assertEqual(len(draws), 20)
+        for k, drawn in enumerate(draws):
+            self.assertLessEqual({k, 100 + k}, set(drawn))
+            self.assertLess(2, len(drawn))
+            self.assertEqual(sorted(set(drawn)), drawn)  # what is drawn twice is as late as once
+            self.assertLessEqual(len(drawn), 6)
+        drawn = [value for values in self.draws(100) for value in values]
+        self.assertEqual(set(drawn), {*range(20), *range(100, 120)})
+
+    def test_thousands_of_ranks_are_drawn_for_fewer_rounds(self):
+        self.assertEqual(len(self.draws(100_000)), 20)
+        self.assertEqual(len(self.draws(100_000, buckets=2)), 16)
+        self.assertEqual(len(self.draws(1_000_000)), 12)
+
+    def test_a_bootstrap_takes_all_values_and_normal_paces(self):
+        paces, picks = zip(*replay.resamples(5))
+        self.assertEqual(len(paces), 1000)
+        self.assertAlmostEqual(fmean(paces), 0, delta=0.1)
+        self.assertAlmostEqual(stdev(paces), 1, delta=0.1)
+        taken = Counter(pick for own in picks for pick in own)
+        self.assertEqual((sorted(taken), sum(taken.values())), ([0, 1, 2, 3, 4], 5000))
+        for count in taken.values():
+            self.assertAlmostEqual(count, 1000, delta=120)
+
+    def test_every_answer_draws_the_same_numbers(self):
+        # These are equal on every release of Python.
+        (pace, picks), *_ = replay.resamples(5)
+        self.assertAlmostEqual(pace, 1.706411686714408, 12)
+        self.assertEqual(picks, [4, 0, 0, 4, 3])
+        self.assertEqual(self.draws(4), self.draws(4))
+        self.assertEqual(self.draws(4)[0], [0, 16, 100, 105])
 
 
 class PublishedTest(unittest.TestCase):

@@ -4,9 +4,11 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import replace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__))))
 from gradsync import answer
+from gradsync.schema import Row
 
 MS, MIB = 1_000_000, 1 << 20
 
@@ -131,15 +133,16 @@ def question(launches, **flags):
 
 def predict(*launches, pace=1, flags={}, **row):
     """What a step should take, of one bucket of all unless the row says otherwise."""
-    row = {
-        "bucket_bytes": 100 * MIB,
-        "first_bucket_bytes": 100 * MIB,
-        "bf16": False,
-        "zero1": False,
-        "fsdp": False,
-        "passes": 1,
-        **row,
-    }
+    one_bucket = Row(
+        name="",
+        bucket_bytes=100 * MIB,
+        first_bucket_bytes=100 * MIB,
+        bf16=False,
+        zero1=False,
+        passes=1,
+        rebuilt_bucket_bytes=(),
+    )
+    row = replace(one_bucket, **row)
     return question(launches or [launch()], **flags).predict(row, pace)
 
 

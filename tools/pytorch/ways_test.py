@@ -229,8 +229,9 @@ class ShardedTest(unittest.TestCase):
         # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and half of the 10 ms that it
         # took without a link. What is above 20 ms for an all-reduce of 2 MiB, or 10 for half of it, are copies.
         sent = 1e3 * 1514 / 1448 * MIB / 125e6 + 5
+        over = question([one], link="1Gbit,1us")
         self.assertAlmostEqual(
-            1e3 * question([one], link="1Gbit,1us").predict(one["rows"][0]).step[0],
+            1e3 * over.predict(over.own).step[0],
             63 + 3 * (sent + 2) + 2 * (2 * sent + 6),
             delta=0.05,
         )

@@ -113,7 +113,7 @@ class PredictionTest(unittest.TestCase):
         for elements_of_byte, sent_ms in ((0.5, 100), (0.125, 25)):
             other = launch()
             for parameter in other["parameters"]:
-                parameter["numel"] = elements_of_byte * parameter["bytes"]
+                parameter["numel"] = int(elements_of_byte * parameter["bytes"])
             for sent in sent_by(other, "bf16"):
                 sent["in_ns"] = sent["out_ns"] = [0] * 4
             self.assert_step(67 + sent_ms, other, flags=flags, bf16=True, delta=1e-3)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import fmean
 
@@ -33,6 +34,7 @@ from gradsync.recording import (
     trimmed_mean,
 )
 from gradsync.replay import Prediction, Round, Step, predict
+from gradsync.schema import Row, StepMode
 from gradsync.ways import Ways
 
 MIB = 1 << 20
@@ -56,17 +58,7 @@ class Question:
         self.recording, self.flags = Recording(flags.recording), flags
         self.launch = self.recording.launches[0]
         self.own = (
-            self.launch["rows"][0]
-            if self.launch["rows"]
-            else {
-                "name": "DDP",
-                "bucket_bytes": 25 * MIB,
-                "first_bucket_bytes": MIB,
-                "bf16": False,
-                "zero1": False,
-                "fsdp": False,
-                "passes": self.launch["passes"],
-            }
+            self.launch.rows[0] if self.launch.rows else Row.by_default("DDP", self.launch.passes)
         )
         self.world_size = flags.world_size or self.launch["world_size"]
         # The link of another recording, or a link that was measured by other programs.
@@ -237,16 +229,14 @@ class Question:
         )
 
     def predict(self, row, pace_of_link=1):
-        """What a step with these settings should take, of row["passes"] passes. No step of DDP enters."""
-        if row["fsdp"]:
-            return self.predict_sharded(
-                "none" if row.get("whole") else None, pace_of_link=pace_of_link
-            )
+        """What a step with these settings should take, of row.passes passes. No step of DDP enters."""
+        if row.fsdp:
+            return self.predict_sharded("none" if row.whole else None, pace_of_link=pace_of_link)
         settings = (
             self.recording.buckets(row),
-            row["bf16"],
-            row["zero1"],
-            row["passes"],
+            row.bf16,
+            row.zero1,
+            row.passes,
             pace_of_link,
         )
         return self.mean(
@@ -280,6 +270,13 @@ def sizes_of(mib):
     return {"bucket_bytes": mib * MIB, "first_bucket_bytes": mib * MIB}
 
 
+def tuple_of(estimate):
+    interval = estimate.interval
+    return (
+        (estimate.value, interval.low, interval.high) if interval else (estimate.value, None, None)
+    )
+
+
 def overlap(a, b):
     return a[1] <= b[2] and b[1] <= a[2]
 
@@ -303,14 +300,14 @@ def ask(question):
         **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")},
         "notes": notes_of(question),
         "none_s": none_s,
-        "ranks": recording.ranks,
+        "ranks": [asdict(rank) for rank in recording.ranks],
         "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
         "units": len(sharding.units_of(launch)),
         "schedule": schedule_of(launch),
         "ddp": {
-            "bucket_bytes": own["bucket_bytes"],
-            "first_bucket_bytes": own["first_bucket_bytes"],
-            "is_sharded": own["fsdp"],
+            "bucket_bytes": own.bucket_bytes,
+            "first_bucket_bytes": own.first_bucket_bytes,
+            "is_sharded": own.fsdp,
             **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")},
         },
         "sizes": [],
@@ -319,7 +316,7 @@ def ask(question):
     }
     last = None
     for mib in CAPS:
-        row = {**own, **sizes_of(mib), "fsdp": False}
+        row = replace(own, **sizes_of(mib), fsdp=False)
         held = recording.bucket_bytes(row)
         if held == last:
             continue
@@ -330,7 +327,7 @@ def ask(question):
                 "buckets": len(held),
                 "step_s": one.step,
                 "exposed_s": one.exposed,
-                "cost_s": one.step[0] - none_s * own["passes"] / launch["passes"],
+                "cost_s": one.step[0] - none_s * own.passes / launch["passes"],
             }
         )
     best = min(answer["sizes"], key=lambda size: size["step_s"][0])
@@ -353,7 +350,7 @@ def ask(question):
     limit = question.flags.memory
     ways = Ways(
         question,
-        {**own, **sizes_of(best["bucket_cap_mb"]), "fsdp": False, "bf16": False, "zero1": False},
+        replace(own, **sizes_of(best["bucket_cap_mb"]), fsdp=False, bf16=False, zero1=False),
     )
     rows = ways.all()
     answer.update(
@@ -402,7 +399,7 @@ def notes_of(question):
         sent = [
             size
             for caps in ({}, sizes_of(CAPS[0]), sizes_of(CAPS[-1]))
-            for size in question.recording.bucket_bytes({**question.own, **caps})
+            for size in question.recording.bucket_bytes(replace(question.own, **caps))
         ]
         notes.append(
             f"The link: {flags.link}, measured by {ranks_text(link.world_size)}, {sizes_text(measured)}."
@@ -447,31 +444,31 @@ def measured_of(question):
     measured steps differ by more than their intervals; of how many the faster one is predicted."""
     measured, sizes, there = [], [], question.at or question.recording
     for row in there.launches[0]["rows"]:
-        values, launches = there.steps("ddp", row["name"])
-        if not values:
+        launches = there.steps(StepMode.SCRIPT, row.name)
+        if not launches:
             continue
-        none_s = there.none_s * row["passes"] / question.launch["passes"]
+        none_s = there.none_s * row.passes / question.launch["passes"]
         step, prediction, rebuilt = (
-            estimate(values, launches),
+            tuple_of(estimate(launches)),
             question.predict(row).step,
-            sorted(row["rebuilt_bucket_bytes"]),
+            sorted(row.rebuilt_bucket_bytes),
         )
         measured.append(
             {
-                "name": row["name"],
+                "name": row.name,
                 "predicted_s": prediction,
                 "measured_s": step,
                 "error": prediction[0] / step[0] - 1,
                 "cost_error": (prediction[0] - none_s) / (step[0] - none_s) - 1
                 if step[0] > none_s
                 else None,
-                "second_run_error": there.second_run_error(row["name"]),
+                "second_run_error": there.second_run_error(row.name),
                 "is_as_planned": rebuilt in ([], sorted(question.recording.bucket_bytes(row))),
             }
         )
         if (
-            not any(row[name] for name in ("bf16", "zero1", "fsdp"))
-            and row["passes"] == question.own["passes"]
+            not (row.bf16 or row.zero1 or row.fsdp)
+            and row.passes == question.own.passes
             and None not in step
         ):
             sizes.append((prediction[0], step))

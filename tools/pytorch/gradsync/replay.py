@@ -4,7 +4,8 @@ import math
 from collections import namedtuple
 from functools import lru_cache
 from itertools import accumulate
-from statistics import quantiles
+from random import Random
+from statistics import NormalDist, quantiles
 
 from gradsync.recording import trimmed_mean
 
@@ -29,69 +30,35 @@ Prediction = namedtuple("Prediction", "step slowest exposed floor")
 
 MOST_RANK_ACTIONS, FEWEST_DRAWS = 20_000_000, 12  # with more, thousands of ranks would take seconds
 REPLICATES = 1000
+# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed, on all releases, and of none
+# of its other functions. What is drawn for one purpose does not depend on how much is drawn for the other.
+DRAWING_SEED, RESAMPLING_SEED = 1, 2
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
-class Random:
-    """std::mt19937_64, seeded by 1, and std::normal_distribution as libstdc++ has it: the same numbers in every answer, and
-    those that published ones were made with."""
-
-    numbers, state = [], [1]  # drawn once for all answers
-    for i in range(1, 312):
-        state.append((6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i) & 0xFFFFFFFFFFFFFFFF)
-
-    def __init__(self, taken=0):
-        self.taken = taken
-
-    def draw(self):
-        while self.taken >= len(self.numbers):
-            self.twist()
-        self.taken += 1
-        return self.numbers[self.taken - 1]
-
-    @classmethod
-    def twist(cls):
-        s = cls.state
-        for i in range(312):
-            x = s[i] & 0xFFFFFFFF80000000 | s[(i + 1) % 312] & 0x7FFFFFFF
-            s[i] = s[(i + 156) % 312] ^ x >> 1 ^ (0xB5026F5AA96619E9 if x & 1 else 0)
-        for x in s:
-            x ^= x >> 29 & 0x5555555555555555
-            x ^= x << 17 & 0x71D67FFFEDA60000
-            x ^= x << 37 & 0xFFF7EEE000000000
-            cls.numbers.append(x ^ x >> 43)
-
-    def normals(self):
-        while True:
-            x, y = (2 * (float(self.draw()) / 2**64) - 1 for _ in range(2))
-            square = x * x + y * y
-            if 0 < square <= 1:
-                factor = math.sqrt(-2 * math.log(square) / square)
-                yield y * factor
-                yield x * factor
-
-
 @lru_cache(maxsize=None)
-def resamples(taken, count):
-    """Returns draws for a bootstrap of this number of values: paces of the link, and drawn values."""
-    random = Random(taken)
-    normals = random.normals()
+def resamples(count):
+    """Returns a bootstrap's draws from this number of values. Each is a pace of the link, in standard deviations, and the
+    positions of the values that are taken."""
+    random, normal = Random(RESAMPLING_SEED), NormalDist()
     return [
-        (next(normals), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)
+        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
+        for _ in range(REPLICATES)
     ]
 
 
-def draw_rounds(step, random):
+def draw_rounds(step):
     """Returns rounds of all ranks: measured rounds, or, in a larger world, rounds whose other ranks are drawn."""
     measured, count, world = len(step.ranks), len(step.ranks[0]), step.world_size
     if world <= measured:
         return [[rank[k] for rank in step.ranks[:world]] for k in range(count)]
+    random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world * (4 * len(step.bucket_bytes) + 4))
     draws = []
     for k in range(min(max(affordable, FEWEST_DRAWS), count)):
         drawn = {(r, k) for r in range(measured)}
         for _ in range(world - measured):
-            drawn.add((random.draw() % measured, random.draw() % count))
+            drawn.add((int(measured * random.random()), int(count * random.random())))
         draws.append(
             [step.ranks[r][i] for r, i in sorted(drawn)]
         )  # ranks of one round do equal work
@@ -157,8 +124,7 @@ def transmit(issued, backward, seconds, gains, used, available, computing, neede
 
 
 def predict(step):
-    random = Random()
-    draws, sizes, link = draw_rounds(step, random), step.bucket_bytes, step.link
+    draws, sizes, link = draw_rounds(step), step.bucket_bytes, step.link
     sent = list(zip(sizes, step.kinds or ["all_reduce"] * len(sizes)))
     channels = 1 if step.kinds else link.channels
     gains = [[link.gain(b, k) / k for b, _ in sent] for k in range(1, channels + 1)]
@@ -201,7 +167,7 @@ def predict(step):
         nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
         first.append(max(r.first for r in draw))
     slowest, means = trimmed_mean(nones), []
-    for z, picks in resamples(random.taken, len(draws)):
+    for z, picks in resamples(len(draws)):
         at = [step + z * (faster if z < 0 else slower) for step, faster, slower in steps]
         means.append(trimmed_mean([at[i] for i in picks]))
     low, *_, high = quantiles(means, n=40, method="inclusive")

@@ -1,16 +1,16 @@
 """One table of the ways to train one model on several ranks: what a step takes, costs and sends, and what memory it needs."""
 
 import math
+from dataclasses import replace
 from statistics import fmean
 
 from gradsync.link import SIZES, Cost, LinkCosts, Network, sent_part
 from gradsync.memory import Need
 from gradsync.recording import estimate
-from gradsync.replay import Prediction
+from gradsync.schema import StepMode
 from gradsync.sharding import (
     blocks,
     bytes_of,
-    collectives,
     hybrid_seconds,
     plan_of,
     reshard,
@@ -33,8 +33,8 @@ class Ways:
         )
         self.units = units_of(self.launch)
         self.total = sum(question.recording.bytes)
-        self.need = Need(question.recording) if self.launch["memory"]["ready_bytes"] else None
-        self.keeps = self.launch["passes"] > 1
+        self.need = Need(question.recording) if self.launch.memory else None
+        self.keeps = self.launch.passes > 1
         flags = question.flags
         self.on_host = (
             flags.ranks_per_host if flags.wire and 1 < flags.ranks_per_host < self.world else 0
@@ -42,14 +42,14 @@ class Ways:
 
     def replicated(self, name, changes={}, more=0, batch=1, is_same=True, **memory):
         """A row of DDP with these changes."""
-        row, own = {**self.base, **changes}, self.base["passes"]
-        prediction, part = self.question.predict(row), own / row["passes"]
+        row, own = replace(self.base, **changes), self.base.passes
+        prediction, part = self.question.predict(row), own / row.passes
         sent = (
             self.total
             * sent_part("all_reduce", self.world)
-            * (self.question.communication(0).bf16_part if row["bf16"] else 1)
+            * (self.question.communication(0).bf16_part if row.bf16 else 1)
         )
-        sent += self.total * sent_part("all_gather", self.world) * row["zero1"]
+        sent += self.total * sent_part("all_gather", self.world) * row.zero1
         return self.row(
             name,
             [s * part for s in prediction.step],
@@ -57,7 +57,7 @@ class Ways:
             part * sent,
             is_same,
             lambda batch: self.need.replicated(
-                keeps=self.keeps or row["passes"] > 1, batch=batch, more=more, **memory
+                keeps=self.keeps or row.passes > 1, batch=batch, more=more, **memory
             ),
         )
 
@@ -158,10 +158,15 @@ class Ways:
             for i in range(len(recording.launches))
         ]
         seconds = fmean(cost.seconds(self.total) for cost in costs) / steps
-        values, launches = recording.steps("none")
-        value, low, high = (question.pace * s if s else None for s in estimate(values, launches))
+        none = estimate(recording.steps(StepMode.UNSYNCHRONISED))
+        value = question.pace * none.value
+        low, high = (
+            (question.pace * none.interval.low, question.pace * none.interval.high)
+            if none.interval
+            else (value, value)
+        )
         far = math.exp(1.96 * question.log_error)
-        step = [value + seconds, (low or value) + seconds / far, (high or value) + seconds * far]
+        step = [value + seconds, low + seconds / far, high + seconds * far]
         return self.row(
             f"local SGD, H={steps}",
             step,
@@ -173,7 +178,7 @@ class Ways:
 
     def all(self):
         share = self.question.zero1_share()
-        cap = self.base["bucket_bytes"] / (1 << 20)
+        cap = self.base.bucket_bytes / (1 << 20)
         bucket = max(self.question.recording.bucket_bytes(self.base))
         communication, flags = self.question.communication(0), self.question.flags
         named, unmeasured = (
@@ -197,15 +202,15 @@ class Ways:
             if named or communication.bf16
             else self.unknown("bf16_compress_hook", unmeasured),
             self.replicated(
-                "no_sync: 4 times the passes", {"passes": 4 * self.base["passes"]}, is_same=False
+                "no_sync: 4 times the passes", {"passes": 4 * self.base.passes}, is_same=False
             ),
             *map(self.local, AVERAGES),
         ]
         none_s = (
             self.question.pace
             * self.question.recording.none_s
-            * self.base["passes"]
-            / self.launch["passes"]
+            * self.base.passes
+            / self.launch.passes
         )
         first = rows[0]["step_s"]
         for row in rows:
