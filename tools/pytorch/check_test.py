@@ -9,10 +9,11 @@ import types
 import unittest
 from unittest import mock
 
+from run_ranks import launch, sys, torch
+
 import torch.distributed as dist
 
 from gradsync import Refused, check, comparing, reference, twin, watching
-from run_ranks import launch, sys, torch
 from torch_snapshot import groups_of, snapshot
 
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))

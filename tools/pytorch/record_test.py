@@ -8,11 +8,12 @@ import tempfile
 import unittest
 import weakref
 
+from run_ranks import launch, sys, torch
+
 import torch.distributed as dist
 
 from gradsync import events, record, recorder, units
 from gradsync.recorder import DDP, MIB
-from run_ranks import launch, sys, torch
 
 SCRIPT = """
 import os, sys, torch

@@ -9,8 +9,9 @@ import signal
 import tempfile
 import unittest
 
-from gradsync import record, recorder, units
 from run_ranks import launch, sys, torch
+
+from gradsync import record, recorder, units
 
 NEEDED = 15 + 2 * units.can_be_tried([torch.ones(1)])  # steps of two rounds and the first
 BEGIN = """

@@ -7,6 +7,8 @@ import pathlib
 import tempfile
 import unittest
 
+from run_ranks import launch, sys, torch
+
 import torch.distributed as dist
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
@@ -20,7 +22,6 @@ from gradsync import answer, live, memory, record, sharding
 from gradsync.recorder import DDP, Recorder
 from gradsync.sharded import CALLS, ShardedRecorder
 from gradsync.units import is_sharded
-from run_ranks import launch, sys, torch
 
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist

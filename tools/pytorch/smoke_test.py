@@ -1,4 +1,7 @@
-"""One launch each of record and check, and one answer, as a user types them: quick enough for every supported PyTorch."""
+"""Launches of record and check, and one answer, as a user types them.
+
+It takes a minute, so that it can run under every PyTorch that is supported.
+"""
 
 import os
 import pathlib
