@@ -4,10 +4,21 @@ import json
 import unittest
 
 import sample_recordings
-from sample_recordings import MIB, MS, alone, ask, launch, predict, question, screen, sent_by, steps_of
 from gradsync import memory, replay, sharding
 from gradsync.link import Cost, LinkCosts
 from gradsync.sharding import Unit, collectives
+from sample_recordings import (
+    MIB,
+    MS,
+    alone,
+    ask,
+    launch,
+    predict,
+    question,
+    screen,
+    sent_by,
+    steps_of,
+)
 
 ALL_OF = ("pre_forward", "post_forward", "pre_backward", "post_backward")
 

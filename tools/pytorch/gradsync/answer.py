@@ -231,9 +231,7 @@ class Question:
     def predict(self, row, pace_of_link=1):
         """What a step with these settings should take, of row.passes passes. No step of DDP enters."""
         if row.fsdp:
-            return self.predict_sharded(
-                "none" if row.whole else None, pace_of_link=pace_of_link
-            )
+            return self.predict_sharded("none" if row.whole else None, pace_of_link=pace_of_link)
         settings = (
             self.recording.buckets(row),
             row.bf16,
@@ -352,9 +350,7 @@ def ask(question):
     limit = question.flags.memory
     ways = Ways(
         question,
-        replace(
-            own, **sizes_of(best["bucket_cap_mb"]), fsdp=False, bf16=False, zero1=False
-        ),
+        replace(own, **sizes_of(best["bucket_cap_mb"]), fsdp=False, bf16=False, zero1=False),
     )
     rows = ways.all()
     answer.update(

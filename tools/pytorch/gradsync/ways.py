@@ -119,7 +119,8 @@ class Ways:
             return self.unknown(name, "needs --ranks_per_host of 2 or more")
         if not self.on_host or self.world % self.on_host:
             return self.unknown(
-                name, f"needs --ranks_per_host that divides {self.world} ranks into two or more hosts"
+                name,
+                f"needs --ranks_per_host that divides {self.world} ranks into two or more hosts",
             )
         network = Network(self.world, self.on_host, flags.wire, flags.within, flags.algorithm)
         costs = LinkCosts(
