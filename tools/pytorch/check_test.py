@@ -7,10 +7,16 @@ import re
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 from run_ranks import launch, sys, torch
 
-from gradsync import check, reference
+import torch.distributed as dist
+
+from gradsync import Refused, check, comparing, reference, twin, watching
+from torch_snapshot import groups_of, snapshot
+
+VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 
 BEGIN = """
 import contextlib, functools, os, sys, torch, torch.distributed as dist, torch.nn.functional as F
@@ -490,12 +496,14 @@ class CheckTest(unittest.TestCase):
         self.directory = pathlib.Path(directory.name)
         self.script = self.directory / "train.py"
 
-    def check(self, text, *flags, steps=3, ranks=2, begin=BEGIN):
+    def check(self, text, *flags, steps=3, ranks=2, begin=BEGIN, prepare=lambda: None):
+        """`prepare` is called in each rank before the check."""
         self.script.write_text(begin + text + "\nopen('ended', 'w')\n")
         (self.directory / "ended").unlink(missing_ok=True)
 
         def run(rank):
             os.chdir(self.directory)
+            prepare()
             check.main([*flags, str(self.script), str(steps)])
 
         return launch(run, ranks, self.directory / "printed")
@@ -612,10 +620,10 @@ class CheckTest(unittest.TestCase):
             torch.tensor([0.1, 0.2, 0.2], dtype=torch.float64),
         )
         one = types.SimpleNamespace(is_used=True, mean=mean, bound=bound)
-        ((weights, most),) = reference.fed(torch.optim.SGD([p], lr=0.5), [one], None)
-        self.assertTrue(torch.equal(weights, -mean / 2) and not p.any())
+        (weights,) = twin.step_of_twin(torch.optim.SGD([p], lr=0.5), [one], None)
+        self.assertTrue(torch.equal(weights.expected, -mean / 2) and not p.any())
         self.assertAlmostEqual(
-            float(most), 2 * 0.5 * 0.3, 6
+            float(weights.rounding), 2 * 0.5 * 0.3, 6
         )  # to both sides, the rate times the norm of the bound
 
     def test_groups_of_parameters_take_turns(self):
@@ -683,6 +691,149 @@ class CheckTest(unittest.TestCase):
             ]
             self.assertIn(" ".join(["gradsync:", *lines]), printed)
             self.assertIn(said, printed)
+
+    def test_a_fault_of_check_itself_is_no_fault_of_the_script(self):
+        def break_it():
+            comparing.judge_losses = lambda *_: 1 / 0
+
+        bare = LOOP.replace(
+            "    optimizer.step()",
+            "    try: optimizer.step()\n    except BaseException: pass",
+        )
+        for text in (DDP_OF_NET + LOOP, DDP_OF_NET + bare):
+            status, printed = self.check(text, prepare=break_it)
+            self.assertEqual(status, 5, printed)
+            self.assertIn("check itself has failed", printed)
+            self.assertIn("ZeroDivisionError: division by zero", printed)
+            self.assertIn("in before_update", printed)  # a traceback
+            self.assertNotIn("cannot be checked", printed)
+
+    def test_a_script_that_catches_exceptions_is_refused(self):
+        text = (
+            "model = nn.EmbeddingBag(9, 4, sparse=True); optimizer = sgd(model)\n"
+            "for step in range(9):\n"
+            "    try: model(torch.ones(2, 2, dtype=int)).sum().backward()\n"
+            "    except BaseException: pass\n"
+        )
+        status, printed = self.check(text)
+        self.assertEqual(status, 2, printed)
+        self.assertIn("cannot be checked: weight gets a gradient that is sparse", printed)
+        self.assertFalse((self.directory / "ended").exists())
+
+    def test_own_work_ends_whatever_happens_in_it(self):
+        for error, status in ((Refused("no"), 2), (KeyError("no"), 5), (KeyboardInterrupt(), None)):
+            own_work = watching.OwnWork()
+            with mock.patch.object(watching, "end_rank") as end_rank:
+                try:
+                    with own_work():
+                        with own_work():
+                            self.assertTrue(own_work.is_running)
+                        self.assertTrue(own_work.is_running)
+                        self.assertFalse(torch.is_grad_enabled())
+                        raise error
+                except KeyboardInterrupt:
+                    pass
+            self.assertEqual(
+                [call.args[1] for call in end_rank.mock_calls], [status] * bool(status)
+            )
+            self.assertFalse(own_work.is_running)
+            self.assertTrue(torch.is_grad_enabled())
+            self.assertGreater(own_work.spent_ns, 0)
+
+    def test_it_leaves_no_trace(self):
+        begin = BEGIN.replace('dist.init_process_group("gloo"); ', "")
+        unwrapped = "\nassert not hasattr(Engine.step, '__wrapped__')"
+        for name, more in (
+            ("clipping", ""),
+            ("GradScaler", ""),
+            ("DeepSpeed", unwrapped),
+            ("a hybrid mesh of (1, 2)", ""),
+            ("Muon that averages", ""),
+            ("a closure", ""),
+        ):
+            (text,) = [text for entry, text, _ in RIGHT if entry == name]
+            self.script.write_text(begin + text + more + "\nsys.net = net\n")
+
+            def run(rank):
+                os.chdir(self.directory)
+                torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1)  # which wraps its step()
+                dist.init_process_group("gloo")
+                before = snapshot()
+                for _ in range(2):
+                    try:
+                        check.main(["--continue", str(self.script), "5"])
+                    except SystemExit as end:
+                        assert end.code == 0, end.code
+                    assert snapshot() == before
+                    params = [*sys.net.parameters()]
+                    params += [
+                        p._unsharded_param for g in groups_of(sys.net) for p in g.fsdp_params
+                    ]
+                    hooks = {
+                        key: hooks for key, hooks in snapshot(params).items() if key not in before
+                    }
+                    assert len(hooks) == 2 * len(params) and not any(hooks.values()), hooks
+
+            with self.subTest(name):
+                status, printed = launch(run, 2, self.directory / "printed")
+                self.assertEqual((status, len(self.lines(printed, "same"))), (0, 2), printed)
+
+    @unittest.skipIf(VERSION < (2, 15), "PyTorch 2.15 has them")
+    def test_what_is_new_in_pytorch_2_15_is_checked(self):
+        finalized = LOOP.replace(
+            "    optimizer.step()", "    model.finalize_backward()\n    optimizer.step()"
+        )
+        manual = DDP_OF_NET + "model.require_manual_backward_finalization = True\n"
+        shard = (
+            "from torch.distributed.fsdp import fully_shard, MixedPrecisionPolicy\n"
+            "for m in (net[0], net[2], net): fully_shard(m, mp_policy=MixedPrecisionPolicy(POLICY))\n"
+            + NONE
+        )
+        for name, text, said in (
+            (
+                "buckets that are allocated late",
+                DDP_OF_NET.replace("(net)", "(net, lazy_bucket_allocation=True)", 1) + LOOP,
+                "",
+            ),
+            (
+                "gradients that are copied together",
+                DDP_OF_NET.replace("(net)", "(net, batched_grad_copy=True)", 1) + LOOP,
+                "",
+            ),
+            (
+                "a size of each bucket",
+                DDP_OF_NET.replace("(net)", "(net, bucket_cap_mb_list=[1, 2])", 1) + LOOP,
+                "",
+            ),
+            ("DDP's backward, finalised by hand", manual + finalized, ""),
+            (
+                "DDP's backward, finalised too late",
+                manual + LOOP + "    model.finalize_backward()\n",
+                "each rank's own, which nothing has averaged",
+            ),
+            (
+                "fully_shard's backward, finalised by hand",
+                shard.replace("POLICY", "")
+                + "net.set_manual_backward_finalization(True)\n"
+                + ALL.replace(
+                    "    optimizer.step()", "    net.finalize_backward()\n    optimizer.step()"
+                ),
+                "",
+            ),
+            (
+                "bf16 parameters whose gradients are reduced in f32",
+                "net.to(torch.bfloat16); own = batch\n"
+                "def batch(): return own().bfloat16()\n"
+                + shard.replace("POLICY", "reduce_dtype=torch.float32")
+                + ALL,
+                "",
+            ),
+        ):
+            with self.subTest(name):
+                status, printed = self.check(text)
+                self.assertEqual(status, int(bool(said)), printed)
+                for line in self.lines(printed, "differs"):
+                    self.assertIn(said, line)
 
     def test_one_process_is_checked(self):
         begin = BEGIN.replace('dist.init_process_group("gloo"); ', "").replace(

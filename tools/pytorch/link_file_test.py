@@ -8,11 +8,11 @@ import random
 import tempfile
 import unittest
 
-from sample_recordings import launch, screen, sent_by, written
 from gradsync import Refused
 from gradsync.link import MeasuredLink, Operation
 from gradsync.link_file import bounds, read_link
 from gradsync.recording import Recording
+from sample_recordings import launch, screen, sent_by, written
 
 SIZES = [1 << k for k in range(10, 28)]
 FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "alltoall": 1}

@@ -10,7 +10,8 @@ import unittest
 from run_ranks import launch, torch
 
 import torch.distributed as dist
-from gradsync import reference
+
+from gradsync import mistakes, ranks, reference
 
 EXACT = (
     "naive",
@@ -79,12 +80,15 @@ class OwnTest(unittest.TestCase):
 
         def run(rank):
             dist.init_process_group("gloo")
+            all_ranks = ranks.Ranks(dist.group.WORLD)
             for name in sorted(set(local[rank]) - {"loss"}):
                 p = torch.nn.Parameter(torch.empty_like(gradients[name]))
-                p.grad, held = gradients[name], reference.Gradients(p)
+                held = reference.Gradients(p)
                 held.add(local[rank][name])
-                one = reference.Comparison(p, {id(p): held}, dist.group.WORLD)
-                said = "" if one.share <= 1 else one.narrow or one.explain(0, [], 1)[1]
+                one = reference.Comparison(p, gradients[name], held, all_ranks)
+                said = ""
+                if not one.is_right():
+                    said = one.narrow or mistakes.explain(one, 0, [], 1, all_ranks).text
                 assert re.search(text, said) if text else not said, (name, one.share, said)
 
         with tempfile.TemporaryDirectory() as directory:

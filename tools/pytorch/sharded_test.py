@@ -10,13 +10,6 @@ import unittest
 from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import answer, live, memory, record, sharding
-from gradsync.recorder import DDP, Recorder
-from gradsync.schema import Unit
-from gradsync.sharded import ShardedRecorder
-from gradsync.sharding import Resharding
-from gradsync.unit_schedule import CALLS, Call, Event, collectives
-from gradsync.units import is_sharded
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -24,6 +17,14 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
+
+from gradsync import answer, live, memory, record, sharding
+from gradsync.recorder import DDP, Recorder
+from gradsync.schema import Unit
+from gradsync.sharded import ShardedRecorder
+from gradsync.sharding import Resharding
+from gradsync.unit_schedule import CALLS, Call, Event, collectives
+from gradsync.units import is_sharded
 
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist

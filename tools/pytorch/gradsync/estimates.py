@@ -22,6 +22,10 @@ class Interval:
     def overlaps(self, other: Interval) -> bool:
         return self.low <= other.high and other.low <= self.high
 
+    def scaled(self, factor: float) -> Interval:
+        """Returns the interval with all of its values multiplied."""
+        return Interval(factor * self.value, factor * self.low, factor * self.high)
+
 
 @dataclass(frozen=True)
 class Estimate:

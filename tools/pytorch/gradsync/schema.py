@@ -154,6 +154,12 @@ class Row(_ByName):
             fsdp=fsdp,
         )
 
+    def with_bucket_cap(self, mib: int) -> Row:
+        """Returns settings of DistributedDataParallel with this bucket_cap_mb, of all buckets."""
+        return dataclasses.replace(
+            self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
+        )
+
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Row:
         with JsonObject(value, place) as fields:
