@@ -1,16 +1,14 @@
 """Predictions of FSDP2: its schedule, and its steps, in numbers that can be computed by hand."""
 
-import json
 import unittest
 from dataclasses import replace
 
-import sample_recordings
-from gradsync import replay, sharding
+from gradsync import Refused, replay, sharding
 from gradsync.link import Cost, LinkCosts, Operation
 from gradsync.replay import Processors, Scenario, Schedule, Transfer, Waits
-from gradsync.schema import Unit
+from gradsync.schema import Launch, Step, StepMode, Unit
 from gradsync.sharding import Resharding
-from gradsync.unit_schedule import Call, Event, UnitCollective, collectives, events_of
+from gradsync.unit_schedule import Call, Event, collectives, events_of
 from sample_recordings import (
     MIB,
     MS,
@@ -125,6 +123,103 @@ class ScheduleTest(unittest.TestCase):
         )
 
 
+def seconds_step(before, backward, **more):
+    return Step(
+        StepMode.UNSYNCHRONISED, 0, 1, before_ns=before * 1e9, backward_ns=backward * 1e9, **more
+    )
+
+
+class EventsTest(unittest.TestCase):
+    """Of a root around two blocks."""
+
+    UNITS = [Unit("", (0,), False), Unit("h.0", (1,), True), Unit("h.1", (2,), True)]
+
+    def assert_events(self, found, *expected):
+        self.assertEqual([(one.call, one.unit) for one in found], [one[1:] for one in expected])
+        for one, (moment, *_) in zip(found, expected, strict=True):
+            self.assertAlmostEqual(one.moment_s, moment, msg=one)
+
+    def test_of_a_script_with_units_are_what_was_recorded(self):
+        times = ([5, 9, 12, 20], [5, 7, 12, 18], [7, 9, 9, 12])
+        units_ns = tuple(tuple(1e9 * moment for moment in own) for own in times)
+        found = events_of(seconds_step(12, 8, units_ns=units_ns), self.UNITS, 1, [])
+        self.assert_events(
+            found,
+            (5, Call.PRE_FORWARD, 0),
+            (5, Call.PRE_FORWARD, 1),
+            (7, Call.PRE_FORWARD, 2),
+            (7, Call.POST_FORWARD, 1),
+            (9, Call.POST_FORWARD, 0),
+            (9, Call.POST_FORWARD, 2),
+            (9, Call.PRE_BACKWARD, 2),
+            (12, Call.PRE_BACKWARD, 0),
+            (12, Call.PRE_BACKWARD, 1),
+            (12, Call.POST_BACKWARD, 2),
+            (18, Call.POST_BACKWARD, 1),
+            (20, Call.POST_BACKWARD, 0),
+        )
+
+    def test_of_other_scripts_are_in_proportion_to_backward(self):
+        # The second block's gradients are ready after 8 of 20 s, and the first block's at the end.
+        found = events_of(seconds_step(30, 20), self.UNITS, 1, [20, 20, 8])
+        self.assert_events(
+            found,
+            (0, Call.PRE_FORWARD, 0),
+            (0, Call.PRE_FORWARD, 1),
+            (18, Call.POST_FORWARD, 1),
+            (18, Call.PRE_FORWARD, 2),
+            (30, Call.POST_FORWARD, 2),
+            (30, Call.POST_FORWARD, 0),
+            (30, Call.PRE_BACKWARD, 0),
+            (30, Call.PRE_BACKWARD, 2),
+            (38, Call.POST_BACKWARD, 2),
+            (38, Call.PRE_BACKWARD, 1),
+            (50, Call.POST_BACKWARD, 1),
+            (50, Call.POST_BACKWARD, 0),
+        )
+
+    def test_earlier_passes_are_as_the_last_and_do_not_reduce(self):
+        # Three passes of 30 s, of which 10 are forward; the last one begins at 60.
+        for step in (
+            seconds_step(70, 20),
+            seconds_step(70, 20, units_ns=tuple((60e9, 70e9, 70e9, 90e9) for _ in self.UNITS)),
+        ):
+            found = events_of(step, self.UNITS, 3, [20, 20, 20])
+            self.assertEqual(len(found), 3 * 12)
+            for number in (0, 1):
+                for own, last in zip(found[12 * number :], found[24:], strict=False):
+                    self.assertAlmostEqual(own.moment_s, last.moment_s - 60 + 30 * number)
+                    self.assertEqual(own.unit, last.unit)
+                    if last.call is Call.POST_BACKWARD:
+                        self.assertIs(own.call, Call.ACCUMULATE)
+                    else:
+                        self.assertIs(own.call, last.call)
+
+    def test_all_steps_issue_in_the_order_of_the_first(self):
+        one = launch()
+        for parameter, name in zip(one["parameters"], ("h.0.a", "h.1.a", "b"), strict=True):
+            parameter["name"] = name
+        for steps in one["ranks"]:
+            for step in [step for step in steps if step["mode"] == "none"][1:]:
+                step["ready_ns"] = [10 * MS, 38 * MS, 30 * MS]
+        parsed = Launch.from_json(one)
+        units = sharding.units_of(parsed)
+        (first, *_), *others = sharding.rounds_of(parsed, units, "here")
+        order = [(one.operation, one.unit) for one in first.plan]
+        moments = {tuple(one.issued_s for one in first.plan)}
+        for steps in others:
+            for step in steps:
+                self.assertEqual([(one.operation, one.unit) for one in step.plan], order)
+                moments.add(tuple(one.issued_s for one in step.plan))
+        self.assertEqual(len(moments), 2)
+        self.assertEqual(sharding.plan_of(parsed, units, "here"), first.plan)
+        question([one], world_size=16).predict_sharded(Resharding.ALL)  # whose ranks mix rounds
+        for steps in one["ranks"]:
+            steps[:] = [step for step in steps if step["mode"] != "none"]
+        with self.assertRaisesRegex(Refused, 'here: no steps of mode "none"'):
+            sharding.rounds_of(Launch.from_json(one), units, "here")
+
+
 class BlockedReplayTest(unittest.TestCase):
     def transmitted(self, issued, needed, backward, seconds, used=0):
         outcome = replay.replay(
@@ -183,8 +278,9 @@ class ShardedTest(unittest.TestCase):
             sent["cpu_ns"] = sent["wall_ns"] // 2
         for step in steps_of(one, "none") + steps_of(one, "probe"):
             step.update(gather_ns=[12 * MS] * 2, reduce_ns=[26 * MS] * 2)
-        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and half of the 10 ms that it
-        # took without a link. What is above 20 ms for an all-reduce of 2 MiB, or 10 for half of it, are copies.
+        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire,
+        # and half of the 10 ms that it took without a link. What is above 20 ms for an all-reduce
+        # of 2 MiB, or 10 for half of it, are copies.
         sent = 1e3 * 1514 / 1448 * MIB / 125e6 + 5
         over = question([one], link="1Gbit,1us")
         self.assertAlmostEqual(
@@ -195,14 +291,15 @@ class ShardedTest(unittest.TestCase):
 
     def test_who_waits_in_one_collective_may_be_last_in_the_next(self):
         one = sharded()
-        for waits, steps in zip(([1, 11], [11, 2]), one["ranks"]):
+        for waits, steps in zip(([1, 11], [11, 2]), one["ranks"], strict=True):
             for step in steps:
                 if step["mode"] != "ddp":
                     step.update(
                         gather_ns=[ms * MS for ms in waits],
                         reduce_ns=[(20 - ms) * MS for ms in waits],
                     )
-        # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal size another one in backward.
+        # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal
+        # size another one in backward.
         self.assertAlmostEqual(
             1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
             63 + 3 * 6 + 27,
@@ -230,8 +327,9 @@ class ShardedTest(unittest.TestCase):
 
     def test_a_gpu_overlaps_and_is_not_validated(self):
         one = question([sharded(device="NVIDIA H100", backend="nccl")])
-        # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's from 19 to 25; reductions at
-        # 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and 10 + 1 + 5 behind.
+        # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's
+        # from 19 to 25; reductions at 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and
+        # 10 + 1 + 5 behind.
         self.assertAlmostEqual(
             1e3 * one.predict(one.own).step[0], 6 + 1 + 57 + 10 + 1 + 5, delta=1e-6
         )
@@ -241,7 +339,8 @@ class ShardedTest(unittest.TestCase):
         )
 
     def test_units_of_another_script_are_its_blocks(self):
-        # One unit of 4 MiB, gathered in half an all-reduce of 40 ms and reduced by one; half of the optimizer's work.
+        # One unit of 4 MiB, gathered in half an all-reduce of 40 ms and reduced by one; half of the
+        # optimizer's work.
         self.assertAlmostEqual(
             1e3 * question([launch()]).predict_sharded(Resharding.ALL).step[0],
             57 + 20 + 40 + 1 + 2.5,
@@ -251,14 +350,15 @@ class ShardedTest(unittest.TestCase):
 
     def test_units_of_another_script_take_what_a_probe_of_them_takes(self):
         one = with_units(launch())
-        for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c")):
+        for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c"), strict=True):
             parameter["name"] = name
         self.assertAlmostEqual(
             1e3 * question([one]).predict_sharded(Resharding.NONE).step[0],
             57 + 26 + 9 + 47 + 15 + 1 + 2.5,
             delta=1e-6,
         )
-        # What copies take they take between more ranks, and over any link. Three of four parts are sent instead of one of two.
+        # What copies take they take between more ranks, and over any link. Three of four parts are
+        # sent instead of one of two.
         wider = question([one], world_size=4).predict_sharded(Resharding.NONE).step[0]
         self.assertAlmostEqual(
             1e3 * wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6
