@@ -77,6 +77,12 @@ class WhatIfTest(unittest.TestCase):
             ({"ranks_per_host": 2}, "--ranks_per_host is for a --link that is a rate"),
             ({"link": "25Gbps"}, "did you mean 25Gbit,5us?"),
             ({"at": "/nonexistent"}, "/nonexistent: cannot be read"),
+            ({"world_size": 16385}, "--world_size=16385: expected 1 to 16384"),
+            (
+                {"link": "25Gbit", "ranks_per_host": 0},
+                "--ranks_per_host=0: expected 1 to 16384",
+            ),
+            ({"processor_percent": -1}, "--processor_percent=-1: expected 0 to 1000"),
             ({"world_size": 1}, "one rank communicates with nobody"),
         ):
             with self.assertRaises(ValueError) as refused:

@@ -338,6 +338,13 @@ class AnswerTest(unittest.TestCase):
             "90 ms +- 0.0 %         +7.8 %   +25.9 %     +0.0 %\n",
             screen(launch(), launch()) + "\n",
         )
+        varied = launch()
+        for i, step in enumerate(steps_of(varied, "ddp")):
+            step["step_ns"] = (80 + i % 12) * MS  # of both ranks at the same time
+        interval = ask(varied).measured[0].measured_s.interval
+        half = 100 * (interval.high - interval.value) / interval.value
+        self.assertGreater(half, 1)
+        self.assertIn(f"85.5 ms +- {half:.1f} %  ", screen(varied))
         there = launch()  # 97 ms beside 45 that were measured elsewhere
         for step in steps_of(there, "ddp"):
             step["step_ns"] = 45 * MS

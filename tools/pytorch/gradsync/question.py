@@ -13,11 +13,12 @@ from gradsync.link import MeasuredLink
 from gradsync.link_file import read_link
 from gradsync.network import ASSUMED_ERROR, Algorithm, Network, Wire, parse_wire
 from gradsync.recording import Recording
-from gradsync.schema import Launch, Row
+from gradsync.schema import MOST_RANKS, Launch, Row
 
 # Standard deviation of the logarithm of a collective's time over launches, whose memory addresses
 # differ.
 LAUNCH_ERROR = 0.03
+MOST_PERCENT = 1000  # of a rank's processors, which may be several
 DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
 
@@ -127,6 +128,7 @@ class LinkOptions:
         if self.algorithm not in [algorithm.value for algorithm in Algorithm]:
             expected = ", ".join(algorithm.value for algorithm in Algorithm)
             raise Refused(f"--algorithm={self.algorithm}: expected one of {expected}")
+        _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS)
         for name in ("ranks_per_host", "within", "algorithm"):
             if getattr(self, name) != getattr(LinkOptions, name) and not wire:
                 raise Refused(
@@ -167,6 +169,8 @@ def question_of(
     Raises Refused if one of them cannot be used, or if `at` is a recording of another model.
     """
     options.check()
+    _check_range("world_size", world_size, 1, MOST_RANKS)
+    _check_range("processor_percent", processor_percent, 0, MOST_PERCENT)
     read = Recording(recording)
     link = options.choose(read, world_size or read.first.world_size)
     there = Recording(at) if at else None
@@ -182,6 +186,11 @@ def question_of(
         processor_share=None if processor_percent is None else processor_percent / 100,
         memory_limit_bytes=memory_limit_bytes,
     )
+
+
+def _check_range(name: str, value: float | None, least: float, most: float) -> None:
+    if value is not None and not least <= value <= most:
+        raise Refused(f"--{name}={value}: expected {least} to {most}")
 
 
 def meant_by(link: str) -> str:

@@ -14,7 +14,7 @@ from gradsync.answer import as_json
 from gradsync.answering import answer_of
 from gradsync.memory import parse_bytes
 from gradsync.network import Algorithm, parse_wire
-from gradsync.question import LinkOptions, Question, question_of
+from gradsync.question import MOST_PERCENT, LinkOptions, Question, question_of
 from gradsync.schema import MOST_RANKS
 from gradsync.text import text_of
 
@@ -104,7 +104,7 @@ def _add_link_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--processor_percent",
-        type=_whole(0, 1000),
+        type=_whole(0, MOST_PERCENT),
         help="Sets how much of a rank's processors communication uses. Default: as measured, or "
         "assumed.",
     )
