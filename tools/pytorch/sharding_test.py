@@ -15,6 +15,7 @@ from sample_recordings import (
     ask,
     launch,
     predict,
+    predictor,
     question,
     screen,
     sent_by,
@@ -44,6 +45,11 @@ def events(count):
             Event(forward + 20 * (k + 1), Call.POST_BACKWARD, count - k),
         ]
     return [*rows, Event(ends, Call.POST_BACKWARD, 0)]
+
+
+def sharded_ms(one, resharding=Resharding.AS_RECORDED, **flags):
+    """What a step of this launch should take under fully_shard."""
+    return 1e3 * predictor(one, **flags).sharded_step(resharding).step_s.value
 
 
 class ScheduleTest(unittest.TestCase):
@@ -213,7 +219,7 @@ class EventsTest(unittest.TestCase):
                 moments.add(tuple(one.issued_s for one in step.plan))
         self.assertEqual(len(moments), 2)
         self.assertEqual(sharding.plan_of(parsed, units, "here"), first.plan)
-        question([one], world_size=16).predict_sharded(Resharding.ALL)  # whose ranks mix rounds
+        sharded_ms(one, Resharding.ALL, world_size=16)  # whose ranks are of several rounds
         for steps in one["ranks"]:
             steps[:] = [step for step in steps if step["mode"] != "none"]
         with self.assertRaisesRegex(Refused, 'here: no steps of mode "none"'):
@@ -262,12 +268,9 @@ class BlockedReplayTest(unittest.TestCase):
 class ShardedTest(unittest.TestCase):
     def test_over_gloo_a_step_is_a_sum(self):
         # Both are gathered, the block twice, and reduced.
-        one = question([sharded()])
+        self.assertAlmostEqual(sharded_ms(sharded()), 19 + 38 + 3 * 6 + 2 * 10 + 1 + 5, delta=1e-6)
         self.assertAlmostEqual(
-            1e3 * one.predict(one.own).step[0], 19 + 38 + 3 * 6 + 2 * 10 + 1 + 5, delta=1e-6
-        )
-        self.assertAlmostEqual(
-            1e3 * one.predict_sharded(Resharding.NONE).step[0], 63 + 2 * 6 + 2 * 10, delta=1e-6
+            sharded_ms(sharded(), Resharding.NONE), 63 + 2 * 6 + 2 * 10, delta=1e-6
         )
         self.assertIn("over gloo all wait for each collective", screen(sharded()))
         self.assertIn("fully_shard with 2 units will take", screen(sharded()))
@@ -282,9 +285,8 @@ class ShardedTest(unittest.TestCase):
         # and half of the 10 ms that it took without a link. What is above 20 ms for an all-reduce
         # of 2 MiB, or 10 for half of it, are copies.
         sent = 1e3 * 1514 / 1448 * MIB / 125e6 + 5
-        over = question([one], link="1Gbit,1us")
         self.assertAlmostEqual(
-            1e3 * over.predict(over.own).step[0],
+            sharded_ms(one, link="1Gbit,1us"),
             63 + 3 * (sent + 2) + 2 * (2 * sent + 6),
             delta=0.05,
         )
@@ -301,7 +303,7 @@ class ShardedTest(unittest.TestCase):
         # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal
         # size another one in backward.
         self.assertAlmostEqual(
-            1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
+            sharded_ms(one),
             63 + 3 * 6 + 27,
             delta=1e-6,
         )
@@ -320,29 +322,27 @@ class ShardedTest(unittest.TestCase):
             )
             step["gather_ns"][i % 3] += 9 * MS  # in each step another
         self.assertAlmostEqual(
-            1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
+            sharded_ms(one),
             63 + 3 * 6 + 9 + 3 * 3,
             delta=1e-6,
         )
 
     def test_a_gpu_overlaps_and_is_not_validated(self):
-        one = question([sharded(device="NVIDIA H100", backend="nccl")])
+        one = sharded(device="NVIDIA H100", backend="nccl")
         # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's
-        # from 19 to 25; reductions at 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and
-        # 10 + 1 + 5 behind.
-        self.assertAlmostEqual(
-            1e3 * one.predict(one.own).step[0], 6 + 1 + 57 + 10 + 1 + 5, delta=1e-6
-        )
+        # from 19 to 25; reductions at 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and 10
+        # + 1 + 5 behind.
+        self.assertAlmostEqual(sharded_ms(one), 6 + 1 + 57 + 10 + 1 + 5, delta=1e-6)
         self.assertIn(
             "its schedule on a GPU is not validated on one",
-            screen(sharded(device="NVIDIA H100", backend="nccl")),
+            screen(one),
         )
 
     def test_units_of_another_script_are_its_blocks(self):
         # One unit of 4 MiB, gathered in half an all-reduce of 40 ms and reduced by one; half of the
         # optimizer's work.
         self.assertAlmostEqual(
-            1e3 * question([launch()]).predict_sharded(Resharding.ALL).step[0],
+            sharded_ms(launch(), Resharding.ALL),
             57 + 20 + 40 + 1 + 2.5,
             delta=1e-6,
         )
@@ -353,15 +353,15 @@ class ShardedTest(unittest.TestCase):
         for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c"), strict=True):
             parameter["name"] = name
         self.assertAlmostEqual(
-            1e3 * question([one]).predict_sharded(Resharding.NONE).step[0],
+            sharded_ms(one, Resharding.NONE),
             57 + 26 + 9 + 47 + 15 + 1 + 2.5,
             delta=1e-6,
         )
         # What copies take they take between more ranks, and over any link. Three of four parts are
         # sent instead of one of two.
-        wider = question([one], world_size=4).predict_sharded(Resharding.NONE).step[0]
+        wider = sharded_ms(one, Resharding.NONE, world_size=4)
         self.assertAlmostEqual(
-            1e3 * wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6
+            wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6
         )
         self.assertIn("repeated blocks as units; over", screen(one))
         self.assertIn("repeated blocks as units, without copies; over", screen())
@@ -373,12 +373,12 @@ class ShardedTest(unittest.TestCase):
     def test_the_optimizer_updates_shards(self):
         one = sharded()
         self.assertAlmostEqual(
-            predict(one).step[0] - predict().step[0], 6e-3
+            predict(one).step_s.value - predict().step_s.value, 6e-3
         )  # DDP's twice as much
 
     def test_is_compared_with_its_own_steps(self):
-        (row,) = ask(sharded())["measured"]
-        self.assertAlmostEqual(row["error"], 101 / 90 - 1)
+        (row,) = ask(sharded()).measured
+        self.assertAlmostEqual(row.error, 101 / 90 - 1)
 
     def test_units_and_their_times_are_checked(self):
         for change, said in (
