@@ -13,7 +13,7 @@ from torch_snapshot import snapshot
 
 
 class Diary(events.Listener):
-    """Writes down events. At the event `stops_at` it stops to listen; at `fails_at` it raises, too."""
+    """Writes down events. At `stops_at` it stops to listen; at `fails_at` it raises, too."""
 
     def __init__(self, stops_at=None, fails_at=None):
         self.told, self.stops_at, self.fails_at = [], stops_at, fails_at

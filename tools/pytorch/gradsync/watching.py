@@ -155,6 +155,7 @@ class Watch(Listener):
             if self._ranks.rank == 0:
                 print(text, end="", flush=True)
             self._ranks.gather(0)  # none ends before rank 0 has printed
+            self._step.gradients.clear()  # the script may train on, and need the memory
         self._on_end(self.status)
 
     # What the script calls
@@ -240,14 +241,18 @@ class Watch(Listener):
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
             self._step.losses.append(self._losses.take(tensors, gradients, self._scale))
-            for updater in self._trained.updaters():
-                for p in parameters_of(updater):
-                    self._watch_leaf(p, p)
-            for model in self._trained.models.values():
-                for module in model.modules():
-                    for group in sharded_groups(module):
-                        for one in group.fsdp_params:
-                            self._watch_leaf(whole_parameter(one), one.sharded_param)
+            self._watch_leaves()
+
+    def _watch_leaves(self) -> None:
+        """Watches what autograd may deliver to in the pass that begins."""
+        for updater in self._trained.updaters():
+            for p in parameters_of(updater):
+                self._watch_leaf(p, p)
+        for model in self._trained.models.values():
+            for module in model.modules():
+                for group in sharded_groups(module):
+                    for one in group.fsdp_params:
+                        self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
         """`leaf`: what autograd delivers to. `p`: the parameter that an optimizer has for it."""
