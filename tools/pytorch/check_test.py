@@ -273,6 +273,18 @@ class CheckTest(unittest.TestCase):
         self.assertIn("cannot be checked: weight gets a gradient that is sparse", printed)
         self.assertFalse(self.has_ended())
 
+    def test_a_script_that_catches_exceptions_ends(self):
+        caught = "try: optimizer.step()\n    except BaseException: pass"
+        status, printed = self.check(DDP_OF_NET + loop(step=caught), steps=9)
+        self.assertEqual((status, self.has_ended()), (0, False), printed)
+
+    def test_a_gradient_that_is_no_number_differs(self):
+        spoiled = loop(before_step="net[0].bias.grad += float('nan') if rank else 0")
+        status, printed = self.check(DDP_OF_NET + spoiled)
+        self.assertEqual(status, 1, printed)
+        self.assertIn("SGD", self.lines(printed, "differs")[0])
+        self.assertIn("is off by nan of its norm", self.lines(printed, "differs")[0])
+
     def test_a_fault_of_check_itself_is_no_fault_of_the_script(self):
         def break_it():
             comparing.judge_losses = lambda *_: 1 / 0
