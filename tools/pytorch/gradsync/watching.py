@@ -136,7 +136,8 @@ class Watch(Listener):
         for name in LOSSES:
             self._around(torch.nn.functional, name, self._on_loss)
         for name in CLIPS:
-            self._around(torch.nn.utils, name, self._on_clip)
+            if hasattr(torch.nn.utils, name):  # PyTorch 2.3 has no clip_grads_with_norm_
+                self._around(torch.nn.utils, name, self._on_clip)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
