@@ -1,4 +1,4 @@
-"""Gradients that gradsync's own strategies average, judged by the reference that judges PyTorch's. Two ranks."""
+"""What gradsync's own strategies average, judged as PyTorch's gradients are. Two ranks."""
 
 import json
 import os
@@ -84,7 +84,7 @@ class OwnTest(unittest.TestCase):
         cls.local = [dump("naive", 1, window) for window in (TEXT[:-1], TEXT[1:])]
 
     def check(self, gradients, text=None):
-        """All of them are the mean if there is no text, or else of all is said what this pattern finds."""
+        """All are the mean if there is no text; else what is said of each matches this pattern."""
         local = self.local
 
         def run(rank):
