@@ -6,22 +6,24 @@ import json
 import os
 import re
 import sys
+from collections import namedtuple
 from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import fmean
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused, published, sharding
-from gradsync.link import (
+from gradsync.link import Operation
+from gradsync.link_file import read_link
+from gradsync.memory import parse_bytes
+from gradsync.network import (
     ASSUMED_ERROR,
-    Communication,
     Network,
     costs_over,
     in_ring_of,
     parse_wire,
     with_units,
 )
-from gradsync.link_file import read_link
-from gradsync.memory import parse_bytes
+from gradsync.probes import Communication
 from gradsync.recording import (
     NOTABLE,
     NS,
@@ -33,8 +35,9 @@ from gradsync.recording import (
     require,
     trimmed_mean,
 )
-from gradsync.replay import Prediction, Round, Step, predict
+from gradsync.replay import Collective, Processors, RankStep, Scenario, Waits, predict
 from gradsync.schema import Row, StepMode
+from gradsync.sharding import Resharding
 from gradsync.ways import Ways
 
 MIB = 1 << 20
@@ -49,6 +52,9 @@ def largest_zero1_share(numels, world_size):
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel
     return max(held) / sum(numels)
+
+
+Predicted = namedtuple("Predicted", "step slowest exposed floor")
 
 
 class Question:
@@ -81,7 +87,7 @@ class Question:
 
     @lru_cache(maxsize=None)
     def communication(self, i):
-        return Communication(
+        return Communication.of(
             self.link_of.launches if self.link_of else self.recording.launches[i : i + 1]
         )
 
@@ -104,11 +110,7 @@ class Question:
         else:
             costs = in_ring_of(costs, self.world_size)
         if recorded and costs is not recorded.costs:
-            costs = with_units(
-                costs,
-                recorded.costs,
-                "all_reduce" if self.launch["backend"] == "gloo" else "all_gather",
-            )
+            costs = with_units(costs, recorded.costs, self.launch.backend == "gloo")
         return (
             costs
             if flags.processor_percent is None
@@ -154,7 +156,9 @@ class Question:
         backward_s, after_s, share = 0, 0, launch["world_size"] if launch["units"] else 1
         # To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
         if passes != launch["passes"] == 1:
-            backward_s = (communication.cast_in + communication.cast_out) * total
+            backward_s = (
+                communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
+            ) * total
             if not communication.bf16:
                 probe, none = (
                     trimmed_mean(
@@ -169,9 +173,9 @@ class Question:
                 )
                 backward_s = max(0, probe - none)
         if bf16:
-            backward_s += communication.cast_in * total
+            backward_s += communication.cast_in_s_per_byte * total
             if is_named:  # casts back of earlier buckets overlap with communication
-                after_s += self.pace * communication.cast_out * sent[-1]
+                after_s += self.pace * communication.cast_out_s_per_byte * sent[-1]
             sent = [size * communication.bf16_part for size in sent]
         if zero1:
             share *= self.zero1_share()
@@ -179,9 +183,13 @@ class Question:
             # ranks take longer.
             is_known = not is_named and self.world_size == launch["world_size"]
             after_s += (
-                pace_of_link * communication.zero1 * total
+                pace_of_link * communication.zero1_s_per_byte * total
                 if is_known
-                else (costs.seconds(total, "all_gather") * self.world_size / (self.world_size - 1))
+                else (
+                    costs.seconds(total, Operation.ALL_GATHER)
+                    * self.world_size
+                    / (self.world_size - 1)
+                )
             )
         ranks = []
         for steps, own in zip(launch["ranks"], self.ready_times(i, buckets)):
@@ -206,7 +214,7 @@ class Question:
                 forward = self.pace * (NS * step["before_ns"] + more)
                 after = NS * (share * step["optimizer_ns"] + step["rest_ns"] + step["copy_back_ns"])
                 ranks[-1].append(
-                    Round(
+                    RankStep(
                         begin,
                         forward + longer * first,
                         [forward + longer * t for t in ready],
@@ -214,16 +222,13 @@ class Question:
                         self.pace * after + after_s,
                     )
                 )
-        # With more threads than CPUs, the measured computation was already slowed down, and must not be slowed down again.
-        threads, on_host = launch["threads"], launch["hosts"].count(launch["hosts"][0])
         return predict(
-            Step(
+            Scenario(
                 ranks,
-                sent,
+                [Collective(size) for size in sent],
                 self.world_size,
                 costs,
-                max(threads, launch["cores"] / on_host),
-                threads,
+                Processors.of(launch),
                 self.log_error,
             )
         )
@@ -231,7 +236,8 @@ class Question:
     def predict(self, row, pace_of_link=1):
         """What a step with these settings should take, of row.passes passes. No step of DDP enters."""
         if row.fsdp:
-            return self.predict_sharded("none" if row.whole else None, pace_of_link=pace_of_link)
+            resharding = Resharding.NONE if row.whole else Resharding.AS_RECORDED
+            return self.predict_sharded(resharding, pace_of_link=pace_of_link)
         settings = (
             self.recording.buckets(row),
             row.bf16,
@@ -244,16 +250,24 @@ class Question:
         )
 
     @lru_cache(maxsize=None)
-    def predict_sharded(self, how, costs=None, pace_of_link=1):
-        """The same of FSDP2; `how`: as sharding.reshard() has it."""
+    def predict_sharded(self, resharding, costs=None, pace_of_link=1):
+        """The same of FSDP2."""
         links = [
             costs or self.link_costs(self.communication(0 if self.link_of else i).link)
             for i in range(len(self.recording.launches))
         ]
         return self.mean(
             [
-                sharding.predict_launch(self, i, how, link, pace_of_link)
-                for i, link in enumerate(links)
+                sharding.predict_launch(
+                    launch,
+                    f"{self.recording.path}, line {number}",
+                    resharding,
+                    link.changed(pace_of_link),
+                    self.world_size,
+                    self.log_error,
+                    self.pace,
+                )
+                for number, (launch, link) in enumerate(zip(self.recording.launches, links), 1)
             ]
         )
 
@@ -261,9 +275,17 @@ class Question:
         return largest_zero1_share([p["numel"] for p in self.launch["parameters"]], self.world_size)
 
     def mean(self, predictions):
-        steps, *others = zip(*predictions)
-        values, lows, highs = zip(*steps)  # another launch may be as any of these
-        return Prediction((fmean(values), min(lows), max(highs)), *map(fmean, others))
+        steps = [one.step_s for one in predictions]
+        return Predicted(
+            (
+                fmean(step.value for step in steps),
+                min(step.low for step in steps),  # another launch may be as any of these
+                max(step.high for step in steps),
+            ),
+            fmean(one.slowest_s for one in predictions),
+            fmean(one.exposed_s for one in predictions),
+            fmean(one.floor_s for one in predictions),
+        )
 
 
 def sizes_of(mib):
@@ -414,9 +436,7 @@ def notes_of(question):
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = launch["device"] != "cpu"
     is_known = (
-        any(link.costs.of("all_reduce")[2].values)
-        if link
-        else launch["backend"] != "none" or question.link_of
+        link.costs.uses_processors() if link else launch["backend"] != "none" or question.link_of
     )
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(
@@ -434,7 +454,7 @@ def schedule_of(launch):
         units += ", without copies"
     return f"fully_shard: {units}; " + (
         "over gloo all wait for each collective, so its step is a sum."
-        if sharding.blocks(launch)
+        if sharding.waits_of(launch) is Waits.ALL_RANKS
         else "its schedule on a GPU is not validated on one."
     )
 

@@ -38,7 +38,7 @@ from gradsync.live import UNKNOWN, Memory, is_compiled
 from gradsync.patches import Patches
 from gradsync.recording import KIND, THREE_TIMES
 from gradsync.settings import MIB, flat_of, gathered, hook_of, row_of
-from gradsync.sharding import units_of
+from gradsync.sharding import repeated_blocks
 from gradsync.torch_private import DDP
 from gradsync.units import can_be_tried, gather, group_like, reduce
 
@@ -450,7 +450,7 @@ class Recorder(Listener):
         if kind == "fully_shard":
             pieces = [
                 [self.params[i] for i in unit.parameters]
-                for unit in units_of(self.head | {"units": []})
+                for unit in repeated_blocks([p["name"] for p in self.head["parameters"]])
                 if unit.parameters
             ]
             self.tried = self.tried or [*map(group_like, pieces)]

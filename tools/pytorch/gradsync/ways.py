@@ -4,18 +4,13 @@ import math
 from dataclasses import replace
 from statistics import fmean
 
-from gradsync.link import SIZES, Cost, LinkCosts, Network, sent_part
+from gradsync.link import Operation
 from gradsync.memory import Need
+from gradsync.network import Network, hybrid_costs, sent_part
 from gradsync.recording import estimate
 from gradsync.schema import StepMode
-from gradsync.sharding import (
-    blocks,
-    bytes_of,
-    hybrid_seconds,
-    plan_of,
-    reshard,
-    units_of,
-)
+from gradsync.replay import Waits
+from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
 AVERAGES = (8, 64)  # steps of local SGD between two averages of the weights
 LARGEST_BATCH = 1 << 20  # of the recorded one
@@ -46,10 +41,10 @@ class Ways:
         prediction, part = self.question.predict(row), own / row.passes
         sent = (
             self.total
-            * sent_part("all_reduce", self.world)
+            * sent_part(Operation.ALL_REDUCE, self.world)
             * (self.question.communication(0).bf16_part if row.bf16 else 1)
         )
-        sent += self.total * sent_part("all_gather", self.world) * row.zero1
+        sent += self.total * sent_part(Operation.ALL_GATHER, self.world) * row.zero1
         return self.row(
             name,
             [s * part for s in prediction.step],
@@ -85,17 +80,23 @@ class Ways:
             "memory_by_batch": None,
         }
 
-    def sharded(self, name, how):
-        prediction, units = self.question.predict_sharded(how), reshard(self.units, how)
-        sizes = bytes_of(self.question.recording, units)
+    def plan(self, units):
+        recording = self.question.recording
+        return plan_of(recording.first, units, f"{recording.path}, line 1")
+
+    def sharded(self, name, resharding):
+        prediction = self.question.predict_sharded(resharding)
+        units = reshard(self.units, resharding)
+        sizes = unit_bytes(self.launch.parameters, units)
         # Over gloo a reduce-scatter is an all-reduce of the whole.
         parts = {
-            "all_gather": "all_gather",
-            "reduce_scatter": "all_reduce" if blocks(self.launch) else "all_gather",
+            Operation.ALL_GATHER: Operation.ALL_GATHER,
+            Operation.REDUCE_SCATTER: Operation.ALL_REDUCE
+            if waits_of(self.launch) is Waits.ALL_RANKS
+            else Operation.ALL_GATHER,
         }
         sent = sum(
-            sizes[c.unit] * sent_part(parts[c.kind], self.world)
-            for c in plan_of(self.question.recording, 0, units)
+            sizes[c.unit] * sent_part(parts[c.operation], self.world) for c in self.plan(units)
         )
         return self.row(
             name,
@@ -123,23 +124,18 @@ class Ways:
                 f"needs --ranks_per_host that divides {self.world} ranks into two or more hosts",
             )
         network = Network(self.world, self.on_host, flags.wire, flags.within, flags.algorithm)
-        costs = LinkCosts(
-            [
-                Cost(size, hybrid_seconds(network, kind, size), 0, kind)
-                for size in SIZES
-                for kind in ("all_gather", "reduce_scatter", "all_reduce")
-            ]
-        )
-        prediction = self.question.predict_sharded(None, costs)
-        sizes = bytes_of(self.question.recording, self.units)
+        prediction = self.question.predict_sharded(Resharding.AS_RECORDED, hybrid_costs(network))
+        sizes = unit_bytes(self.launch.parameters, self.units)
         hosts = self.world // self.on_host
         sent = sum(
             sizes[c.unit]
             * (
-                sent_part("all_gather", self.on_host)
-                + (c.kind == "reduce_scatter") * sent_part("all_reduce", hosts) / self.on_host
+                sent_part(Operation.ALL_GATHER, self.on_host)
+                + (c.operation is Operation.REDUCE_SCATTER)
+                * sent_part(Operation.ALL_REDUCE, hosts)
+                / self.on_host
             )
-            for c in plan_of(self.question.recording, 0, self.units)
+            for c in self.plan(self.units)
         )
         return self.row(
             f"{name}, {self.on_host} ranks share",
@@ -171,7 +167,7 @@ class Ways:
             f"local SGD, H={steps}",
             step,
             seconds,
-            self.total * sent_part("all_reduce", self.world) / steps,
+            self.total * sent_part(Operation.ALL_REDUCE, self.world) / steps,
             False,
             lambda batch: self.need.replicated(buckets=False, keeps=self.keeps, batch=batch),
         )
@@ -188,10 +184,10 @@ class Ways:
         rows = [
             self.replicated(f"DDP, bucket_cap_mb={cap:g}"),
             self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share)
-            if named or communication.zero1
+            if named or communication.zero1_s_per_byte
             else self.unknown("ZeroRedundancyOptimizer", unmeasured),
-            self.sharded("fully_shard", "all"),
-            self.sharded("fully_shard, no reshard", "none"),
+            self.sharded("fully_shard", Resharding.ALL),
+            self.sharded("fully_shard, no reshard", Resharding.NONE),
             self.hybrid(),
             self.replicated(
                 "bf16_compress_hook",
