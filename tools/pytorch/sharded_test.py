@@ -155,8 +155,7 @@ class OrderTest(unittest.TestCase):
                         issued.clear(), calls.clear()
                         net(x).sum().backward()
                     units = [
-                        Unit("", (), group.post_forward_mesh_info is not None)
-                        for group in groups
+                        Unit("", (), group.post_forward_mesh_info is not None) for group in groups
                     ]
                     sizes = [
                         2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params)
@@ -164,15 +163,14 @@ class OrderTest(unittest.TestCase):
                     ]
                     for overlaps in (False, True):
                         plan = collectives(
-                            [
-                                Event(i, Call(name), unit)
-                                for i, (name, unit) in enumerate(calls)
-                            ],
+                            [Event(i, Call(name), unit) for i, (name, unit) in enumerate(calls)],
                             units,
                             overlaps,
                         )
                         self.assertEqual(
-                            [(c.operation, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps)
+                            [(c.operation, sizes[c.unit]) for c in plan],
+                            issued,
+                            (nested, how, overlaps),
                         )
                     self.assertEqual(
                         len(plan),

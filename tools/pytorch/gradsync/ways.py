@@ -8,8 +8,8 @@ from gradsync.link import Operation
 from gradsync.memory import Need
 from gradsync.network import Network, hybrid_costs, sent_part
 from gradsync.recording import estimate
-from gradsync.schema import StepMode
 from gradsync.replay import Waits
+from gradsync.schema import StepMode
 from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
 AVERAGES = (8, 64)  # steps of local SGD between two averages of the weights
