@@ -119,6 +119,8 @@ class TableTest(unittest.TestCase):
         )
         self.assertEqual(ways["DDP, bucket_cap_mb=1"].memory_bytes, 22 * MIB)
         self.assertEqual(ways["ZeroRedundancyOptimizer"].memory_bytes, 18 * MIB)
+        # The hook's copy of the largest bucket, which is half of 2 MiB.
+        self.assertEqual(ways["bf16_compress_hook"].memory_bytes, 23 * MIB)
         self.assertEqual(ways["HSDP"].why, "needs four ranks, two on each of two hosts")
 
     def test_local_steps_average_now_and_then(self):
