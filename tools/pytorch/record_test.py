@@ -111,7 +111,8 @@ def check_on_two_ranks(rank, directory):
                 )
             assert model.require_backward_grad_sync, "left as the script had it"
             optimizer.step()
-        assert not events.listeners and not recording.handles
+        assert not events.listeners
+        assert not any(p._post_accumulate_grad_hooks for p in recording.params)
         probes = len(recorder.probes_of(recording.flat.nbytes)) + units.can_be_tried(
             recording.params
         )

@@ -7,7 +7,6 @@ average and have attributes, and processes that the script starts. What backward
 
 import argparse
 import contextlib
-import functools
 import os
 import runpy
 import sys
@@ -15,11 +14,13 @@ import time
 
 import torch
 import torch.distributed as dist
-from gradsync.events import DDP, listen, listeners, place, watch_calls
+from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.patches import Patches
 from gradsync.record import refuse
 from gradsync.recorder import WAIT
 from gradsync.reference import Comparison, Gradients, digest, exact, fed, mistake, total
 from gradsync.settings import gathered
+from gradsync.torch_private import DDP
 from gradsync.units import groups_of
 
 SAME, DIFFERS, UNKNOWN = 0, 1, 2  # exit status
@@ -60,10 +61,11 @@ def unlike(ranks, topic):
     )
 
 
-class Check:
+class Check(Listener):
     """A script that runs, whose steps call on_*() in this order. `turns`: into how many groups parameters are divided."""
 
     def __init__(self, turns, goes_on):
+        self.patches = Patches()
         self.turns, self.goes_on, self.quiet, self.group, self.world, self.rank, self.found = (
             turns,
             goes_on,
@@ -178,7 +180,7 @@ class Check:
             self.tokens.append([count, mean, torch.finfo(loss.dtype).eps])
         return loss
 
-    def on_losses(self, tensors, gradient=None, *_, **__):
+    def on_losses(self, tensors, gradient=None):
         one, tokens, self.tokens = (
             [tensors] if isinstance(tensors, torch.Tensor) else tensors,
             self.tokens,
@@ -206,7 +208,7 @@ class Check:
         ):
             self.leaves[id(leaf)] = leaf
             self.order.setdefault(id(p), (len(self.order), p))
-            leaf.register_hook(lambda gradient: self._on_gradient(p, gradient))
+            self.patches.keep(leaf.register_hook(lambda gradient: self._on_gradient(p, gradient)))
 
     def _is_turn(self, p):
         return (
@@ -482,7 +484,8 @@ class Check:
             True,
             max((status for status, _ in self.found.values()), default=SAME),
         )
-        listeners.remove(self)
+        stop_listening(self)
+        self.patches.undo()
         lines = [
             ("differs" if status else "note", text)
             for status, text in sorted(self.found.values(), key=lambda one: -one[0])
@@ -508,21 +511,14 @@ class Check:
             os._exit(self.status)
 
     def _around(self, owner, name, call):
-        own = getattr(owner, name)
-        setattr(
-            owner,
-            name,
-            functools.wraps(own)(
-                lambda *args, **kwargs: (
-                    own(*args, **kwargs)
-                    if self.quiet or torch.compiler.is_compiling()
-                    else call(own, *args, **kwargs)
-                )
-            ),
-        )
+        def around(own, *args, **kwargs):
+            if self.quiet or torch.compiler.is_compiling():
+                return own(*args, **kwargs)
+            return call(own, *args, **kwargs)
+
+        self.patches.replace(owner, name, around)
 
     def run(self, argv):
-        listen()
         for owner, name, then in (
             (DDP, "__init__", self.wrapped.append),
             (torch.optim.Optimizer, "__init__", self.made.append),
@@ -550,8 +546,8 @@ class Check:
             (torch.nn.utils, name, self.on_clip) for name in CLIPS
         ]:
             self._around(owner, name, call)
-        watch_calls(torch.nn.Module)
-        listeners.append(self)
+        watch_calls(torch.nn.Module, self.patches)
+        listen(self)
         sys.argv, sys.path[:0] = argv, [os.path.dirname(os.path.abspath(argv[0]))]
         try:
             runpy.run_path(argv[0], run_name="__main__")

@@ -38,10 +38,12 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
-from gradsync.events import DDP, listen, listeners, place, watch_calls
+from gradsync.events import Listener, listen, place, stop_listening, watch_calls
 from gradsync.launch_file import unusable
+from gradsync.patches import Patches
 from gradsync.recorder import Recorder
 from gradsync.sharded import recorder_of
+from gradsync.torch_private import DDP
 from gradsync.units import is_sharded
 
 TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
@@ -67,7 +69,7 @@ def refuse(text, status=FAILED):
     os._exit(status)
 
 
-class Script:
+class Script(Listener):
     """A running script. `number`: the recorded model, from 1; None: the first model that is trained."""
 
     refuse = staticmethod(refuse)
@@ -132,8 +134,8 @@ class Script:
                 other.close()
         self.recorders = [recorder]
         if not self.is_found:  # listening takes time
-            self.unwatch()
-            listeners.remove(self)
+            self.watched.undo()
+            stop_listening(self)
             self.is_found = True
 
     def on_backward_end(self):
@@ -214,9 +216,7 @@ class Script:
             sys.exit(0)
 
     def run(self, argv):
-        construct = DDP.__init__
-
-        def construct_watched(model, *args, **kwargs):
+        def construct_watched(construct, model, *args, **kwargs):
             if os.getpid() != self.pid:
                 refuse(
                     f"{place()}: trains in a process that the script started: let torchrun start those that train"
@@ -229,14 +229,13 @@ class Script:
                 f"{place()}: starts processes, in which nothing is recorded: let torchrun start those that train"
             )
 
-        DDP.__init__, torch.multiprocessing.spawn, torch.multiprocessing.start_processes = (
-            construct_watched,
-            spawn,
-            spawn,
-        )
-        self.unwatch = watch_calls(torch.nn.Module)
-        listen()
-        listeners.append(self)
+        patches = Patches()
+        patches.replace(DDP, "__init__", construct_watched)
+        patches.replace(torch.multiprocessing, "spawn", spawn)
+        patches.replace(torch.multiprocessing, "start_processes", spawn)
+        self.watched = Patches()
+        watch_calls(torch.nn.Module, self.watched)
+        listen(self)
         module = argv[1:2] if argv[0] == "-m" else []
         sys.argv = argv[len(module) :]
         try:

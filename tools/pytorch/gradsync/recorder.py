@@ -32,12 +32,14 @@ import time
 import torch
 import torch.distributed as dist
 from gradsync import BAD_ARGUMENTS, Refused
-from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
+from gradsync.events import Listener, in_backward, listen, place, stop_listening, watch_calls
 from gradsync.launch_file import append, unusable
 from gradsync.live import UNKNOWN, Memory, is_compiled
+from gradsync.patches import Patches
 from gradsync.recording import KIND, THREE_TIMES
 from gradsync.settings import MIB, flat_of, gathered, hook_of, row_of
 from gradsync.sharding import units_of
+from gradsync.torch_private import DDP
 from gradsync.units import can_be_tried, gather, group_like, reduce
 
 BETWEEN, OPEN, SYNCED, UPDATED, SKIPPED = "between", "open", "synced", "updated", "skipped"
@@ -59,7 +61,7 @@ def probes_of(total_bytes):
     ]
 
 
-class Recorder:
+class Recorder(Listener):
     """Records the steps of a module until it is `done`; then writes. `roots`: modules of it whose call begins a step, if it is
     not called itself. `only`: ids of the parameters that train, by default all that require a gradient."""
 
@@ -179,22 +181,20 @@ class Recorder:
             0,
             None,
         )  # gradients since the last step, and one that cannot be recorded
-        self.handles = [
-            p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i)).remove
-            for i, p in enumerate(self.params)
-        ]
+        self.patches = Patches()
+        for i, p in enumerate(self.params):
+            handle = p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i))
+            self.patches.keep(handle)
         if not self.wrapper:
-            self.handles += map(watch_calls, {type(root) for root in self.roots})
-        listen()
-        listeners.append(self)
+            for kind in {type(root) for root in self.roots}:
+                watch_calls(kind, self.patches)
+        listen(self)
 
     def close(self):
         if self.memory:
             self.memory.end()
-        while self.handles:
-            self.handles.pop()()
-        if self in listeners:
-            listeners.remove(self)
+        self.patches.undo()
+        stop_listening(self)
         self.tried = None
 
     def _named(self, module):

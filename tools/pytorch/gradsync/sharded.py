@@ -49,17 +49,14 @@ class ShardedRecorder(Recorder):
                 self._watch(group, unit, k, name)
 
     def _watch(self, group, unit, k, name):
-        call = getattr(group, name)
-
-        def watched(*args, **kwargs):
+        def watched(call, *args, **kwargs):
             if k == 0:  # of another pass
                 self.marks[unit] = [None] * len(CALLS)
             if self.marks[unit][k] is None:  # the end of backward calls post_backward again
                 self.marks[unit][k] = self._mark()
             return call(*args, **kwargs)
 
-        setattr(group, name, watched)
-        self.handles.append(lambda: group.__dict__.pop(name, None))
+        self.patches.replace(group, name, watched)
 
     def _named(self, module):
         return [
