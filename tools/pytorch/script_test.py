@@ -1,5 +1,6 @@
 """What scripts do, and what record makes of each: a recording, or one line that names the script's line. Two ranks over gloo."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -11,7 +12,10 @@ import unittest
 
 from run_ranks import launch, sys, torch
 
-from gradsync import record, recorder, units
+from gradsync import ranks, record, units
+from gradsync.launch_file import UnusableFile, check_usable
+from gradsync.launch_writer import AGREE
+from gradsync.schema import Launch
 
 NEEDED = 15 + 2 * units.can_be_tried([torch.ones(1)])  # steps of two rounds and the first
 BEGIN = """
@@ -645,7 +649,7 @@ class ScriptTest(unittest.TestCase):
                     )
                     for step in steps:
                         parts = sum(
-                            step[part]
+                            step.get(part, 0)
                             for part in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")
                         )
                         self.assertLessEqual(0 < parts, parts <= step["step_ns"])
@@ -675,7 +679,7 @@ class ScriptTest(unittest.TestCase):
                 self.assertEqual([step["mode"] for step in steps].count("probe"), 1)
                 for step in steps:
                     parts = sum(
-                        step[part]
+                        step.get(part, 0)  # which is left out
                         for part in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")
                     )
                     self.assertLessEqual(0 < parts, parts <= step["step_ns"])
@@ -862,9 +866,9 @@ class ScriptTest(unittest.TestCase):
             self.assertEqual((status, self.said(printed)), (1, []))
             self.assertIn(said, printed)
 
-    def ranks_that_are_not_recorded_are_noticed(self):
+    def test_ranks_that_are_not_recorded_are_noticed(self):
         def alone(rank):
-            recorder.WAIT = recorder.datetime.timedelta(seconds=1)
+            ranks.WAIT = datetime.timedelta(seconds=1)
             if rank == 1:
                 sys.argv = [str(self.script), "120"]
                 exec(
@@ -936,23 +940,17 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.out.read_text()[: len(first)], first)
         self.assertEqual(len(self.out.read_text().splitlines()), 2)
 
-    def launches_of_another_kind_are_refused(self):
+    def test_launches_of_another_kind_are_refused(self):
         self.assertEqual(self.record(MODEL + LOOP)[0], 0)
         launch = json.loads(self.out.read_text())
-        head = {key: launch[key] for key in launch if key not in ("ranks", "time")}
-        for key in recorder.AGREE:
-            other = head | {key: ["other"] * 2 if isinstance(head.get(key), list) else "other"}
-            if key == "hosts":
-                other = head | {"hosts": ["one", "two"]}
-                self.assertEqual(
-                    recorder.unusable(
-                        str(self.out), head | {"hosts": ["other", "other"]}, recorder.AGREE
-                    ),
-                    "",
-                )
-            self.assertIn(
-                f"differ in {key}:", recorder.unusable(str(self.out), other, recorder.AGREE)
-            )
+        own = Launch.from_json(launch)
+        own = {field: getattr(own, field) for field in AGREE}
+        check_usable(str(self.out), **own)
+        check_usable(str(self.out), **(own | {"hosts": ("other", "other")}))
+        for field in AGREE:
+            other = ("one", "two") if isinstance(own[field], tuple) else "other"
+            with self.assertRaisesRegex(UnusableFile, f"differ in {field}:"):
+                check_usable(str(self.out), **(own | {field: other}))
         for change in (
             {"torch": "1.0"},
             {"optimizer": "AdamW"},
@@ -960,7 +958,7 @@ class ScriptTest(unittest.TestCase):
             {"processor": "68000"},
             {"passes": 3},
         ):
-            self.out.write_text(json.dumps(head | change) + "\n")
+            self.out.write_text(json.dumps(launch | change) + "\n")
             status, printed = self.record(MODEL + LOOP)
             self.assertEqual(status, 2)
             self.assertIn(

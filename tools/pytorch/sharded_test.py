@@ -11,9 +11,11 @@ from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
 from gradsync import answer, live, memory, record, sharding
-from gradsync.recorder import DDP, Recorder
-from gradsync.sharded import CALLS, ShardedRecorder
-from gradsync.units import is_sharded
+from gradsync.recorder import Recorder
+from gradsync.schema import CollectiveKind
+from gradsync.sharding import CALLS
+from gradsync.step_machine import State
+from gradsync.torch_private import DDP, is_sharded
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -108,6 +110,11 @@ def ranks(backend, count):
         dist.destroy_process_group()
 
 
+def tries_units(recorder):
+    kind = CollectiveKind.FULLY_SHARD
+    return any(turn.probe is not None and turn.probe.kind is kind for turn in recorder.plan)
+
+
 class OrderTest(unittest.TestCase):
     def test_collectives_are_in_the_order_in_which_fsdp2_issues_them(self):
         issued, calls = [], []
@@ -176,14 +183,14 @@ class OrderTest(unittest.TestCase):
 class MemoryTest(unittest.TestCase):
     def test_gradients_are_counted_until_they_are_ready(self):
         params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
-        one = live.Memory([*params], params, [], [])
+        one = live.StepMemory([*params], params, [], [])
         one.on_backward()
         for i, p in enumerate(params):
             p.grad = torch.ones_like(p) + torch.zeros_like(p)  # two tensors, and their sum
             one.on_ready(i)
         one.end()
         self.assertEqual(
-            (one.result["ready_bytes"], one.result["held_bytes"]), ([12000, 120], [0, 0])
+            (one.result().ready_bytes, one.result().held_bytes), ((12000, 120), (0, 0))
         )
 
     def test_peaks_are_those_of_pytorchs_trackers_with_checkpoints_too(self):
@@ -325,23 +332,31 @@ class ScriptTest(unittest.TestCase):
             dist.init_process_group("gloo")
             net = sharded_net()
             optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
-            recorder, kinds = ShardedRecorder(net, f"{directory}/out", rounds=2), []
-            assert not any("fully_shard" in mode for mode in recorder.plan), (
-                "its own units are timed"
-            )
+            recorder, kinds = Recorder(net, f"{directory}/out", rounds=2), []
+            assert not tries_units(recorder), "its own units are timed"
+            before_step, preparing = recorder.target.before_step, []
+
+            def watched_before_step(turn):
+                preparing.append(turn)
+                before_step(turn)
+                preparing.clear()
+
+            recorder.target.before_step = watched_before_step
             for named in (
                 _fsdp_collectives.DefaultAllGather,
                 _fsdp_collectives.DefaultReduceScatter,
             ):
 
                 def told(own, *args, call=named.__call__, **kwargs):
-                    kinds.append(recorder.mode[0] if recorder.state == "open" else "between")
+                    mode = recorder.step.turn.mode
+                    is_open = recorder.machine.state is State.OPEN and not preparing
+                    kinds.append(mode and mode.value if is_open else "between")
                     return call(own, *args, **kwargs)
 
                 named.__call__ = told
             while recorder.taken < len(recorder.plan):
                 step(net, optimizer, x)
-            assert {"first", "ddp", "between"} == set(kinds), set(kinds)
+            assert {None, "ddp", "between"} == set(kinds), set(kinds)
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")
@@ -365,24 +380,24 @@ class ScriptTest(unittest.TestCase):
             ):
 
                 def told(own, *args, call=named.__call__, kind=kind, of=of, **kwargs):
-                    sent.append((recorder.mode[1], kind, kwargs[of].nbytes))
+                    sent.append((recorder.step.turn.probe.kind, kind, kwargs[of].nbytes))
                     return call(own, *args, **kwargs)
 
                 named.__call__ = told
             while not recorder.done:
                 step(net, optimizer, x)
+            names = [{"name": name} for name, _ in recorder.target.named]
             units = [
                 sum(recorder.params[p].nbytes for p in unit.parameters)
-                for unit in sharding.units_of(recorder.head | {"units": []})
+                for unit in sharding.units_of({"units": [], "parameters": names})
             ]
+            kind = CollectiveKind.FULLY_SHARD
             assert len(units) > 2 and sent == 2 * [
-                ("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")
+                (kind, what, size) for size in units for what in ("gather", "reduce")
             ], sent
             net = Net()
             net.scale = nn.Parameter(torch.ones(()))  # FSDP2 wants at least one dimension
-            assert not any(
-                "fully_shard" in mode for mode in Recorder(DDP(net), f"{directory}/out").plan
-            )
+            assert not tries_units(Recorder(DDP(net), f"{directory}/out"))
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")

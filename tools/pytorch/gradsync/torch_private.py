@@ -55,6 +55,16 @@ def is_anything_compiled() -> bool:
     return bool(counters["stats"]["unique_graphs"] or counters["frames"]["ok"])
 
 
+# Parameters
+
+
+def when_gradient_is_ready(
+    parameter: torch.nn.Parameter, hook: Callable[[torch.Tensor], None]
+) -> RemovableHandle:
+    """Calls hook(parameter) each time when a gradient has been added to that of a parameter."""
+    return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
+
+
 # Optimizers
 
 
@@ -127,6 +137,11 @@ def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
 
 
+def default_first_bucket_bytes() -> int:
+    """The size of DDP's first bucket, if a script names none."""
+    return cast("int", vars(dist)["_DEFAULT_FIRST_BUCKET_BYTES"])
+
+
 def ddp_facts(ddp: DDP) -> dict[str, Any]:
     """What DDP logs of itself, by the names of c10::DDPLoggingData."""
     return cast("dict[str, Any]", cast("Any", ddp)._get_ddp_logging_data())
@@ -189,6 +204,19 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
     if groups is None:
         groups = [getattr(state, "_fsdp_param_group", None)]
     return [group for group in groups if group]
+
+
+def make_whole_parameters(module: torch.nn.Module) -> None:
+    """Gathers the parameters of a module for which is_sharded(), and frees them again: from then on
+    there is a whole_parameter() of each.
+    """
+    cast("Any", module).unshard()
+    cast("Any", module).reshard()
+
+
+def initialise(module: torch.nn.Module) -> None:
+    """Does what the first forward of a module would, for which is_sharded()."""
+    sharded_state(module)._lazy_init()
 
 
 def whole_parameter(parameter: ShardedParameter) -> torch.nn.Parameter | None:

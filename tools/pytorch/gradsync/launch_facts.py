@@ -1,0 +1,55 @@
+"""What a recording says of a model and of where it trains, before a step is recorded."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pathlib
+import platform
+import re
+import sys
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+
+from gradsync.ranks import Ranks
+from gradsync.schema import Launch, Parameter
+from gradsync.target import ModelTarget
+
+
+def processor() -> str:
+    """Returns the processor's name."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    names = re.findall(r"model name\s*: (.*)", text)
+    return names[0] if names else platform.machine()
+
+
+def launch_of(target: ModelTarget, ranks: Ranks, command: Sequence[str]) -> Launch:
+    """Returns a launch without steps. What the first steps will tell is missing: hosts, the
+    optimizer and the number of passes.
+    """
+    is_on_gpu = ranks.device.type == "cuda"
+    return Launch(
+        time=datetime.datetime.now().isoformat(timespec="seconds"),
+        torch=torch.__version__,
+        command=tuple(command or sys.argv),
+        world_size=ranks.size,
+        backend=dist.get_backend() if ranks.are_several else "none",
+        device=torch.cuda.get_device_name(ranks.device) if is_on_gpu else "cpu",
+        processor=processor(),
+        threads=torch.get_num_threads(),
+        cores=len(os.sched_getaffinity(0)),
+        views=target.views,
+        link_rate=int(os.environ.get("GRADSYNC_LINK_RATE", "0")),
+        parameters=tuple(
+            Parameter(name, p.numel(), p.nbytes, str(p.dtype).removeprefix("torch."))
+            for name, p in target.named
+        ),
+        units=target.units,
+        optimizer="",
+        passes=1,
+        hosts=(),
+        rows=(),
+        ranks=(),
+    )
