@@ -1,4 +1,4 @@
-"""Gradients that gradsync's own strategies average, judged by the reference that judges PyTorch's. Two ranks."""
+"""What gradsync's own strategies average, judged as PyTorch's gradients are. Two ranks."""
 
 import json
 import pathlib
@@ -7,10 +7,10 @@ import subprocess
 import tempfile
 import unittest
 
-from run_ranks import launch, torch
-
 import torch.distributed as dist
-from gradsync import reference
+
+from gradsync import mistakes, ranks, reference
+from run_ranks import launch, torch
 
 EXACT = (
     "naive",
@@ -74,17 +74,20 @@ class OwnTest(unittest.TestCase):
         cls.local = [dump("naive", 1, window) for window in (TEXT[:-1], TEXT[1:])]
 
     def check(self, gradients, text=None):
-        """All of them are the mean if there is no text, or else of all is said what this pattern finds."""
+        """All are the mean if there is no text; else what is said of each matches this pattern."""
         local = self.local
 
         def run(rank):
             dist.init_process_group("gloo")
+            all_ranks = ranks.Ranks(dist.group.WORLD)
             for name in sorted(set(local[rank]) - {"loss"}):
                 p = torch.nn.Parameter(torch.empty_like(gradients[name]))
-                p.grad, held = gradients[name], reference.Gradients(p)
+                held = reference.Gradients(p)
                 held.add(local[rank][name])
-                one = reference.Comparison(p, {id(p): held}, dist.group.WORLD)
-                said = "" if one.share <= 1 else one.narrow or one.explain(0, [], 1)[1]
+                one = reference.Comparison(p, gradients[name], held, all_ranks)
+                said = ""
+                if not one.is_right():
+                    said = one.narrow or mistakes.explain(one, 0, [], 1, all_ranks).text
                 assert re.search(text, said) if text else not said, (name, one.share, said)
 
         with tempfile.TemporaryDirectory() as directory:

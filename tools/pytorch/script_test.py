@@ -12,7 +12,7 @@ import unittest
 
 from run_ranks import launch, sys, torch
 
-from gradsync import ranks, record, units
+from gradsync import record, units, world
 from gradsync.launch_file import UnusableFile, check_usable
 from gradsync.launch_writer import AGREE
 from gradsync.schema import Launch
@@ -868,7 +868,7 @@ class ScriptTest(unittest.TestCase):
 
     def test_ranks_that_are_not_recorded_are_noticed(self):
         def alone(rank):
-            ranks.WAIT = datetime.timedelta(seconds=1)
+            world.WAIT = datetime.timedelta(seconds=1)
             if rank == 1:
                 sys.argv = [str(self.script), "120"]
                 exec(

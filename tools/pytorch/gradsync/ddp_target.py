@@ -70,7 +70,7 @@ class DdpTarget(ModelTarget):
             about = "(mixed_precision=...): use torch.autocast"
         elif any(isinstance(module, DDP) for module in ddp.module.modules()):
             about = " within another"
-        elif dist.get_world_size(ddp.process_group) != self.ranks.size:
+        elif dist.get_world_size(ddp.process_group) != self.world.size:
             about = " of a part of the ranks"
         elif hook not in ("", BF16_HOOK):
             about = f" with {hook}: leave it out"

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
-from gradsync.ranks import Ranks
 from gradsync.schema import Launch, Parameter
 from gradsync.target import ModelTarget
+from gradsync.world import World
 
 
 def processor() -> str:
@@ -25,18 +25,18 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def launch_of(target: ModelTarget, ranks: Ranks, command: Sequence[str]) -> Launch:
+def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Launch:
     """Returns a launch without steps. What the first steps will tell is missing: hosts, the
     optimizer and the number of passes.
     """
-    is_on_gpu = ranks.device.type == "cuda"
+    is_on_gpu = world.device.type == "cuda"
     return Launch(
         time=datetime.datetime.now().isoformat(timespec="seconds"),
         torch=torch.__version__,
         command=tuple(command or sys.argv),
-        world_size=ranks.size,
-        backend=dist.get_backend() if ranks.are_several else "none",
-        device=torch.cuda.get_device_name(ranks.device) if is_on_gpu else "cpu",
+        world_size=world.size,
+        backend=dist.get_backend() if world.are_several else "none",
+        device=torch.cuda.get_device_name(world.device) if is_on_gpu else "cpu",
         processor=processor(),
         threads=torch.get_num_threads(),
         cores=len(os.sched_getaffinity(0)),

@@ -7,11 +7,12 @@ import platform
 from collections.abc import Iterable, Sequence
 
 from gradsync import Refused
+from gradsync.collectives import gathered
 from gradsync.launch_checks import AGREEING_FIELDS
 from gradsync.launch_file import check_usable
-from gradsync.ranks import Ranks, gathered
 from gradsync.recording_file import append_launch
 from gradsync.schema import Launch, Memory, Row, Step, json_of
+from gradsync.world import World
 
 AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree in
 
@@ -21,14 +22,14 @@ class LaunchWriter:
     reads and writes the file. Methods raise UnusableFile if the file holds other launches.
     """
 
-    def __init__(self, path: str, launch: Launch, ranks: Ranks) -> None:
+    def __init__(self, path: str, launch: Launch, world: World) -> None:
         self.launch = launch
         self._path = path
-        self._ranks = ranks
+        self._world = world
 
     def start(self, optimizers: str) -> None:
         """The first step has shown the names of the model's optimizers."""
-        hosts = gathered(platform.node(), self._ranks.device)
+        hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
 
@@ -38,20 +39,20 @@ class LaunchWriter:
         self._check(["passes"])
 
     def _check(self, fields: Iterable[str]) -> None:
-        if self._ranks.rank == 0:
+        if self._world.rank == 0:
             known = {field: getattr(self.launch, field) for field in fields}
             check_usable(self._path, **known)
 
     def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
-        """Writes the launch with this rank's steps. Raises Refused if the file was left as it was."""
-        ranks = gathered([json_of(step) for step in steps], self._ranks.device)
+        """Adds the launch with this rank's steps. Raises Refused if the file was left as it was."""
+        ranks = gathered([json_of(step) for step in steps], self._world.device)
         self.launch = dataclasses.replace(
             self.launch,
             rows=tuple(rows),
             memory=memory,
             ranks=tuple(tuple(map(Step.from_json, own)) for own in ranks),
         )
-        if self._ranks.rank == 0:
+        if self._world.rank == 0:
             try:
                 append_launch(self._path, self.launch)
             except OSError as error:

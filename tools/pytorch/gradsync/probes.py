@@ -9,13 +9,14 @@ import torch
 import torch.distributed as dist
 
 from gradsync.clock import Clock, Mark, Span
+from gradsync.collectives import flat_of
 from gradsync.flat_buffer import FlatBuffer
-from gradsync.ranks import Ranks, flat_of
 from gradsync.schema import CollectiveKind
 from gradsync.step_marks import CollectiveMarks
 from gradsync.torch_private import ShardedGroup
 from gradsync.turns import Probe
 from gradsync.units import gather, group_like, reduce
+from gradsync.world import World
 
 Pieces = Sequence[torch.Tensor]
 MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
@@ -25,16 +26,16 @@ class Prober:
     """Communicates what is in a buffer. `units`: by unit, the numbers of its parameters."""
 
     def __init__(
-        self, buffer: FlatBuffer, ranks: Ranks, clock: Clock, units: Sequence[Sequence[int]]
+        self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
     ) -> None:
         self._buffer = buffer
-        self._ranks = ranks
+        self._world = world
         self._clock = clock
         self._units = [own for own in units if own]
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Does what the probe says. Ranks have to begin together."""
+        """Does what the probe says. World have to begin together."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -93,8 +94,8 @@ class Prober:
             _wait_for(
                 [
                     dist.broadcast(flat_of(slot), src=rank, async_op=True)
-                    for rank in range(self._ranks.size)
-                    for slot in slots[rank :: self._ranks.size]
+                    for rank in range(self._world.size)
+                    for slot in slots[rank :: self._world.size]
                 ]
             )
 
@@ -117,13 +118,13 @@ class Prober:
         """Returns marks around a unit's gather and around its reduction, which ranks begin
         together.
         """
-        self._ranks.meet()
+        self._world.meet()
         begin = self._clock.mark()
         gather(group)
         gathered = self._clock.mark()
         for param in group.fsdp_params:
             param.unsharded_param.grad = torch.ones_like(param.unsharded_param)
-        self._ranks.meet()
+        self._world.meet()
         begin_of_reduction = self._clock.mark()
         reduce(group)
         reduced = self._clock.mark()

@@ -33,7 +33,6 @@ from gradsync.launch_writer import LaunchWriter
 from gradsync.model_optimizers import ModelOptimizers
 from gradsync.observer import Observer
 from gradsync.patches import Patches
-from gradsync.ranks import Ranks
 from gradsync.schema import Row, Step
 from gradsync.sharding import units_of
 from gradsync.step_machine import Action, Event, Refusal, State, StepMachine, Target
@@ -42,6 +41,7 @@ from gradsync.targets import target_of
 from gradsync.torch_private import Call, is_anything_compiled, when_gradient_is_ready
 from gradsync.turns import FIRST, Rounds, Turn, Verdict, plan_of, probes_of
 from gradsync.weight_watch import WeightWatch
+from gradsync.world import World
 
 
 class Recorder(Listener):
@@ -83,15 +83,15 @@ class Recorder(Listener):
         device = self.params[0].device
         clock = clock_of(device)
         self._clock = clock
-        self.ranks = Ranks(device, clock)
-        self.target.attach(self.ranks, clock)
-        launch = launch_of(self.target, self.ranks, command)
-        self._writer = LaunchWriter(os.path.realpath(out), launch, self.ranks)
+        self.world = World(device, clock)
+        self.target.attach(self.world, clock)
+        launch = launch_of(self.target, self.world, command)
+        self._writer = LaunchWriter(os.path.realpath(out), launch, self.world)
         self._rounds = Rounds(self._plan(with_own_steps=ddp), rounds)
         self.steps: list[Step] = []
         self.extra_rows: list[Row] = []  # of steps that somebody else adds to `steps`
         self.machine = StepMachine(self.target.kind)
-        self.step = StepRecorder(self.target, self.ranks, clock)
+        self.step = StepRecorder(self.target, self.world, clock)
         self._optimizers = ModelOptimizers(self.target.optimized_ids())
         self._weights = WeightWatch(self.params)
         self._begins_in_eval_mode = False
@@ -102,7 +102,7 @@ class Recorder(Listener):
 
     def _plan(self, with_own_steps: bool) -> list[Turn]:
         probes = []
-        if self.ranks.are_several:
+        if self.world.are_several:
             total_bytes = sum(param.nbytes for param in self.params)
             probes = probes_of(total_bytes, with_units=self.target.can_try_units())
         return plan_of(probes, with_own_steps and self.target.has_own_steps)
@@ -300,15 +300,15 @@ class Recorder(Listener):
 
     def _prepare(self, turn: Turn) -> None:
         self.target.forget_used()
-        if self.ranks.have_other(self.step.passes):
+        if self.world.have_other(self.step.passes):
             self._refuse(
                 "ranks took different numbers of passes in a step, which gradsync does not record"
             )
         self.target.before_step(turn)
-        self.ranks.meet()
+        self.world.meet()
 
     def _end_and_begin(self, called: Mark) -> None:
-        self._end()
+        self._end(called)
         if not self.done:
             self._begin(called)
 
@@ -328,12 +328,12 @@ class Recorder(Listener):
 
     def _note_updated_and_end(self, moment: Mark) -> None:
         self._note_updated(moment)
-        self._end()
+        self._end(moment)
 
     # Rounds.
 
-    def _end(self) -> None:
-        self.step.end()
+    def _end(self, moment: Mark) -> None:
+        self.step.end(moment)
         if self.taken < 0:
             self._start()
             return
@@ -354,7 +354,7 @@ class Recorder(Listener):
 
     def _start(self) -> None:
         """Prepares recording, after the first step."""
-        if not self.ranks.all_begin():
+        if not self.world.all_begin():
             self._refuse(
                 "not all ranks are recorded: start every one by torchrun -m gradsync record"
             )

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.optim import Optimizer
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync.ending import end_rank
 from gradsync.events import Listener, listen, place, stop_listening, watch_calls
 from gradsync.launch_file import UnusableFile
 from gradsync.patches import Patches
@@ -24,25 +25,15 @@ from gradsync.torch_private import DDP, is_sharded
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 
 
-def is_first_rank() -> bool:
-    return os.environ.get("RANK", "0") == "0"
-
-
 def say(text: str) -> None:
     """Prints a line, once for all ranks."""
-    if is_first_rank():
+    if os.environ.get("RANK", "0") == "0":
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
 def refuse(text: str, status: int = FAILED) -> NoReturn:
-    """Ends this process, also if the script catches exceptions. Rank 0 prints the reason, if there
-    is one.
-    """
-    if not is_first_rank():
-        time.sleep(10)  # torchrun ends this rank when rank 0 has ended
-    print(f"gradsync: {text}", file=sys.stderr)
-    sys.stdout.flush()
-    os._exit(status)
+    """Ends this process, also if the script catches exceptions."""
+    end_rank(text, status)
 
 
 @dataclass(frozen=True)
@@ -257,9 +248,9 @@ class Script(Listener):
     def finished(self, recorder: Recorder) -> None:
         """Rank 0 prints the answer, and all ranks end or continue."""
         out = self._options.out
-        if not recorder.ranks.are_several:
+        if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")
-        elif recorder.ranks.rank == 0:
+        elif recorder.world.rank == 0:
             self._answer(out)
         if dist.is_initialized():
             dist.barrier()

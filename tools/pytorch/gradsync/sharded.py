@@ -148,7 +148,7 @@ class ShardedTarget(ModelTarget):
             about = "with an offload_policy"
         elif any(policy.param_dtype or policy.reduce_dtype for policy in policies):
             about = "with an mp_policy: use torch.autocast"
-        elif any(g._reduce_scatter_process_group.size() != self.ranks.size for g in self.groups):
+        elif any(g._reduce_scatter_process_group.size() != self.world.size for g in self.groups):
             about = "over a part of the ranks"
         elif any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states):
             about = "with explicit prefetching"
@@ -161,7 +161,7 @@ class ShardedTarget(ModelTarget):
         self._forget_calls()
         if turn.is_scripts_own:
             return
-        self.ranks.meet()
+        self.world.meet()
         self._gathers = []
         for group in self.groups:
             begin = self.clock.mark()
@@ -206,7 +206,7 @@ class ShardedTarget(ModelTarget):
         ]
 
     def _reduce(self) -> list[Span]:
-        self.ranks.meet()
+        self.world.meet()
         self._set([ALL] * len(self.groups))
         spans = []
         for group in reversed(self.groups):
@@ -229,8 +229,8 @@ class ShardedTarget(ModelTarget):
         """The optimizer's part is that of this rank's shards."""
         return dataclasses.replace(
             own,
-            state_bytes=own.state_bytes * self.ranks.size,
-            optimizer_bytes=own.optimizer_bytes * self.ranks.size,
+            state_bytes=own.state_bytes * self.world.size,
+            optimizer_bytes=own.optimizer_bytes * self.world.size,
         )
 
     def close(self) -> None:

@@ -13,11 +13,11 @@ from gradsync.events import in_backward
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.live import StepMemory
 from gradsync.probes import Prober
-from gradsync.ranks import Ranks
 from gradsync.schema import Memory, Step
 from gradsync.step_marks import StepMarks
 from gradsync.target import ModelTarget
 from gradsync.turns import FIRST, Turn
+from gradsync.world import World
 
 
 class StepRecorder:
@@ -29,14 +29,14 @@ class StepRecorder:
     probes use; None in the first step, which shows the model.
     """
 
-    def __init__(self, target: ModelTarget, ranks: Ranks, clock: Clock) -> None:
+    def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
         self.turn = FIRST
         self.passes = 0
         self.is_prepared = False
         self.arrivals = Arrivals(len(target.params))
         self.buffer: FlatBuffer | None = None
         self._target = target
-        self._ranks = ranks
+        self._world = world
         self._clock = clock
         self._prober: Prober | None = None
         self._memory: StepMemory | None = None  # of one step
@@ -48,8 +48,8 @@ class StepRecorder:
         """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
         if the model was sharded by its blocks.
         """
-        self.buffer = FlatBuffer(self._target.params, self._ranks.size)
-        self._prober = Prober(self.buffer, self._ranks, self._clock, units)
+        self.buffer = FlatBuffer(self._target.params, self._world.size)
+        self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
         """Leaves nothing of the recording in gradients, and frees what probes use."""
@@ -121,7 +121,7 @@ class StepRecorder:
                 assert self._prober is not None
                 self.buffer.fill([mark is not None for mark in marks.ready])
                 self._target.keep(self.buffer)
-                self._ranks.meet()
+                self._world.meet()
                 marks.sent = self._prober.run(self.turn.probe)
             self._target.deliver(self.turn, marks, self.buffer)
         marks.rest = self._clock.mark()
@@ -159,9 +159,12 @@ class StepRecorder:
         self._updated = None
         self.arrivals.since_update = 0
 
-    def end(self) -> None:
-        if self._updated is None:  # the optimizer has called its closure again
-            self._updated = self._clock.mark()
+    def end(self, moment: Mark) -> None:
+        """The step has ended. `moment` ends an update that goes on, because the optimizer calls its
+        closure again.
+        """
+        if self._updated is None:
+            self._updated = moment
         self.arrivals.since_update = 0
         if self._memory:
             self._memory.end()

@@ -9,12 +9,12 @@ import torch
 from gradsync.clock import Clock, Span
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.patches import Patches
-from gradsync.ranks import Ranks
 from gradsync.schema import Memory, Row, Unit
 from gradsync.step_machine import Target
 from gradsync.step_marks import StepMarks
 from gradsync.turns import Turn
 from gradsync.units import can_be_tried
+from gradsync.world import World
 
 Named = list[tuple[str, torch.nn.Parameter]]
 
@@ -52,9 +52,9 @@ class ModelTarget:
         self.params = [param for _, param in self.named]
         self.units: tuple[Unit, ...] = ()
 
-    def attach(self, ranks: Ranks, clock: Clock) -> None:
+    def attach(self, world: World, clock: Clock) -> None:
         """Says with whom the model trains, and what its times are measured by."""
-        self.ranks = ranks
+        self.world = world
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
@@ -105,7 +105,7 @@ class ModelTarget:
             begin = self.clock.mark()
             buffer.copy_back()
             marks.copy_back = Span(begin, self.clock.mark())
-        if self.ranks.are_several:
+        if self.world.are_several:
             begin = self.clock.mark()
             buffer.average(self.sends_bf16())
             marks.untimed = Span(begin, self.clock.mark())

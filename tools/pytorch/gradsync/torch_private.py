@@ -33,8 +33,33 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def tensors_of(tree: object) -> list[torch.Tensor]:
-    """All tensors of nested lists, tuples and dictionaries."""
+    """Returns all tensors of nested lists, tuples and dictionaries."""
     return [leaf for leaf in _pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def is_in_parts(tensor: torch.Tensor) -> bool:
+    """Returns whether it is a DTensor, of which ranks may have parts."""
+    return hasattr(tensor, "to_local")
+
+
+def part_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns this rank's part of a DTensor, or the tensor."""
+    return cast("Any", tensor).to_local() if is_in_parts(tensor) else tensor
+
+
+def whole_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the whole of a DTensor, by a collective, or the tensor."""
+    return cast("Any", tensor).full_tensor() if is_in_parts(tensor) else tensor
+
+
+def mesh_place(tensor: torch.Tensor) -> list[int]:
+    """Returns where in a DTensor's mesh this rank is: an index in each dimension."""
+    return cast("list[int]", cast("Any", tensor).device_mesh.get_coordinate())
+
+
+def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> RemovableHandle:
+    """Calls hook(gradient) when autograd has computed the tensor's gradient."""
+    return cast("RemovableHandle", cast("Any", tensor).register_hook(hook))
 
 
 # torch.compile
