@@ -1,6 +1,7 @@
 """What scripts do, and what record makes of each: a recording, or one line that names the script's line. Two ranks over gloo."""
 
 import datetime
+import inspect
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from gradsync import record, units, world
 from gradsync.launch_file import UnusableFile, check_usable
 from gradsync.launch_writer import AGREE
 from gradsync.schema import Launch
+from gradsync.torch_private import DDP
 
 NEEDED = 15 + 2 * units.can_be_tried([torch.ones(1)])  # steps of two rounds and the first
 BEGIN = """
@@ -82,6 +84,36 @@ model = DDP(nn.Linear(16, 16)); optimizer = SAM(model.parameters())
 def closure(): model(x).square().mean().backward()
 for step in range(int(sys.argv[1])): STEP
 """
+# What DDP has since PyTorch 2.15.
+IS_2_15 = "lazy_bucket_allocation" in inspect.signature(DDP.__init__).parameters
+SINCE_2_15 = (
+    ("buckets by and by", "lazy_bucket_allocation=True"),
+    ("views of buckets by and by", "lazy_bucket_allocation=True, gradient_as_bucket_view=True"),
+    ("copies by bucket", "batched_grad_copy=True"),
+    ("both", "lazy_bucket_allocation=True, batched_grad_copy=True"),
+)
+BY_HAND = LOOP.replace("optimizer.step", "model.finalize_backward(); optimizer.step")
+REFUSED_SINCE_2_15 = (
+    (
+        "sizes of buckets",
+        "model = DDP(nn.Linear(16, 16), bucket_cap_mb_list=[1, 2]) #!\noptimizer = sgd(model)\n" + LOOP,
+        "with bucket_cap_mb_list: use bucket_cap_mb",
+    ),
+    (
+        "finalised by hand",
+        "model = DDP(nn.Linear(16, 16)) #!\nmodel.require_manual_backward_finalization = True\n"
+        "optimizer = sgd(model)\n" + BY_HAND,
+        "with require_manual_backward_finalization: leave it out",
+    ),
+    (
+        "finalised by hand from some step on",
+        "model = DDP(nn.Linear(16, 16)) #!\noptimizer = sgd(model)\n"
+        + LOOP.replace("int(sys.argv[1])", "5")
+        + "model.require_manual_backward_finalization = True\n"
+        + BY_HAND,
+        "with require_manual_backward_finalization: leave it out",
+    ),
+)
 LINEAR = [("weight", 256), ("bias", 16)]
 NET = "model = nn.Linear(16, 16); optimizer = sgd(model)\n"
 
@@ -688,7 +720,13 @@ class ScriptTest(unittest.TestCase):
                     )
                     self.assertEqual(
                         "between_ns" in step,
-                        name not in ("another model between", "a scaler that skips"),
+                        # Behind what is no optimizer nothing tells when the update has ended.
+                        name
+                        not in (
+                            "another model between",
+                            "a scaler that skips",
+                            "an object with step()",
+                        ),
                     )
 
     def test_the_model_can_be_named(self):
@@ -760,6 +798,11 @@ class ScriptTest(unittest.TestCase):
             ),
             ("several dtypes", OTHERS + "model = DDP(Two())\n" + momentum + LOOP),
             ("static graph", norm + "model = DDP(net, static_graph=True)\n" + momentum + LOOP),
+            *(
+                (name, norm + f"model = DDP(net, {options})\n" + momentum + zeros)
+                for name, options in SINCE_2_15
+                if IS_2_15
+            ),
             (
                 "two optimizers",
                 OTHERS
@@ -794,7 +837,7 @@ class ScriptTest(unittest.TestCase):
                         self.assertTrue(torch.equal(weights[key], recorded[rank][key]), (rank, key))
 
     def test_what_cannot_be_recorded_is_refused_in_one_line(self):
-        for name, text, expected in REFUSED:
+        for name, text, expected in (*REFUSED, *(REFUSED_SINCE_2_15 if IS_2_15 else ())):
             with self.subTest(name):
                 self.out.unlink(missing_ok=True)
                 status, printed = self.record(text)

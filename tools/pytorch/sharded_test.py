@@ -427,6 +427,17 @@ class ScriptTest(unittest.TestCase):
                 "with explicit prefetching",
             ),
             (
+                "options = {}; net.bfloat16(); torch.optim.AdamW = torch.optim.SGD\n"
+                "for p in net.parameters(): p.grad_dtype = torch.float32",
+                {},
+                "parameters whose gradients have another dtype, such as e.weight",
+            ),
+            (
+                "options = {}",
+                {"more": "net.set_manual_backward_finalization(True)"},
+                "with set_manual_backward_finalization: leave it out",
+            ),
+            (
                 "options = {}",
                 {"passes": 2, "sync": "True"},
                 "use set_requires_gradient_sync(False) in all passes",

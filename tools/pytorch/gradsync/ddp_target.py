@@ -16,6 +16,8 @@ from gradsync.torch_private import (
     ddp_facts,
     default_first_bucket_bytes,
     forget_used_parameters,
+    has_sizes_by_bucket,
+    is_finalised_by_hand,
     is_joining,
     synchronise_buffers,
     synchronises_buffers,
@@ -23,6 +25,7 @@ from gradsync.torch_private import (
 from gradsync.turns import Turn
 
 BF16_HOOK = "bf16_compress_hook"
+NOT_RECORDED = "gradsync does not record DistributedDataParallel"
 
 
 def hook_of(ddp: DDP) -> str:
@@ -74,7 +77,14 @@ class DdpTarget(ModelTarget):
             about = " of a part of the ranks"
         elif hook not in ("", BF16_HOOK):
             about = f" with {hook}: leave it out"
-        return about and f"gradsync does not record DistributedDataParallel{about}"
+        elif has_sizes_by_bucket(ddp):
+            about = " with bucket_cap_mb_list: use bucket_cap_mb"
+        return f"{NOT_RECORDED}{about}" if about else super().refusal()
+
+    def refusal_of_step(self) -> str:
+        if not is_finalised_by_hand(self.ddp):
+            return ""
+        return f"{NOT_RECORDED} with require_manual_backward_finalization: leave it out"
 
     def is_joining(self) -> bool:
         return is_joining(self.ddp)

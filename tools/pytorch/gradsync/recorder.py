@@ -285,12 +285,12 @@ class Recorder(Listener):
         }
 
     def _begin(self, called: Mark) -> None:
+        refusal = self.target.refusal() if self.taken < 0 else ""
+        refusal = refusal or self.target.refusal_of_step()
+        if refusal:
+            self._refuse(refusal, self.place)
         turn = FIRST
-        if self.taken < 0:
-            refusal = self.target.refusal()
-            if refusal:
-                self._refuse(refusal, self.place)
-        else:
+        if self.taken >= 0:
             turn = self._rounds.turn()
             self._prepare(turn)
         if self.taken == 0 and not is_anything_compiled():  # the first turn warms up

@@ -27,6 +27,7 @@ from gradsync.torch_private import (
     ShardedGroup,
     is_anything_compiled,
     is_sharded,
+    is_sharded_finalised_by_hand,
     make_whole_parameters,
     sharded_groups,
     sharded_state,
@@ -38,6 +39,7 @@ from gradsync.units import gather, reduce
 if TYPE_CHECKING:
     from gradsync.recorder import Recorder
 
+NOT_RECORDED = "gradsync does not record fully_shard"
 ROW_NAME = "fully_shard as it is"
 
 
@@ -154,7 +156,12 @@ class ShardedTarget(ModelTarget):
             about = "with explicit prefetching"
         elif is_anything_compiled():
             about = "with torch.compile, whose blocks may leave out its hooks"
-        return about and f"gradsync does not record fully_shard {about}"
+        return f"{NOT_RECORDED} {about}" if about else super().refusal()
+
+    def refusal_of_step(self) -> str:
+        if not is_sharded_finalised_by_hand(self.model):
+            return ""
+        return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
         """Gathers all units, and keeps them whole after forward."""

@@ -12,6 +12,7 @@ from gradsync.patches import Patches
 from gradsync.schema import Memory, Row, Unit
 from gradsync.step_machine import Target
 from gradsync.step_marks import StepMarks
+from gradsync.torch_private import gradient_dtype
 from gradsync.turns import Turn
 from gradsync.units import can_be_tried
 from gradsync.world import World
@@ -69,7 +70,19 @@ class ModelTarget:
         return can_be_tried(self.params)
 
     def refusal(self) -> str:
-        """Returns why this model cannot be recorded, as seen when a step begins; "" if it can."""
+        """Returns why this model cannot be recorded, as seen when the first step begins; "" if it
+        can.
+        """
+        others = [name for name, p in self.named if gradient_dtype(p) != p.dtype]
+        if not others:
+            return ""
+        return (
+            "gradsync does not record parameters whose gradients have another dtype, such as "
+            f"{others[0]} (grad_dtype)"
+        )
+
+    def refusal_of_step(self) -> str:
+        """Returns why a step that begins cannot be recorded; "" if it can."""
         return ""
 
     def is_joining(self) -> bool:

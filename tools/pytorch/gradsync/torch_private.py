@@ -90,6 +90,11 @@ def when_gradient_is_ready(
     return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
 
 
+def gradient_dtype(parameter: torch.Tensor) -> torch.dtype | None:
+    """The dtype that a parameter's gradient has to have; None: any one."""
+    return cast("torch.dtype | None", getattr(parameter, "grad_dtype", parameter.dtype))
+
+
 # Optimizers
 
 
@@ -135,6 +140,16 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
 
 
 # DistributedDataParallel
+
+
+def has_sizes_by_bucket(ddp: DDP) -> bool:
+    """Whether a script has named the size of each bucket (since PyTorch 2.15)."""
+    return bool(getattr(ddp, "bucket_bytes_cap_list", ()))
+
+
+def is_finalised_by_hand(ddp: DDP) -> bool:
+    """Whether the script says when a backward has ended (since PyTorch 2.15)."""
+    return bool(getattr(ddp, "require_manual_backward_finalization", False))
 
 
 def synchronises_buffers(ddp: DDP) -> bool:
@@ -229,6 +244,12 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
     if groups is None:
         groups = [getattr(state, "_fsdp_param_group", None)]
     return [group for group in groups if group]
+
+
+def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
+    """Whether the script says when a backward of the module has ended, for which is_sharded()."""
+    context = sharded_state(module)._state_ctx
+    return bool(getattr(context, "manual_backward_finalization", False))
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
