@@ -1,5 +1,6 @@
 """What record and its Recorder write, of models that are small enough to take milliseconds."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -155,6 +156,30 @@ def check_on_two_ranks(rank, directory):
         "a script's own size is that of all buckets"
     )
     dist.destroy_process_group()
+
+
+def traces(*models):
+    """All that recording could leave in PyTorch's classes, its hooks, and these models."""
+    owners = [
+        DDP,
+        torch.nn.Module,
+        torch.nn.Sequential,
+        torch.distributed.Reducer,
+        torch.autograd,
+        torch.amp.GradScaler,
+    ]
+    hooks = sys.modules["torch.optim.optimizer"]
+    return (
+        [dict(vars(owner)) for owner in owners],
+        [*hooks._global_optimizer_pre_hooks.values(), *hooks._global_optimizer_post_hooks.values()],
+        [
+            [*(p._post_accumulate_grad_hooks or {}).values()]
+            for model in models
+            for p in model.parameters()
+        ],
+        [sorted(vars(module)) for model in models for module in model.modules()],
+        list(events.listeners),
+    )
 
 
 def what_if(*arguments):
@@ -423,6 +448,75 @@ class RecordTest(unittest.TestCase):
         for link, status in ((["--link=25Gbit", "--world_size=8"], 0), ([], 2)):
             done = what_if(out, *link)
             self.assertEqual(done.returncode, status, done.stderr)
+
+    def test_a_guest_leaves_no_trace(self):
+        """Of a recording that ends, that is refused, and of two at once."""
+
+        def run(rank):
+            dist.init_process_group("gloo")
+            model = DDP(net(), gradient_as_bucket_view=True)
+            plain = net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            before = traces(model, plain)
+            out = os.path.join(self.directory, "out.jsonl")
+            recording, other = Recorder(model, out, rounds=2), Recorder(plain, out)
+            self.assertNotEqual(traces(model, plain), before)
+            inputs, targets = batch_of(rank)
+            while not recording.done:
+                optimizer.zero_grad(set_to_none=False)
+                torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                optimizer.step()
+            own_memory = recording.step.buffer.flat.untyped_storage().data_ptr()
+            for p in model.parameters():
+                self.assertNotEqual(p.grad.untyped_storage().data_ptr(), own_memory)
+            other.close()
+            self.assertEqual(traces(model, plain), before)
+            recording = Recorder(model, out)
+            with self.assertRaisesRegex(ValueError, "call what DistributedDataParallel returned"):
+                torch.nn.functional.cross_entropy(model.module(inputs), targets).backward()
+            self.assertEqual(traces(model, plain), before)
+
+        self.launch(run)
+
+    def test_memory_is_measured_in_one_step_though_a_scaler_skips_the_first(self):
+        def run(rank):
+            model = net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0)
+            scaler = torch.amp.GradScaler("cpu")
+            recording = Recorder(model, self.directory / "out.jsonl", rounds=2)
+            inputs, targets = batch_of(rank)
+            measured = []
+            while not recording.done:
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+                measured.append(torch._C._len_torch_dispatch_stack())
+                scaler.scale(loss).backward()
+                if len(measured) == 2:
+                    next(model.parameters()).grad.fill_(torch.inf)
+                scaler.step(optimizer)
+                scaler.update()
+                self.assertEqual(torch._C._len_torch_dispatch_stack(), 0)
+            self.assertEqual(measured, [0, 1, 1, *[0] * (len(measured) - 3)])
+
+        self.launch(run, ranks=1)
+
+    def test_a_recording_is_compressed_if_its_name_says_so(self):
+        out = self.directory / "out.jsonl.gz"
+
+        def run(rank):
+            model, (inputs, targets) = net(), batch_of(0)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0)
+            for _ in range(2):
+                recording = Recorder(model, out, rounds=2)
+                while not recording.done:
+                    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                    optimizer.step()
+
+        self.launch(run, ranks=1)
+        with gzip.open(out, "rt") as lines:
+            self.assertEqual(len([json.loads(line) for line in lines]), 2)
+        asked = what_if(out, "--link=25Gbit", "--world_size=8")
+        self.assertEqual(asked.returncode, 0, asked.stderr)
 
     def test_ones_own_loop_is_refused_by_an_exception(self):
         def run(rank):

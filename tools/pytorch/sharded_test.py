@@ -193,6 +193,26 @@ class MemoryTest(unittest.TestCase):
             (one.result().ready_bytes, one.result().held_bytes), ((12000, 120), (0, 0))
         )
 
+    def test_later_steps_change_nothing(self):
+        params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
+        one = live.StepMemory([*params], params, [], [])
+        activations = torch.ones(500) + torch.ones(500)
+        one.on_backward()
+        for i in (1, 0):
+            params[i].grad = torch.zeros_like(params[i])
+            one.on_ready(i)
+        one.end()
+        first = one.result()
+        self.assertEqual((first.order, min(first.held_bytes)), ((1, 0), activations.nbytes))
+        del activations
+        for i in (0, 1):
+            one.on_backward()
+            params[i].grad = torch.zeros_like(params[i])
+            one.on_ready(i)
+            one.on_update()
+            one.end()
+        self.assertEqual(one.result(), first)
+
     def test_peaks_are_those_of_pytorchs_trackers_with_checkpoints_too(self):
         self.addCleanup(setattr, Net, "recomputes", False)
         Net.recomputes = True

@@ -136,14 +136,19 @@ class StepMemory:
         self._live.start()
 
     def on_backward(self) -> None:
-        """A backward begins, perhaps of several."""
+        """A backward begins, perhaps of several. Like all that follows it is ignored when the step
+        has ended.
+        """
+        if not self._live.is_on:
+            return
         self._forward_bytes = max(self._forward_bytes, self._live.take())
         self._order = []
 
     def on_ready(self, i: int) -> None:
         """The gradient of a parameter is ready."""
         gradient = self._params[i].grad
-        assert gradient is not None
+        if gradient is None or not self._live.is_on:
+            return
         self._live.leave_out(gradient)
         self._ready_bytes[i] = max(self._ready_bytes[i], self._live.take())
         self._held_bytes[i] = self._live.now
@@ -151,7 +156,8 @@ class StepMemory:
 
     def on_update(self) -> None:
         """An update begins, after backward and what the recorder itself has done then."""
-        self._live.take()
+        if self._live.is_on:
+            self._live.take()
 
     def end(self) -> None:
         """The step has ended. Can be called again."""

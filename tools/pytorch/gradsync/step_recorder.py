@@ -53,8 +53,7 @@ class StepRecorder:
 
     def close(self) -> None:
         """Leaves nothing of the recording in gradients, and frees what probes use."""
-        if self._memory:
-            self._memory.end()
+        self._end_memory()
         if self._prober:
             self._prober.close()
         if self.buffer:
@@ -72,8 +71,13 @@ class StepRecorder:
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         """Measures that of the step that begins next."""
         assert self.buffer is not None
+        self._end_memory()
         own = [self.buffer.flat]
         self._memory = StepMemory(self._target.params, self._target.module, optimizers, own)
+
+    def _end_memory(self) -> None:
+        if self._memory:
+            self._memory.end()
 
     def memory(self) -> Memory | None:
         return self._memory.result() if self._memory else None
@@ -156,6 +160,8 @@ class StepRecorder:
         self._updated = None
 
     def abandon(self) -> None:
+        """The step is over, and has no end."""
+        self._end_memory()
         self._updated = None
         self.arrivals.since_update = 0
 
@@ -166,8 +172,7 @@ class StepRecorder:
         if self._updated is None:
             self._updated = moment
         self.arrivals.since_update = 0
-        if self._memory:
-            self._memory.end()
+        self._end_memory()
 
     def is_synchronised(self) -> bool:
         """Whether the step has had a backward that synchronises."""
