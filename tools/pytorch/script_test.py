@@ -729,6 +729,13 @@ class ScriptTest(unittest.TestCase):
                         ),
                     )
 
+    def test_an_optimizer_that_steps_within_backward_is_refused(self):
+        """Its first step shows the model, in the middle of a backward."""
+        text = NET + "model.weight.register_post_accumulate_grad_hook(lambda p: optimizer.step()) #!\n"
+        _, printed = self.record(text + LOOP.replace("optimizer.step()", "pass"), alone=True)
+        (said,) = self.said(printed)
+        self.assertIn("an optimizer steps with gradients that no backward synchronised", said)
+
     def test_the_model_can_be_named(self):
         self.assertEqual(self.record(PLAIN_GAN, "--model=2", alone=True)[0], 0)
         self.assertEqual(

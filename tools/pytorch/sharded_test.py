@@ -10,12 +10,13 @@ import unittest
 from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import answer, live, memory, record, sharding
+from gradsync import answer, events, live, memory, record, sharding
 from gradsync.recorder import Recorder
 from gradsync.schema import CollectiveKind
+from gradsync.sharded import SyncFlags
 from gradsync.sharding import CALLS
 from gradsync.step_machine import State
-from gradsync.torch_private import DDP, is_sharded
+from gradsync.torch_private import DDP, is_sharded, sharded_groups
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -377,6 +378,36 @@ class ScriptTest(unittest.TestCase):
             while recorder.taken < len(recorder.plan):
                 step(net, optimizer, x)
             assert {None, "ddp", "between"} == set(kinds), set(kinds)
+
+        with tempfile.TemporaryDirectory() as directory:
+            status, printed = launch(run, 2, f"{directory}/printed")
+        self.assertEqual(status, 0, printed)
+
+    def test_what_is_refused_within_a_step_leaves_units_as_they_were(self):
+        def run(rank):
+            dist.init_process_group("gloo")
+            net = sharded_net()
+            groups = [g for m in net.modules() for g in sharded_groups(m)]
+            optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
+            step(net, optimizer, x)  # in which FSDP2 initialises itself
+            before = [(g.post_forward_mesh_info, SyncFlags.of(g), {*vars(g)}) for g in groups]
+            recorder = Recorder(net, f"{directory}/out", rounds=2)
+            while recorder.taken < 1:
+                step(net, optimizer, x)
+            net(x).sum().backward()
+            with contextlib.suppress(ValueError):
+                net(x).sum().backward()
+            assert not events.listeners, "refused"
+            after = [(g.post_forward_mesh_info, SyncFlags.of(g), {*vars(g)}) for g in groups]
+            assert after == before, (after, before)
+            recorder = Recorder(net, f"{directory}/out", rounds=2)
+            optimizer.zero_grad()
+            while recorder.taken < 1:
+                step(net, optimizer, x)
+            net(x)
+            assert [g.post_forward_mesh_info for g in groups] != [b[0] for b in before]
+            recorder.close()
+            assert [g.post_forward_mesh_info for g in groups] == [b[0] for b in before]
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")

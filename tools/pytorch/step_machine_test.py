@@ -165,12 +165,16 @@ class WholeStepsTest(unittest.TestCase):
 
     def test_a_step_of_too_few_passes(self):
         """It ends, and counts for nothing, unless DDP was to synchronise it."""
-        events = [Event.FORWARD, Event.ACCUMULATED, Event.STEP]
+        begin = [Event.FORWARD, Event.ACCUMULATED]
         for target in (Target.PLAIN, Target.SHARDED):
-            self.check(
-                target, events, [Action.BEGIN, Action.COUNT_PASS, Action.UPDATE], State.UPDATED
-            )
-        self.assertEqual(run(Target.DDP, *events)[0][-1], NOT_SYNCHRONISED)
+            for event in (Event.STEP, Event.MAY_STEP):
+                self.check(
+                    target,
+                    [*begin, event],
+                    [Action.BEGIN, Action.COUNT_PASS, Action.UPDATE],
+                    State.UPDATED,
+                )
+        self.assertEqual(run(Target.DDP, *begin, Event.STEP)[0][-1], NOT_SYNCHRONISED)
 
     def test_a_step_of_too_many_passes(self):
         events = [Event.FORWARD, Event.SYNCHRONISED, Event.FORWARD, Event.ACCUMULATED]
