@@ -181,7 +181,7 @@ def sharded(kind, model, **more):
     """Under FSDP2, by blocks."""
     from torch.distributed.fsdp import fully_shard
     from gradsync import sharding
-    units = sharding.units_of({"units": [], "parameters": [{"name": name} for name, _ in model.named_parameters()]})
+    units = sharding.repeated_blocks([name for name, _ in model.named_parameters()])
     for unit in units[1:]:
         block = model.get_submodule(unit.name)
         if kind == "bert":
@@ -271,7 +271,7 @@ def main():
                 if flags.fsdp and n == 0:
                     predicted = prediction_errors.rows_of(str(file))
                     file.with_suffix(".predicted").write_text("".join("%s: %.4f to %.4f ms\n" % (
-                        row["name"], *(1e3 * s for s in row["predicted_s"][1:])) for row in predicted))
+                        row.name, 1e3 * row.predicted_s.low, 1e3 * row.predicted_s.high) for row in predicted))
     prediction_errors.main(flags.out)
 
 

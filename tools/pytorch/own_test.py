@@ -7,10 +7,11 @@ import subprocess
 import tempfile
 import unittest
 
+from run_ranks import launch, torch
+
 import torch.distributed as dist
 
 from gradsync import mistakes, ranks, reference
-from run_ranks import launch, torch
 
 EXACT = (
     "naive",

@@ -96,7 +96,8 @@ BY_HAND = LOOP.replace("optimizer.step", "model.finalize_backward(); optimizer.s
 REFUSED_SINCE_2_15 = (
     (
         "sizes of buckets",
-        "model = DDP(nn.Linear(16, 16), bucket_cap_mb_list=[1, 2]) #!\noptimizer = sgd(model)\n" + LOOP,
+        "model = DDP(nn.Linear(16, 16), bucket_cap_mb_list=[1, 2]) #!\noptimizer = sgd(model)\n"
+        + LOOP,
         "with bucket_cap_mb_list: use bucket_cap_mb",
     ),
     (
@@ -731,7 +732,9 @@ class ScriptTest(unittest.TestCase):
 
     def test_an_optimizer_that_steps_within_backward_is_refused(self):
         """Its first step shows the model, in the middle of a backward."""
-        text = NET + "model.weight.register_post_accumulate_grad_hook(lambda p: optimizer.step()) #!\n"
+        text = (
+            NET + "model.weight.register_post_accumulate_grad_hook(lambda p: optimizer.step()) #!\n"
+        )
         _, printed = self.record(text + LOOP.replace("optimizer.step()", "pass"), alone=True)
         (said,) = self.said(printed)
         self.assertIn("an optimizer steps with gradients that no backward synchronised", said)

@@ -1,4 +1,6 @@
-"""What FSDP2 does beside what is said of it: the order of its collectives, its memory, and scripts under it as they are recorded."""
+"""What FSDP2 does beside what is said of it: the order of its collectives, its memory, and scripts
+under it as they are recorded.
+"""
 
 import contextlib
 import json
@@ -10,13 +12,6 @@ import unittest
 from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import answer, events, live, memory, record, sharding
-from gradsync.recorder import Recorder
-from gradsync.schema import CollectiveKind
-from gradsync.sharded import SyncFlags
-from gradsync.sharding import CALLS
-from gradsync.step_machine import State
-from gradsync.torch_private import DDP, is_sharded, sharded_groups
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -25,6 +20,16 @@ from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
+from gradsync import events, live, memory, record, sharding
+from gradsync.recorder import Recorder
+from gradsync.recording import Recording
+from gradsync.schema import CollectiveKind, Unit
+from gradsync.sharded import SyncFlags
+from gradsync.sharding import Resharding
+from gradsync.step_machine import State
+from gradsync.torch_private import DDP, is_sharded, sharded_groups
+from gradsync.unit_schedule import CALLS, Call, Event, collectives
+
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist
 from torch import nn
@@ -32,8 +37,10 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully
 dist.init_process_group("gloo"); torch.manual_seed(0)
 class Net(nn.Module):
     def __init__(self):
-        super().__init__(); self.e = nn.Embedding(50, 16); self.h = nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
-            nn.Linear(24 + 8 * i, 16)) for i in range(3)); self.head = nn.Linear(16, 50, bias=False); self.head.weight = self.e.weight
+        super().__init__(); self.e = nn.Embedding(50, 16); self.h =
+        nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
+            nn.Linear(24 + 8 * i, 16)) for i in range(3)); self.head = nn.Linear(16, 50,
+            bias=False); self.head.weight = self.e.weight
     def forward(self, x):
         x = self.e(x)
         for h in self.h: x = x + h(x)
@@ -159,19 +166,22 @@ class OrderTest(unittest.TestCase):
                         issued.clear(), calls.clear()
                         net(x).sum().backward()
                     units = [
-                        sharding.Unit("", (), group.post_forward_mesh_info is not None)
-                        for group in groups
+                        Unit("", (), group.post_forward_mesh_info is not None) for group in groups
                     ]
                     sizes = [
                         2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params)
                         for group in groups
                     ]
                     for overlaps in (False, True):
-                        plan = sharding.collectives(
-                            [(i, *call) for i, call in enumerate(calls)], units, overlaps
+                        plan = collectives(
+                            [Event(i, Call(name), unit) for i, (name, unit) in enumerate(calls)],
+                            units,
+                            overlaps,
                         )
                         self.assertEqual(
-                            [(c.kind, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps)
+                            [(c.operation, sizes[c.unit]) for c in plan],
+                            issued,
+                            (nested, how, overlaps),
                         )
                     self.assertEqual(
                         len(plan),
@@ -228,10 +238,8 @@ class MemoryTest(unittest.TestCase):
             )
             while not recorder.done:
                 step(model, optimizer, x)
-            question = answer.Question(
-                answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"])
-            )
-        need, units = memory.Need(question.recording), sharding.units_of(question.launch)
+            recording = Recording(f"{directory}/out")
+        need, units = memory.Need(recording), sharding.units_of(recording.first)
 
         def tracked(model, tracker, track):
             optimizer = torch.optim.AdamW(model.parameters())
@@ -263,10 +271,10 @@ class MemoryTest(unittest.TestCase):
                     DDP(Net(), gradient_as_bucket_view=True), lambda *_: MemTracker(), external
                 ),
             )
-        for name, how in (("all", None), ("none", False)):
+        for resharding, how in ((Resharding.ALL, None), (Resharding.NONE, False)):
             with ranks("fake", 2):
-                found[name] = (
-                    need.sharded(sharding.reshard(units, name), 2),
+                found[resharding.value] = (
+                    need.sharded(sharding.reshard(units, resharding), 2),
                     tracked(
                         sharded_net(how),
                         FSDPMemTracker,
@@ -437,10 +445,10 @@ class ScriptTest(unittest.TestCase):
                 named.__call__ = told
             while not recorder.done:
                 step(net, optimizer, x)
-            names = [{"name": name} for name, _ in recorder.target.named]
+            names = [name for name, _ in recorder.target.named]
             units = [
                 sum(recorder.params[p].nbytes for p in unit.parameters)
-                for unit in sharding.units_of({"units": [], "parameters": names})
+                for unit in sharding.repeated_blocks(names)
             ]
             kind = CollectiveKind.FULLY_SHARD
             assert len(units) > 2 and sent == 2 * [

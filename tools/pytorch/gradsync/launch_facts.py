@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import datetime
 import os
-import pathlib
-import platform
-import re
 import sys
 from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 
+from gradsync.host import processor_name, usable_cores
 from gradsync.schema import Launch, Parameter
 from gradsync.target import ModelTarget
 from gradsync.world import World
-
-
-def processor() -> str:
-    """Returns the processor's name."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    names = re.findall(r"model name\s*: (.*)", text)
-    return names[0] if names else platform.machine()
 
 
 def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Launch:
@@ -37,9 +28,9 @@ def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Laun
         world_size=world.size,
         backend=dist.get_backend() if world.are_several else "none",
         device=torch.cuda.get_device_name(world.device) if is_on_gpu else "cpu",
-        processor=processor(),
+        processor=processor_name(),
         threads=torch.get_num_threads(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=usable_cores(),
         views=target.views,
         link_rate=int(os.environ.get("GRADSYNC_LINK_RATE", "0")),
         parameters=tuple(

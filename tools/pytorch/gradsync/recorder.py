@@ -34,7 +34,7 @@ from gradsync.model_optimizers import ModelOptimizers
 from gradsync.observer import Observer
 from gradsync.patches import Patches
 from gradsync.schema import Row, Step
-from gradsync.sharding import units_of
+from gradsync.sharding import repeated_blocks
 from gradsync.step_machine import Action, Event, Refusal, State, StepMachine, Target
 from gradsync.step_recorder import StepRecorder
 from gradsync.targets import target_of
@@ -358,7 +358,7 @@ class Recorder(Listener):
             self._refuse(
                 "not all ranks are recorded: start every one by torchrun -m gradsync record"
             )
-        blocks = units_of({"units": [], "parameters": [{"name": n} for n, _ in self.target.named]})
+        blocks = repeated_blocks([name for name, _ in self.target.named])
         self.step.start([block.parameters for block in blocks])
         with self._refusing():
             self._writer.start(self._optimizers.names())

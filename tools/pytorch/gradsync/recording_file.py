@@ -53,15 +53,17 @@ def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
     launch at least.
     """
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
-    launches = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            launches.append(parse_launch(line))
-        except Refused as error:
-            raise Refused(f"{path}, line {number}: {error}") from None
+    launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
     if not launches:
         raise Refused(f"{path}: no launch of gradsync record")
     return launches
+
+
+def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
+    try:
+        return parse_launch(line)
+    except Refused as error:
+        raise Refused(f"{path}, line {number}: {error}") from None
 
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:

@@ -66,8 +66,19 @@ class CollectiveKind(str, Enum):
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
+class _ByName:
+    """Until all modules name fields as attributes: fields as of a JSON object."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = getattr(self, name)
+        if name == "collectives" and value is None:
+            empty = dict.fromkeys(("bytes", "ns", "in_ns", "out_ns"), ())
+            return {"kind": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, **empty}
+        return value
+
+
 @dataclass(frozen=True)
-class Parameter:
+class Parameter(_ByName):
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
     """
@@ -89,7 +100,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Unit:
+class Unit(_ByName):
     """What fully_shard gathers at once, by numbers of parameters. The first unit is the root.
 
     `reshards`: whether the parameters are freed after forward, and gathered again for backward.
@@ -110,7 +121,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(_ByName):
     """Settings of the steps that the script itself synchronises.
 
     `bf16`: by bf16_compress_hook. `zero1`: under ZeroRedundancyOptimizer. `fsdp`: by fully_shard;
@@ -143,6 +154,12 @@ class Row:
             fsdp=fsdp,
         )
 
+    def with_bucket_cap(self, mib: int) -> Row:
+        """Returns settings of DistributedDataParallel with this bucket_cap_mb, of all buckets."""
+        return dataclasses.replace(
+            self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
+        )
+
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Row:
         with JsonObject(value, place) as fields:
@@ -160,7 +177,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(_ByName):
     """What tensors of one rank take in a step that does not synchronise.
 
     Weights, the model's buffers and the optimizer's state are held all the time; under fully_shard
@@ -197,7 +214,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Collectives:
+class Collectives(_ByName):
     """What one probe communicated.
 
     `in_flight`: 1 if each collective is waited for before the next one begins, 0 if all are issued
@@ -231,7 +248,7 @@ class Collectives:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(_ByName):
     """One step of one rank.
 
     `row`: the number of its settings, if the script synchronises it. `begin_ns`: on the host's
@@ -285,7 +302,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Launch:
+class Launch(_ByName):
     """One launch of a script, of which every rank is recorded.
 
     `device`: "cpu", or the GPU's name. `backend`: of the process group; "none" without one.

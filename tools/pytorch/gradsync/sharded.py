@@ -19,7 +19,6 @@ from gradsync.clock import Mark, Span
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.patches import Patches
 from gradsync.schema import Memory, Row, Unit
-from gradsync.sharding import CALLS
 from gradsync.step_machine import Target
 from gradsync.step_marks import StepMarks, UnitMarks
 from gradsync.target import ModelTarget
@@ -34,6 +33,7 @@ from gradsync.torch_private import (
     whole_parameter,
 )
 from gradsync.turns import Turn
+from gradsync.unit_schedule import CALLS, Call
 from gradsync.units import gather, reduce
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ class ShardedTarget(ModelTarget):
     def watch(self, patches: Patches) -> None:
         for unit, group in enumerate(self.groups):
             for call in CALLS:
-                patches.replace(group, call, self._marking(unit, call))
+                patches.replace(group, call.value, self._marking(unit, call))
 
-    def _marking(self, unit: int, call: str) -> Callable[..., Any]:
+    def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
         """Returns what is called around this call of a unit, and marks when that begins."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ class ShardedTarget(ModelTarget):
         return watched
 
     def _forget_calls(self) -> None:
-        self._calls: list[dict[str, Mark]] = [{} for _ in self.groups]
+        self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def optimized_ids(self) -> set[int]:
         return {id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad}

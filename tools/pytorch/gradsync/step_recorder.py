@@ -12,7 +12,7 @@ from gradsync.clock import Clock, Mark, Span
 from gradsync.events import in_backward
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.live import StepMemory
-from gradsync.probes import Prober
+from gradsync.prober import Prober
 from gradsync.schema import Memory, Step
 from gradsync.step_marks import StepMarks
 from gradsync.target import ModelTarget
