@@ -12,7 +12,7 @@ from torch_snapshot import snapshot
 
 
 class Diary(events.Listener):
-    """Writes down events. At the event `stops_at` it stops to listen; at `fails_at` it raises, too."""
+    """Writes down events. At `stops_at` it stops to listen; at `fails_at` it raises, too."""
 
     def __init__(self, stops_at=None, fails_at=None):
         self.told, self.stops_at, self.fails_at = [], stops_at, fails_at
@@ -54,6 +54,10 @@ STEP = ["losses", "backward", "backward_end", "update", "updated", "scaled"]
 
 
 class EventsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        torch.compile(lambda x: x, backend="eager")(torch.ones(1))  # replaces names by itself, once
+
     def setUp(self):
         self.net = torch.nn.Linear(2, 1)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
@@ -153,6 +157,24 @@ class EventsTest(unittest.TestCase):
         self.step()
         self.assertEqual(second.told, ["losses"])
         events.stop_listening(first)
+
+    def test_a_compiled_step_does_not_trace_listeners(self):
+        class Counting(events.Listener):
+            def __init__(self):
+                self.compiled = []
+
+            def on_update(self, optimizer, args, kwargs):
+                self.compiled.append(torch.compiler.is_compiling())
+                torch.frombuffer(bytearray(b"1234"), dtype=torch.uint8)  # which no graph can hold
+
+        one = Counting()
+        events.listen(one)
+        self.net(torch.ones(1, 2)).sum().backward()
+        step = torch.compile(self.optimizer.step, backend="eager")
+        step()
+        step()
+        events.stop_listening(one)
+        self.assertEqual(one.compiled, [False, False])
 
     def test_arguments_of_step_can_be_replaced(self):
         class Closing(events.Listener):

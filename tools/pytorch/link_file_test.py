@@ -10,7 +10,8 @@ import unittest
 
 from gradsync import Refused
 from gradsync.link import MeasuredLink, Operation
-from gradsync.link_file import bounds, read_link
+from gradsync.link_file import read_link
+from gradsync.printed import interval_of
 from gradsync.recording import Recording
 from sample_recordings import launch, screen, sent_by, written
 
@@ -153,13 +154,17 @@ class LinkFileTest(unittest.TestCase):
             self.assertIn(text, str(refused.exception))
 
     def test_digits_say_what_a_number_may_have_been(self):
-        self.assertEqual([round(end, 4) for end in bounds("0.57")], [0.5649, 0.5751])
-        self.assertEqual([round(end, 2) for end in bounds("134268")], [134267.49, 134268.51])
-        self.assertEqual(bounds("1.3e+07"), (1.3e7 - 0.51e6, 1.3e7 + 0.51e6))
-        self.assertEqual(bounds("0.00")[0], 0)
-        self.assertEqual(bounds("51,02"), bounds("51.02"))
+        for text, low, high in (
+            ("0.57", 0.5649, 0.5751),
+            ("134268", 134267.49, 134268.51),
+            ("1.3e+07", 1.3e7 - 0.51e6, 1.3e7 + 0.51e6),
+        ):
+            self.assertAlmostEqual(interval_of(text).low, low)
+            self.assertAlmostEqual(interval_of(text).high, high)
+        self.assertEqual(interval_of("0.00").low, 0)
+        self.assertEqual(interval_of("51,02"), interval_of("51.02"))
         for text in ("", "nan", "N/A", "-1", "1e999", "inf", "1.2.3", "12:34:56", "e5"):
-            self.assertIsNone(bounds(text), text)
+            self.assertIsNone(interval_of(text), text)
 
     def test_reads_what_programs_print(self):
         link = self.assert_right(log())
@@ -279,8 +284,13 @@ class LinkFileTest(unittest.TestCase):
         self.assert_right(
             in_unit("ms", (header, UNITS.replace("(us)", "(ms)")), 1e-3), relative=0.06
         )
-        self.assert_right(in_unit("ms", (header,), 1e-3), relative=0.06)
+        link = self.assert_right(in_unit("ms", (header,), 1e-3), relative=0.06)
+        self.assertGreater(link.costs.sizes()[0], SIZES[0])  # 0.05 ms have too few digits
         self.assert_refused(in_unit("ms", (header, UNITS), 1e-3), "is not an algbw of")
+
+    def test_what_stands_behind_rows_is_of_other_rows(self):
+        self.assert_right(log() + [UNITS.replace("(us)", "(ms)")])
+        self.assert_right(log() + ["# Collective test concluded: alltoall_perf"])
 
     def test_prefixes_colours_and_encodings_do_not_matter(self):
         for prefix in (
@@ -378,8 +388,31 @@ class LinkFileTest(unittest.TestCase):
             )
         ]
         self.assert_right(log(rows=others[:8] + rows_of() + others[8:]))
+        slow = [
+            " ".join([str(size), str(size), "int8", "sum", "-1", *times(size, slower=2), "0"])
+            for size in SIZES
+        ]
+        self.assert_right(log(rows=slow + rows_of()))
+        self.assert_right(log(rows=rows_of() + slow))
 
-    def ranks_are_listed_and_agree_with_bandwidths(self):
+    def test_a_log_most_of_whose_rows_disagree_is_refused(self):
+        wrong = [f"{size} {size} float sum -1 1.00 1.00 1.00 0" for size in SIZES]
+        self.assert_right(log(rows=rows_of() + wrong[1:]), says=["with themselves: 17"])
+        self.assert_refused(log(rows=rows_of()[:12] + wrong), "is not an algbw of")
+
+    def test_errors_count_where_the_numbers_are_taken_from(self):
+        def rows(*wrong):
+            return [
+                " ".join([str(size), str(size), "float", "sum", "-1"])
+                + "".join(f" {' '.join(times(size))} {one}" for one in wrong)
+                for size in SIZES
+            ]
+
+        self.assert_right(log(rows=rows("2", "0")))
+        self.assert_right(log(rows=rows("0", "2")), says=["check of results FAILED"])
+        self.assert_right(log(rows=rows("0.0", "0.0")))
+
+    def test_ranks_are_listed_and_agree_with_bandwidths(self):
         self.assert_right(
             log(8, listed=ranks_of(2) + ["..."]),
             8,
@@ -475,6 +508,10 @@ class LinkFileTest(unittest.TestCase):
             one.replace('"time": 1', '"time": 2'), says=["do not agree with themselves: 5"]
         )
         self.assert_refused(one.replace('"alg_bw": 0', '"alg_bw": 1'), "is not an algbw of")
+        changed = document()
+        for result in changed["results"]:  # which DDP does not do
+            result["out_of_place"] = {**result["out_of_place"], "time": 1e9}
+        self.assert_right(json.dumps(changed))
 
     def test_osu_allreduce_has_to_be_told_its_ranks(self):
         rows = ["%-10d %20.2f" % (size, 1e6 * seconds(size)) for size in SIZES]

@@ -1,5 +1,6 @@
 """Replaced attributes come back, in whatever order they do, and whoever else replaces them."""
 
+import functools
 import sys
 import types
 import unittest
@@ -97,6 +98,19 @@ class PatchesTest(unittest.TestCase):
             self.assertEqual(Derived().greet(), "hello you!")
             both[1 - first_to_end].undo()
             self.assertEqual(attributes(Base, Derived), self.before)
+
+    def test_what_wraps_ours_is_not_taken_for_ours(self):
+        """functools.wraps() copies all attributes of what it wraps."""
+        own = Base.greet
+        below, above = Patches(), Patches()
+        below.replace(Base, "greet", louder)
+        Base.greet = theirs = functools.wraps(Base.greet)(lambda *_, ours=Base.greet: ours(*_))
+        above.replace(Base, "greet", louder)
+        below.undo()
+        above.undo()
+        self.assertIs(Base.greet, theirs)
+        self.assertEqual(Base().greet(), "hello you")
+        Base.greet = own
 
     def test_one_set_may_replace_a_name_twice_and_be_used_again(self):
         patches = Patches()

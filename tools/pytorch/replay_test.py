@@ -225,6 +225,10 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(replayed([0, 1, 2], 2, [10, 3, 5])[1], 18)
         self.assertEqual(replayed([0, 20], 30, [10, 3])[1], 23)
 
+    def test_nothing_is_issued_after_backward_by_rounding(self):
+        late = math.nextafter(5, 6)
+        self.assertEqual(replayed([0, late], 5, [10, 10], together=16)[1], 18)
+
     def test_two_in_flight_share_the_link_and_gain_together(self):
         # Two of 10 take 16 together: each at 10 / 16 of its pace.
         self.assertEqual(replayed([0, 0], 0, [10, 10], together=16)[1], 16)
@@ -285,7 +289,7 @@ class DrawTest(unittest.TestCase):
         self.assertAlmostEqual(pace, 1.706411686714408, 12)
         self.assertEqual(picks, [4, 0, 0, 4, 3])
         self.assertEqual(self.draws(4), self.draws(4))
-        self.assertEqual(self.draws(4)[0], [0, 16, 100, 105])
+        self.assertEqual(self.draws(4)[:2], [[0, 16, 100, 105], [1, 8, 101, 115]])
 
 
 class PublishedTest(unittest.TestCase):

@@ -16,7 +16,8 @@ torchrun --nproc_per_node=2 -m gradsync record [--no-ddp] ... train.py ARGS...
 gradsync what_if FILE [--help]
     asks on: other links, other numbers of ranks.
 python -m gradsync check train.py ARGS, or by torchrun as above
-    compares what optimizers are handed with the mean of all ranks' gradients: 0 the same, 1 a difference, 2 cannot be checked.
+    compares what optimizers are handed with the mean of all ranks' gradients: 0 the same, 1 a difference, 2 cannot be checked,
+    5 check itself has failed.
 gradsync --version
     prints the version.
 """  # noqa: E501

@@ -28,7 +28,7 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """How many times the mean of passes' mean losses backward gets.
+    """How many times the mean of all passes' losses backward gets.
 
     `rounding`: how far roundings can bring `factor`, as a part of it; 0 if the losses are unknown,
     or backward gets the mean over all tokens, which is right too.
@@ -88,7 +88,7 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
-    """Of the first key whose values differ between ranks that have it. Empty if none does."""
+    """Describes the first key whose values differ between ranks that have it, if there is one."""
     first_with: dict[str, tuple[int, str]] = {}
     for number, values in enumerate(ranks):
         for key, value in values.items():
@@ -101,12 +101,12 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """The most passes that a rank took in a step, at least one."""
+    """Returns the most passes that a rank took in the step, and at least one."""
     return max(1, *(len(rank.losses) for rank in ranks))
 
 
 def judge_losses(ranks: Sequence[RankStep], findings: Findings) -> LossFactor:
-    """Compares what backward got with the mean over all tokens of all passes and ranks.
+    """Compares what backward gets with the mean over all tokens of all passes and ranks.
 
     If passes have different numbers of tokens, it notes how far that is off.
     """

@@ -25,7 +25,7 @@ PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """A step of an optimizer or an engine. `place`: FILE:LINE of the script."""
+    """A step of an optimizer or an engine, at `place`: FILE:LINE of the script."""
 
     updater: Updater
     place: str
@@ -36,11 +36,11 @@ class Update:
 
     @property
     def where(self) -> str:
-        """As findings name it."""
+        """Returns the update as findings name it."""
         return f"{self.name} at {self.place}"
 
     def settings(self) -> dict[str, str]:
-        """Of all groups of parameters. An engine's are those of its optimizer."""
+        """Returns the settings of all groups of parameters; an engine has its optimizer's."""
         optimizer: Any = self.updater
         if isinstance(optimizer, torch.nn.Module):
             optimizer = optimizer.optimizer
@@ -52,13 +52,13 @@ class Update:
         }
 
     def may_average(self) -> bool:
-        """Whether this may be an optimizer that averages gradients by itself."""
+        """Returns whether this may be an optimizer that averages gradients by itself."""
         return not type(self.updater).__module__.startswith(PLAIN_OPTIMIZERS)
 
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first of the gradients that differ from the mean. `rank`: the first that gets it so."""
+    """The first gradient that differs from the mean, and `rank`, the first that gets it so."""
 
     p: torch.nn.Parameter
     rank: int
@@ -66,8 +66,12 @@ class _Wrong:
     compared: int
 
 
-class Comparing:
-    """The comparisons of one check. All ranks have to call its methods together."""
+class Comparer:
+    """Compares what ranks have, and holds what was found.
+
+    All ranks have to call its methods together. They raise Refused if ranks do not meet, or cannot
+    be compared.
+    """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
         self.findings = Findings()
@@ -84,7 +88,7 @@ class Comparing:
         self._twin: list[Weights] = []  # of the update that runs, if its optimizer averages
 
     def coverage(self) -> Coverage:
-        """What was compared until now."""
+        """Returns what was compared until now."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -94,12 +98,12 @@ class Comparing:
         )
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """The parameter's name in its model, or its number."""
+        """Returns the parameter's name in its model, or its number."""
         number = self._turns.number_of(p)
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
     def before_update(self, update: Update) -> None:
-        """Compares everything. `update` has not changed anything yet."""
+        """Compares all that ranks have before the update changes it."""
         gathered = self._ranks.gather(self._facts(update).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
         judge_agreement(ranks, update.where, self.findings)
@@ -114,11 +118,11 @@ class Comparing:
             self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
     def before_clip(self, params: Sequence[torch.nn.Parameter], where: str) -> None:
-        """Compares gradients that are clipped now: they have to be the mean already."""
+        """Compares gradients that are about to be clipped: they have to be the mean already."""
         self._judge(params, where, reason=": it is clipped before the sum")
 
     def after_update(self, update: Update) -> None:
-        """Compares the weights that an optimizer has made that averages by itself."""
+        """Compares the weights that the update has made, if its optimizer averages by itself."""
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
             f"{update.name} has averaged and stepped"
@@ -151,8 +155,10 @@ class Comparing:
         )
 
     def _part_of(self, p: torch.nn.Parameter) -> str:
-        """The name, and which part of a DTensor this is: ranks at one place in the mesh's last
-        dimension have the same."""
+        """Returns the name, and which part of a DTensor this rank has.
+
+        Ranks at one place in the last dimension of its mesh have the same part.
+        """
         place = str(mesh_place(p)[-1:]) if is_in_parts(p) else ""
         return f"{self.name_of(p)}{place}"
 
@@ -166,7 +172,7 @@ class Comparing:
         reason: str = "",
         may_average: bool = False,
     ) -> bool:
-        """Says which gradient differs from the mean, and why; of several, the first.
+        """Finds which gradient differs from the mean, and why; of several, the first.
 
         `where`: who gets the gradients. `reason`: why they may be each rank's own. Returns whether
         they are, and nothing is said because the optimizer may have to average them.
@@ -208,8 +214,10 @@ class Comparing:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Those to which autograd has delivered on any rank, but for those that are clipped and
-        were compared before that."""
+        """Returns the parameters to which autograd has delivered on any rank.
+
+        Those that are as clipping has left them are not among them: they were compared before.
+        """
         if Topic.PARAMETERS in self.findings:
             params = []
         params = [p for p in params if self._turns.has(p)]
@@ -226,7 +234,7 @@ class Comparing:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, params: Sequence[torch.nn.Parameter]) -> _Wrong | None:
-        """Compares all gradients. Notes if they are rounded to a narrower dtype."""
+        """Compares the gradients, and notes if they are rounded to a narrower dtype."""
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
         self.peak_bytes = max(self.peak_bytes, held_bytes)
@@ -251,7 +259,7 @@ class Comparing:
         return _Wrong(params[first], rank_number, count, compared=len(params))
 
     def _judge_loss(self, where: str) -> None:
-        """Gradients are right: is what they are gradients of?"""
+        """Says if right gradients are those of a wrong loss."""
         loss = self._loss
         mistake = name_of_factor(loss.factor, loss.rounding, self._ranks.size, self._passes)
         if mistake:
@@ -262,7 +270,7 @@ class Comparing:
             )
 
     def _is_made_up_for(self, factor: float | None) -> bool:
-        """Whether backward gets as many times less than the mean loss."""
+        """Returns whether backward gets as many times less than the mean loss."""
         if not factor or not self._loss.rounding:
             return False
         return abs(self._loss.factor * factor - 1) <= self._loss.rounding

@@ -42,7 +42,7 @@ LIBRARIES = tuple(
 
 
 class Listener:
-    """Something that wants to know what a script calls. By default it ignores each event."""
+    """Something that is told what a script calls. By default it ignores each event."""
 
     def on_forward(self, model: torch.nn.Module) -> None:
         """A DDP, or the outermost module of a class that watch_calls() watches, is called."""
@@ -50,7 +50,7 @@ class Listener:
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """A module of a watched class, and no DDP, is called; after on_forward()."""
+        """The outermost module of a watched class is called so; after on_forward()."""
 
     def on_prepare(self, reducer: Any) -> bool:
         """DDP is about to prepare this reducer for synchronising. Returns whether it may."""
@@ -97,7 +97,7 @@ def place(error: BaseException | None = None, otherwise: str = "") -> str:
 
 
 def _listening() -> Iterator[Listener]:
-    """The listeners of now, without those that stop while the others are told."""
+    """Yields all listeners but those that stop listening while others are told."""
     for listener in listeners.copy():
         if listener in listeners:
             yield listener
@@ -109,7 +109,7 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """Tells of calls of this class's modules, but in compiled code, until `patches` are undone."""
+    """Tells of calls of this class's modules until `patches` are undone, but in compiled code."""
     inside = False
 
     def told_call(
@@ -131,7 +131,7 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 
 class _Backward:
-    """torch.autograd.backward. `depth`: how many passes run; a checkpoint's is within another."""
+    """Tells of backward passes. `depth`: how many run; a checkpoint's is within another."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -261,7 +261,7 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Whether a backward pass runs that torch.autograd.backward began."""
+    """Returns whether a backward pass runs that torch.autograd.backward began."""
     return _backward.depth > 0
 
 

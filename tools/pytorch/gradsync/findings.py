@@ -16,7 +16,7 @@ class Status(enum.IntEnum):
 
 
 class Topic(enum.Enum):
-    """What a finding is about: there is one finding of each, the last one."""
+    """What a finding is about. Of each topic there is one finding, the last."""
 
     PARAMETERS = "parameters"
     SETTINGS = "settings"
@@ -34,14 +34,14 @@ class Topic(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line. With the status SAME it is a note, and nothing is wrong."""
+    """A line of the report. With the status SAME it is a note: nothing is wrong."""
 
     status: Status
     text: str
 
 
 class Findings:
-    """Findings by topic, in the order in which topics came up. Equal on all ranks."""
+    """All findings, in the order in which their topics came up. They are equal on all ranks."""
 
     def __init__(self) -> None:
         self._by_topic: dict[Topic, Finding] = {}
@@ -63,12 +63,12 @@ class Findings:
             self._by_topic = {topic: Finding(Status.DIFFERS, text), **self._by_topic}
 
     def status(self) -> Status:
-        """The worst of all."""
+        """Returns the worst status of all."""
         statuses = [finding.status for finding in self._by_topic.values()]
         return max(statuses, default=Status.SAME)
 
     def sorted(self) -> list[Finding]:
-        """The worst first."""
+        """Returns all findings, the worst first."""
         return sorted(self._by_topic.values(), key=lambda finding: -finding.status)
 
 
@@ -85,14 +85,14 @@ class Coverage:
 
 @dataclasses.dataclass
 class Cost:
-    """What checking took of this rank."""
+    """What checking has cost this rank."""
 
     seconds: float
     peak_bytes: int  # of sums of gradients, in host memory
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """The lines that a check ends with."""
+    """Returns the lines that a check ends with."""
     lines = [
         ("differs" if finding.status else "note", finding.text) for finding in findings.sorted()
     ]

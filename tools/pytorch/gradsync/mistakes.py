@@ -17,7 +17,7 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """`text`: what a gradient is. `factor`: how many times the mean, None if it is no multiple."""
+    """What a gradient is, and how many times the mean: None if it is no multiple."""
 
     text: str
     factor: float | None = None
@@ -69,7 +69,7 @@ def explain(
 
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
-    """Whether `handed` is the mean of ranks' gradients after each was multiplied by less than 1."""
+    """Says so if `handed` is the mean of gradients that each rank has scaled down by itself."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -90,7 +90,7 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Whether `handed` is the sum of passes' polar factors, which Muon's products approximate."""
+    """Says so if `handed` is like the sum of passes' polar factors, which Muon approximates."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
@@ -102,6 +102,6 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """The orthogonal matrix nearest to this one; further dimensions belong to the columns."""
+    """Returns the nearest orthogonal matrix. Further dimensions belong to the columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

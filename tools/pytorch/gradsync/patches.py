@@ -21,7 +21,7 @@ _PATCH = "_gradsync_patch"  # the attribute by which a replacement is known
 
 @dataclasses.dataclass
 class _Patch:
-    """A replaced attribute. `before`: what the owner itself had; _ABSENT if it inherited that."""
+    """A replaced attribute, and what the owner itself had: _ABSENT if it inherited that."""
 
     owner: Any
     name: str
@@ -40,7 +40,7 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """What to put back. A replacement that was undone while this one covered it is skipped."""
+        """Returns what to put back: no replacement that was undone while this one covered it."""
         before = self.before
         while True:
             covered = getattr(before, _PATCH, None)

@@ -1,4 +1,4 @@
-"""All ranks of a launch, and the group in which check communicates, which no script uses."""
+"""The ranks of a launch, and the process group by which check communicates."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 import torch.distributed as dist
 
 from gradsync import Refused
-from gradsync.settings import gathered
+from gradsync.collectives import gathered
 
 PATIENCE = datetime.timedelta(seconds=60)  # with ranks that are late, or gone
 
 
 @contextlib.contextmanager
 def refusing_late_ranks() -> Iterator[None]:
-    """Collectives raise RuntimeError if another rank has ended, or does not come."""
+    """Raises Refused for RuntimeError: another rank has ended, or does not come in time."""
     try:
         yield
     except RuntimeError as error:
@@ -27,7 +27,7 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """The ranks of the default process group: one, while there is none.
+    """The ranks of the default process group: one, while there is no group.
 
     All ranks have to call the methods together. They raise Refused if one does not.
     """
@@ -39,7 +39,7 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def join(self) -> None:
-        """Makes the group when the script has initialised its own."""
+        """Makes check's group once the script has initialised its own."""
         if self._group is None and dist.is_initialized() and dist.get_world_size() > 1:
             with refusing_late_ranks():
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=PATIENCE))
@@ -47,7 +47,7 @@ class Ranks:
             self.rank = dist.get_rank()
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all ranks, in order, as JSON gives them back."""
+        """Returns the values of all ranks, in order, as JSON gives them back."""
         self.join()
         with refusing_late_ranks():
             values: list[Any] = gathered(value, "cpu", self._group)
@@ -61,7 +61,7 @@ class Ranks:
         return tensor
 
     def alone(self) -> dist.ProcessGroup:
-        """A group of this rank alone."""
+        """Returns a group of this rank alone."""
         if self._alone is None:
             with refusing_late_ranks():
                 self._alone = cast("Any", dist.new_subgroups(1, backend="gloo")[0])

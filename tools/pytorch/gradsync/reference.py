@@ -14,8 +14,8 @@ from collections.abc import Collection
 import torch
 
 from gradsync import Refused
+from gradsync.collectives import flat_of
 from gradsync.ranks import Ranks, refusing_late_ranks
-from gradsync.settings import flat_of
 from gradsync.torch_private import part_of, whole_of
 
 F64_UNIT = 2.0**-53  # u of f64, in which means are computed
@@ -80,9 +80,9 @@ class Gradients:
         self.dtype = flat.dtype
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
-        """`scale`: of a GradScaler, which divides by it later.
+        """Adds a gradient that a GradScaler has multiplied by `scale`.
 
-        That rounds twice more: the factor and the product.
+        It divides by it later, and rounds twice more: the factor and the product.
         """
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
@@ -127,11 +127,11 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Whether roundings to the gradient's and the parameter's dtypes explain what is off."""
+        """Returns whether roundings to the dtypes of gradient and parameter explain what is off."""
         return self.share <= 1
 
     def is_own(self) -> bool:
-        """Whether this rank's optimizer gets what its autograd delivered, and there are others."""
+        """Returns whether the optimizer gets this rank's own gradient, of several ranks."""
         is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
         return self._ranks.size > 1 and bool(is_close.all())
 
@@ -143,7 +143,7 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Of what is handed, or of the sum that it is a mean of."""
+        """Returns whether what is handed is so, or the sum that it is a mean of."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

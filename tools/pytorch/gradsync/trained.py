@@ -19,7 +19,7 @@ Updater = Optimizer | torch.nn.Module
 
 
 def parameters_of(owner: Updater) -> list[torch.nn.Parameter]:
-    """All parameters of a module or of an optimizer's groups, in order."""
+    """Returns all parameters of a module, or of an optimizer's groups, in order."""
     if isinstance(owner, torch.nn.Module):
         return list(owner.parameters())
     return [p for group in owner.param_groups for p in group["params"]]
@@ -50,11 +50,11 @@ class Turns:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Whether it is the turn of this parameter's group."""
+        """Returns whether it is the turn of this parameter's group."""
         return (self.number_of(p) or 0) % self.groups == self.updates() // STEPS
 
     def updates(self) -> int:
-        """Of the optimizer that was checked most often."""
+        """Returns how many updates were checked of the optimizer that has most."""
         return max(self._updates.values(), default=0)
 
     def count(self, optimizer: Updater) -> None:
@@ -62,14 +62,14 @@ class Turns:
         self._updates[id(optimizer)] = self._updates.get(id(optimizer), 0) + 1
 
     def are_over(self) -> bool:
-        """Whether all optimizers were checked, or one so often that others are not awaited."""
+        """Returns whether all optimizers were checked, or one so often that others may be idle."""
         needed = STEPS * self.groups
         fewest = min(self._updates.values(), default=0)
         return fewest >= needed or self.updates() >= LONGEST * needed
 
 
 class Trained:
-    """The models and optimizers that a script has made or called, in this order."""
+    """The models that a script has called, and the optimizers that it has made, in order."""
 
     def __init__(self) -> None:
         self.optimizers: list[Optimizer] = []
@@ -81,7 +81,7 @@ class Trained:
         return [*self.optimizers, *self.engines]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """The parameter's name in the first model that has it, or an empty text."""
+        """Returns the parameter's name in the first model that has it, or an empty text."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -89,7 +89,7 @@ class Trained:
         return ""
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Why DDP does not average the gradients of this call, or an empty text."""
+        """Returns why DDP will not average the gradients of this call, or an empty text."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -97,7 +97,7 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Why DDP does not know this parameter, or an empty text."""
+        """Returns why DDP does not know this parameter, or an empty text."""
         if self.wrapped and not any(p is own for own in reduced_parameters(self.wrapped[-1])):
             return ": it was made after the model was wrapped in DistributedDataParallel"
         return ""
@@ -126,7 +126,7 @@ class Step:
             self.suspect_by_pass.append(exact(gradient))
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        """What the optimizer gets."""
+        """Returns what the optimizer gets for this parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
@@ -140,6 +140,6 @@ class Step:
         return True
 
     def begin_next(self) -> None:
-        """An optimizer has stepped: what models are called with now belongs to the next step."""
+        """Begins the next step: an optimizer has stepped."""
         self.inputs = []
         self.buffers = None

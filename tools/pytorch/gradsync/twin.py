@@ -28,11 +28,11 @@ class Weights:
     rounding: torch.Tensor
 
     def are_missed(self) -> bool:
-        """Whether the parameter has other weights."""
+        """Returns whether the parameter has other weights."""
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
-        """How far the parameter's weights are off, as a part of the expected ones' norm."""
+        """Returns how far the parameter's weights are off, as a part of the expected norm."""
         return float((exact(self.p) - self.expected).norm() / self.expected.norm())
 
 
@@ -65,7 +65,7 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """The weights, in f64, after a step with gradients that are so many bounds off the means."""
+    """Returns weights, in f64, after a step with gradients so many bounds off the means."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from gradsync import Refused
 from gradsync.agreement import PassLoss
-from gradsync.comparing import Comparing, Update
+from gradsync.comparing import Comparer, Update
 from gradsync.ending import end_rank
 from gradsync.events import Listener, listen, place, stop_listening, watch_calls
 from gradsync.findings import Cost, Status, report
@@ -41,9 +41,12 @@ IGNORED_TOKEN = -100  # PyTorch's default
 
 
 class OwnWork:
-    """What check does within the script: it is not watched, and ends the rank if it fails.
+    """Work of check within the script, which is not watched, and ends the rank if it fails.
+
+    Refused ends it with the status UNKNOWN; any other exception is a fault of check.
 
     `place`: FILE:LINE of the script, for when none of its lines runs, as in a thread of autograd.
+    `spent_ns`: what the work took until now.
     """
 
     def __init__(self) -> None:
@@ -71,13 +74,13 @@ class OwnWork:
 
 
 class LossCounter:
-    """The losses of LOSSES since the last backward pass, and what they count."""
+    """Collects the losses that functions of LOSSES return until a backward pass begins."""
 
     def __init__(self) -> None:
         self._counted: list[PassLoss] = []  # whose `given` is NaN until backward begins
 
     def add(self, loss: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A function of LOSSES has returned `loss` for these arguments."""
+        """Adds what a function of LOSSES has returned for these arguments."""
         if not loss.requires_grad:
             return
         target = args[1] if len(args) > 1 else kwargs["target"]
@@ -90,9 +93,9 @@ class LossCounter:
         self._counted.append(PassLoss(math.nan, tokens, mean, torch.finfo(loss.dtype).eps))
 
     def take(self, tensors: Any, gradients: Any, scale: float) -> PassLoss | None:
-        """What a backward pass begins with, and forgets it. None if it is not one known loss.
+        """Returns what a backward pass begins with, or None if it is not one known loss.
 
-        `scale`: of a GradScaler.
+        All losses until now are forgotten. `scale`: of a GradScaler.
         """
         counted, self._counted = self._counted, []
         roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
@@ -102,10 +105,10 @@ class LossCounter:
 
 
 class Watch(Listener):
-    """Watches until enough updates are compared, or finish() is called. Then `status` is known.
+    """Watches a script until enough updates are compared, or finish() is called.
 
     `groups`: into how many groups parameters are divided, of which one is compared at a time.
-    `on_end`: is called at the end, within the script.
+    `on_end`: is called at the end, within the script. `status`: None until then.
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -116,7 +119,7 @@ class Watch(Listener):
         self._turns = Turns(groups)
         self._step = Step()
         self._ranks = Ranks()
-        self._comparing = Comparing(self._trained, self._turns, self._step, self._ranks)
+        self._comparer = Comparer(self._trained, self._turns, self._step, self._ranks)
         self._patches = Patches()
         self._leaves: dict[int, torch.nn.Parameter] = {}  # that have our hook, by id
         self._losses = LossCounter()
@@ -125,7 +128,7 @@ class Watch(Listener):
         self._update: Update | None = None  # the outermost that runs
 
     def start(self) -> None:
-        """Replaces what the script will call."""
+        """Begins to watch: replaces what the script will call."""
         made = self._trained
         self._after(DDP, "__init__", made.wrapped.append)
         self._after(Optimizer, "__init__", made.optimizers.append)
@@ -136,26 +139,27 @@ class Watch(Listener):
         for name in LOSSES:
             self._around(torch.nn.functional, name, self._on_loss)
         for name in CLIPS:
-            if hasattr(torch.nn.utils, name):  # clip_grads_with_norm_ is younger than PyTorch 2.3
+            if hasattr(torch.nn.utils, name):  # PyTorch 2.3 has no clip_grads_with_norm_
                 self._around(torch.nn.utils, name, self._on_clip)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
     def has_compared(self) -> bool:
-        """Whether an update was compared."""
+        """Returns whether an update was compared."""
         return self._turns.updates() > 0
 
     def finish(self) -> None:
-        """Stops watching, and prints on rank 0 what was found."""
+        """Stops watching, puts back what was replaced, and prints on rank 0 what was found."""
         with self.own_work():
             stop_listening(self)
             self._patches.undo()
-            self.status = self._comparing.findings.status()
-            cost = Cost(self.own_work.spent_ns / 1e9, self._comparing.peak_bytes)
-            text = report(self._comparing.findings, self._comparing.coverage(), cost)
+            self.status = self._comparer.findings.status()
+            cost = Cost(self.own_work.spent_ns / 1e9, self._comparer.peak_bytes)
+            text = report(self._comparer.findings, self._comparer.coverage(), cost)
             if self._ranks.rank == 0:
                 print(text, end="", flush=True)
             self._ranks.gather(0)  # none ends before rank 0 has printed
+            self._step.gradients.clear()  # the script may train on, and need the memory
         self._on_end(self.status)
 
     # What the script calls
@@ -185,7 +189,7 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Ours has to come first, because the script's may communicate."""
+        """Registers our hook before the script's, which may communicate."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         return own(tensor, hook)
@@ -203,11 +207,11 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """What is clipped has to be the mean, and to stay as it is then."""
+        """Compares what is clipped, and remembers what clipping leaves."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
-            self._comparing.before_clip(params, f"{own.__name__} at {place()}")
+            self._comparer.before_clip(params, f"{own.__name__} at {place()}")
         result = own(params, *args, **kwargs)
         with self.own_work():
             for p in params:
@@ -241,17 +245,21 @@ class Watch(Listener):
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
             self._step.losses.append(self._losses.take(tensors, gradients, self._scale))
-            for updater in self._trained.updaters():
-                for p in parameters_of(updater):
-                    self._watch_leaf(p, p)
-            for model in self._trained.models.values():
-                for module in model.modules():
-                    for group in sharded_groups(module):
-                        for one in group.fsdp_params:
-                            self._watch_leaf(whole_parameter(one), one.sharded_param)
+            self._watch_leaves()
+
+    def _watch_leaves(self) -> None:
+        """Registers hooks on all that autograd may deliver to in the pass that begins."""
+        for updater in self._trained.updaters():
+            for p in parameters_of(updater):
+                self._watch_leaf(p, p)
+        for model in self._trained.models.values():
+            for module in model.modules():
+                for group in sharded_groups(module):
+                    for one in group.fsdp_params:
+                        self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """`leaf`: what autograd delivers to. `p`: the parameter that an optimizer has for it."""
+        """Registers a hook on `leaf`, for which optimizers have the parameter `p`."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -265,7 +273,7 @@ class Watch(Listener):
             return
         with self.own_work():
             if gradient.layout is not torch.strided or is_in_parts(gradient):
-                name = self._comparing.name_of(p)
+                name = self._comparer.name_of(p)
                 raise Refused(f"{name} gets a gradient that is sparse or in parts")
             self._step.deliver(p, gradient, self._scale)
 
@@ -290,11 +298,13 @@ class Watch(Listener):
 
     def _compare(self, update: Update) -> None:
         with self.own_work():
-            self._comparing.before_update(update)
+            self._comparer.before_update(update)
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """DeepSpeed's optimizers step flat copies of parts. Before they do, each parameter's
-        gradient is known."""
+        """Compares an engine's gradients, which are known until it steps.
+
+        DeepSpeed's optimizers step flat copies of parts of the parameters.
+        """
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():
                 self._step.full = _full_gradients(engine)
@@ -308,7 +318,7 @@ class Watch(Listener):
             return
         update, self._update = self._update, None
         with self.own_work():
-            self._comparing.after_update(update)
+            self._comparer.after_update(update)
             self._step.begin_next()
             is_checked = self._step.drop(optimizer)
             if is_checked:
@@ -318,7 +328,7 @@ class Watch(Listener):
 
 
 def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
-    """By name, but for buffers that DistributedDataParallel will make equal on all ranks."""
+    """Returns digests by name, but of buffers that DDP will make equal on all ranks."""
     synchronised: set[int] = set()
     for module in model.modules():
         if isinstance(module, DDP) and synchronises_buffers(module):
@@ -331,7 +341,7 @@ def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """What DeepSpeed's optimizer will get, by id of the engine's parameters."""
+    """Returns what DeepSpeed's optimizer will get, by id of the engine's parameters."""
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}
