@@ -147,6 +147,9 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(
             seconds("best"), min(seconds("ring"), seconds("tree"), seconds("hierarchical"))
         )
+        # Fewer ranks than a host has places for.
+        self.assertAlmostEqual(seconds("hierarchical", world_size=2), 2 * (0.01 + 0.4))
+        self.assertAlmostEqual(seconds("tree", world_size=2), 2 * (0.01 + 0.8))
         # 9 ranks on hosts of 8 are on two hosts, as 16 are: all bytes pass between them.
         for ranks in (9, 12, 16):
             more = {"world_size": ranks, "ranks_per_host": 8, "within": Wire(1e12, 1e-9)}
