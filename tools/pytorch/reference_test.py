@@ -62,6 +62,19 @@ class ReferenceTest(unittest.TestCase):
         p.data = weights.expected.float()
         self.assertFalse(weights.are_missed())
 
+    def test_roundings_up_and_down_may_differ(self):
+        class OneSided(torch.optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    p -= (p.grad - 1).clamp(min=0)
+
+        p = torch.nn.Parameter(torch.zeros(1))
+        one = torch.ones(1, dtype=torch.float64)
+        compared = types.SimpleNamespace(is_used=True, mean=one, bound=one / 2)
+        (weights,) = twin.step_of_twin(OneSided([p], lr=1), [compared], None)
+        self.assertAlmostEqual(float(weights.rounding), 0.5, 6)  # of one side alone
+
     def test_factors_have_names(self):
         for factor, world_size, passes, name in (
             (4, 4, 2, "summed and not averaged: the number of ranks, 4"),

@@ -2,9 +2,8 @@
 
 import unittest
 
-from run_ranks import torch
-
 from gradsync.trained import STEPS, Step, Trained, Turns
+from run_ranks import torch
 
 
 def parameters(count):
