@@ -178,7 +178,7 @@ def sharded(kind, model, **more):
     """Under FSDP2, by blocks."""
     from torch.distributed.fsdp import fully_shard
     from gradsync import sharding
-    units = sharding.units_of({"units": [], "parameters": [{"name": name} for name, _ in model.named_parameters()]})
+    units = sharding.repeated_blocks([name for name, _ in model.named_parameters()])
     for unit in units[1:]:
         block = model.get_submodule(unit.name)
         if kind == "bert":

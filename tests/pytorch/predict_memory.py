@@ -31,7 +31,7 @@ def main(names):
     for name in names:
         model, data, loss = predict_ddp.make(name.removesuffix(":checkpoint"), 0)
         if name.endswith(":checkpoint"):
-            blocks = sharding.units_of({"units": [], "parameters": [{"name": one} for one, _ in model.named_parameters()]})[1:]
+            blocks = sharding.repeated_blocks([name for name, _ in model.named_parameters()])[1:]
             blocks = [model.get_submodule(block.name) for block in blocks]
             checkpoints.apply_activation_checkpointing(model, check_fn=lambda module: any(module is block for block in blocks))
 
@@ -70,7 +70,7 @@ def main(names):
         rows.append(("DDP, views", need.replicated(), peak(recorder.DDP(copy.deepcopy(model), gradient_as_bucket_view=True))))
         dist.destroy_process_group()
         dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
-        for way, how, more in (("fully_shard", "all", {}), ("fully_shard, no reshard", "none", {"reshard_after_forward": False})):
+        for way, how, more in (("fully_shard", sharding.Resharding.ALL, {}), ("fully_shard, no reshard", sharding.Resharding.NONE, {"reshard_after_forward": False})):
             one = predict_ddp.sharded("", copy.deepcopy(model), **more)
             rows.append((way, need.sharded(sharding.reshard(units, how), 2), peak(one, True)))
         dist.destroy_process_group()

@@ -7,6 +7,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from run_ranks import launch, sys, torch
+
 import torch.distributed as dist
 
 from check_scripts import (
@@ -22,7 +24,6 @@ from check_scripts import (
 from faulty_scripts import FAULTS
 from gradsync import Refused, check, comparing, watching
 from right_scripts import RIGHT
-from run_ranks import launch, sys, torch
 from torch_snapshot import groups_of, snapshot
 
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))

@@ -1,10 +1,9 @@
 """Listeners are told of what a process calls, and leave PyTorch as they found it."""
 
-import sys
 import unittest
 
-sys.path.insert(0, "tools/pytorch")
-import torch
+from run_ranks import torch
+
 from torch.optim import optimizer as hooks
 
 from gradsync import events

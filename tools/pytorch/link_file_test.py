@@ -8,11 +8,11 @@ import random
 import tempfile
 import unittest
 
-from sample_recordings import launch, screen, sent_by, written
 from gradsync import Refused
-from gradsync.link import MeasuredLink
+from gradsync.link import MeasuredLink, Operation
 from gradsync.link_file import bounds, read_link
 from gradsync.recording import Recording
+from sample_recordings import launch, screen, sent_by, written
 
 SIZES = [1 << k for k in range(10, 28)]
 FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "alltoall": 1}
@@ -163,9 +163,8 @@ class LinkFileTest(unittest.TestCase):
 
     def test_reads_what_programs_print(self):
         link = self.assert_right(log())
-        self.assertFalse(
-            any(link.costs.of("all_reduce")[2].values)
-        )  # what they use of processors is not told
+        # What they use of processors is not told.
+        self.assertFalse(link.costs.uses_processors())
         self.assert_right(log(8), 8)
         self.assert_right(log(named=False))
         self.assert_right(log(rows=rows_of()[::-1]))
@@ -341,7 +340,10 @@ class LinkFileTest(unittest.TestCase):
 
     def test_a_collective_is_what_the_program_the_redop_and_the_bandwidths_say(self):
         both = self.assert_right(log(4) + log(4, "all_gather"), 4)
-        self.assertEqual(sorted(both.costs.curves), ["all_gather", "all_reduce"])
+        self.assertEqual(
+            [kind for kind in Operation if both.costs.has(kind)],
+            [Operation.ALL_REDUCE, Operation.ALL_GATHER],
+        )
         self.assert_right(log(4, "alltoall") + log(4) + log(4, "reduce_scatter"), 4)
         concluded = log(named=False) + ["# Collective test concluded: all_reduce_perf"]
         self.assert_right(

@@ -1,13 +1,15 @@
-"""Answers about the kept recordings are those of the C++ program that this package was before, of which numbers.jsonl has 12 digits:
-arguments and numbers of each."""
+"""Answers about the kept recordings do not change: numbers.jsonl has each question's arguments and 12 digits of the answer's numbers.
+`numbers_test.py --write` writes that file anew, for a change that is meant to change numbers."""
 
 import json
 import pathlib
 import sys
 import unittest
+from dataclasses import replace
 
 HERE = pathlib.Path(__file__).absolute().parent
 RECORDINGS = HERE.parents[1] / "docs/recordings"
+NUMBERS = HERE / "numbers.jsonl"
 sys.path.insert(0, str(HERE))
 from gradsync import answer
 
@@ -27,22 +29,22 @@ def answered(arguments):
     )
     whole, own, options = answer.ask(question), question.own, []
     for changes, pace in (
-        ({"passes": 4 * own["passes"]}, 1),
+        ({"passes": 4 * own.passes}, 1),
         ({"bf16": True}, 1),
         ({"zero1": True}, 1),
         ({}, 2),
         ({}, 0.5),
     ):
-        row = {**own, **changes}
-        step = [s * own["passes"] / row["passes"] for s in question.predict(row, pace).step]
+        row = replace(own, **changes)
+        step = [s * own.passes / row.passes for s in question.predict(row, pace).step]
         options += [
             step,
             step[0] / whole["ddp"]["step_s"][0] - 1,
             not answer.overlap(step, whole["ddp"]["step_s"]),
         ]
     for row in whole["measured"]:
-        del row["cost_error"]  # which that program did not tell
-    del whole["ddp"]["is_sharded"]  # which it did not know
+        del row["cost_error"]
+    del whole["ddp"]["is_sharded"]
     parts = (
         "none_s",
         "slowest_s",
@@ -57,9 +59,20 @@ def answered(arguments):
     return numbers_of([whole.get(part, 0) if isinstance(part, str) else part for part in parts])
 
 
+def write():
+    lines = []
+    for arguments, _ in map(json.loads, NUMBERS.read_text().splitlines()):
+        digits = [
+            None if number is None else json.loads(f"{number:.12g}")
+            for number in answered(arguments)
+        ]
+        lines.append(json.dumps([arguments, digits], separators=(",", ":")) + "\n")
+    NUMBERS.write_text("".join(lines))
+
+
 class NumbersTest(unittest.TestCase):
-    def test_numbers_are_those_of_the_program_before(self):
-        lines = (HERE / "numbers.jsonl").read_text().splitlines()
+    def test_numbers_are_the_kept_ones(self):
+        lines = NUMBERS.read_text().splitlines()
         self.assertGreater(len(lines), 40)
         for arguments, expected in map(json.loads, lines):
             found = answered(arguments)
@@ -72,4 +85,7 @@ class NumbersTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:] == ["--write"]:
+        write()
+    else:
+        unittest.main()

@@ -11,6 +11,7 @@ import weakref
 from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
+
 from gradsync import events, record, recorder, units
 from gradsync.recorder import DDP, MIB
 
@@ -410,22 +411,13 @@ class RecordTest(unittest.TestCase):
 
     def test_the_package_records_where_nothing_else_is_installed(self):
         place, out = self.directory / "venv", self.directory / "out.jsonl"
-        subprocess.run([sys.executable, "-m", "venv", place], check=True, timeout=120)
-        python, packages = place / "bin/python", next(place.glob("lib/python3*/site-packages"))
         subprocess.run(
-            [
-                python,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-index",
-                os.path.abspath("tools/pytorch"),
-            ],
-            check=True,
-            timeout=120,
+            [sys.executable, "-m", "venv", "--without-pip", place], check=True, timeout=120
         )
-        (packages / "torch.pth").write_text(os.path.dirname(os.path.dirname(torch.__file__)))
+        python, packages = place / "bin/python", next(place.glob("lib/python3*/site-packages"))
+        # As an editable installation does, without a network.
+        folders = (pathlib.Path(__file__).absolute(), pathlib.Path(torch.__file__).parent)
+        (packages / "gradsync.pth").write_text("".join(f"{one.parent}\n" for one in folders))
         # The machine's own name need not resolve.
         done = subprocess.run(
             [
@@ -455,8 +447,9 @@ class RecordTest(unittest.TestCase):
         )
         environment = {"PATH": ""}
         asked = subprocess.run(
-            [place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"],
+            [python, "-m", "gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"],
             env=environment,
+            cwd=self.directory,
             check=True,
             capture_output=True,
             text=True,
@@ -470,7 +463,11 @@ class RecordTest(unittest.TestCase):
             (["record", "--help"], "Not for join()"),
         ):
             told = subprocess.run(
-                [python, "-m", "gradsync", *arguments], capture_output=True, text=True, timeout=60
+                [python, "-m", "gradsync", *arguments],
+                capture_output=True,
+                text=True,
+                cwd=self.directory,
+                timeout=60,
             )
             self.assertIn(said, told.stderr + told.stdout)
 

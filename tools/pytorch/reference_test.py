@@ -3,8 +3,9 @@
 import types
 import unittest
 
-from gradsync import Refused, mistakes, reference, twin
 from run_ranks import torch
+
+from gradsync import Refused, mistakes, reference, twin
 
 
 class ReferenceTest(unittest.TestCase):

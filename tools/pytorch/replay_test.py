@@ -2,14 +2,19 @@
 
 import math
 import unittest
+from collections import Counter
+from dataclasses import replace
+from statistics import fmean, stdev
 
 import sample_recordings
-from gradsync import Refused, link, published, replay
-from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Network, Wire
+from gradsync import Refused, network, published, replay
+from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
+from gradsync.network import Network, Wire
+from gradsync.replay import Collective, Processors, Scenario, Schedule, Transfer
 
 
 def two_hosts(algorithm, **changes):
-    return Network(8, 4, Wire(100, 0.5), Wire(1000, 0.01), algorithm)._replace(**changes)
+    return replace(Network(8, 4, Wire(100, 0.5), Wire(1000, 0.01), algorithm), **changes)
 
 
 def costs():
@@ -30,15 +35,19 @@ def replayed(issued, backward, sizes, used=0, available=1, computing=1, together
     all_costs += [Cost(10, together, used, in_flight=2)] * bool(together)
     one = LinkCosts(all_costs, 2 if together else 1)
     ks = range(1, one.channels + 1)
-    return replay.transmit(
-        issued,
-        backward,
-        [one.seconds(b) for b in sizes],
-        [[one.gain(b, k) / k for b in sizes] for k in ks],
-        [[one.processor(b, k) / k for b in sizes] for k in ks],
-        available,
-        computing,
+    outcome = replay.replay(
+        Schedule(issued, backward),
+        [
+            Transfer(
+                one.seconds(b),
+                [one.gain(b, k) / k for k in ks],
+                [one.processor(b, k) / k for k in ks],
+            )
+            for b in sizes
+        ],
+        Processors(available, computing),
     )
+    return outcome.backward_s, outcome.done_s, outcome.computed_s
 
 
 class CurveTest(unittest.TestCase):
@@ -95,9 +104,9 @@ class LinkCostsTest(unittest.TestCase):
 
 class NetworkTest(unittest.TestCase):
     def test_reads_a_rate_and_a_latency(self):
-        self.assertEqual(link.parse_wire("100Gbit,5us"), Wire(12.5e9, 5 * 1e-6))
-        self.assertEqual(link.parse_wire("200Mbit,1ms"), Wire(25e6, 1e-3))
-        self.assertEqual(link.parse_wire("1Gbit"), Wire(125e6, 5 * 1e-6))
+        self.assertEqual(network.parse_wire("100Gbit,5us"), Wire(12.5e9, 5 * 1e-6))
+        self.assertEqual(network.parse_wire("200Mbit,1ms"), Wire(25e6, 1e-3))
+        self.assertEqual(network.parse_wire("1Gbit"), Wire(125e6, 5 * 1e-6))
         for text in (
             "",
             "100",
@@ -110,11 +119,11 @@ class NetworkTest(unittest.TestCase):
             "1Gbit,0us",
             "infGbit",
         ):
-            self.assertIsNone(link.parse_wire(text), text)
+            self.assertIsNone(network.parse_wire(text), text)
 
     def test_takes_what_algorithms_take(self):
         def seconds(algorithm, kind="all_reduce", **changes):
-            return link.collective_seconds(two_hosts(algorithm, **changes), kind, 800)
+            return network.collective_seconds(two_hosts(algorithm, **changes), kind, 800)
 
         # 7 hops of 1/8 of 800 bytes over the slower wire, to reduce and to gather.
         self.assertAlmostEqual(seconds("ring"), 2 * 7 * (0.5 + 1))
@@ -140,12 +149,14 @@ class NetworkTest(unittest.TestCase):
         two = MeasuredLink(LinkCosts([Cost(1024, 2.048, 0.5)]), 2)
 
         def used(recorded, ranks, kind="all_reduce"):
-            over = link.costs_over(Network(ranks, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
+            over = network.costs_over(
+                Network(ranks, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded
+            )
             return over.processor(4096, 1, kind) * over.seconds(4096, kind) / 4096
 
         self.assertAlmostEqual(used(two, 2), 1e-3)
         self.assertAlmostEqual(used(two, 8), 1.75e-3)
-        self.assertAlmostEqual(used(two._replace(world_size=8), 2), 1e-3 / 1.75)
+        self.assertAlmostEqual(used(replace(two, world_size=8), 2), 1e-3 / 1.75)
         self.assertAlmostEqual(used(two, 8, "all_gather"), 0.875e-3)  # half of an all-reduce
 
     def test_collectives_of_fsdp2_take_their_copies_over_any_link(self):
@@ -158,10 +169,8 @@ class NetworkTest(unittest.TestCase):
                 ),
                 2,
             )
-            over = link.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
-            return link.with_units(
-                over, recorded.costs, "all_reduce" if processor else "all_gather"
-            )
+            over = network.costs_over(Network(2, 1, Wire(1e3, 1e-9), Wire(1, 1), "ring"), recorded)
+            return network.with_units(over, recorded.costs, is_gloo=processor > 0)
 
         byte = 1514 / 1448 * 1e-3 + 1e-3  # sent over the wire, and its CPU-seconds
         costs = over(0.5, unit_gather=1.524, unit_reduce=2.648)
@@ -176,15 +185,15 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(
             over(0, unit_reduce=1.524).seconds(4096, "unit_reduce"), 2.048 + 4 * 0.5, 5
         )  # NCCL's
-        self.assertNotIn("unit_reduce", over(0.5).curves)
+        self.assertFalse(over(0.5).has(Operation.UNIT_REDUCE))
 
     def test_a_ring_of_more_ranks_has_more_hops_of_fewer_bytes(self):
         two, eight = (two_hosts("ring", world_size=ranks, ranks_per_host=1) for ranks in (2, 8))
-        scaled = link.in_ring_of(MeasuredLink(link.costs_over(two, None), 2), 8)
+        scaled = network.in_ring_of(MeasuredLink(network.costs_over(two, None), 2), 8)
         for size in (1024, 1e6):
             for kind in ("all_reduce", "all_gather"):
                 self.assertAlmostEqual(
-                    scaled.seconds(size, kind) / link.collective_seconds(eight, kind, size), 1
+                    scaled.seconds(size, kind) / network.collective_seconds(eight, kind, size), 1
                 )
 
 
@@ -192,7 +201,7 @@ class ReplayTest(unittest.TestCase):
     """(backward's end in time, all done in time, and by the clock of computation)."""
 
     def test_a_collective_follows_backward(self):
-        self.assertEqual(replayed([5], 5, [10], used=0.5), (5, 15, 5 + 10 / 1.5))
+        self.assertEqual(replayed([5], 5, [10], used=0.5), (5, 15, 5))
         self.assertEqual(replayed([2, 5], 5, [1, 10])[:2], (5, 15))
 
     def test_computation_and_communication_slow_each_other_down(self):
@@ -203,7 +212,7 @@ class ReplayTest(unittest.TestCase):
         backward, done, work = replayed([2], 6, [10], used=0.5)
         self.assertAlmostEqual(backward, 8)
         self.assertAlmostEqual(done, 14)
-        self.assertAlmostEqual(work, 6 + 6 / 1.5)
+        self.assertAlmostEqual(work, 6)
 
     def test_without_use_of_processors_nothing_is_slower(self):
         self.assertEqual(replayed([2], 14, [10]), (14, 12, 12))
@@ -223,21 +232,60 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(replayed([0, 5], 5, [10, 10], together=16)[1], 18)
         self.assertEqual(replayed([0, 0, 0], 0, [10, 10, 10], together=16)[1], 26)
 
-    def test_random_numbers_are_the_standard_librarys(self):
-        random, later = replay.Random(), replay.Random(400)
-        self.assertEqual(
-            [random.draw() for _ in range(3)],
-            [2469588189546311528, 2516265689700432462, 8323445853463659930],
+
+class DrawTest(unittest.TestCase):
+    """Of 2 measured ranks and 20 rounds, whose values tell both: 100 times the rank, and the round."""
+
+    def draws(self, world_size, buckets=1):
+        ranks = [[100 * rank + number for number in range(20)] for rank in range(2)]
+        return replay.draw_rounds(
+            Scenario(
+                ranks,
+                [Collective(1)] * buckets,
+                world_size,
+                LinkCosts([Cost(1, 1)]),
+                Processors(1, 1),
+                0,
+            )
         )
-        self.assertEqual(later.draw(), 235245676965715888)
-        normals = later.normals()
-        for normal in (
-            1.4670713222683283,
-            -1.0658406524106401,
-            -0.030048122978485012,
-            0.53660442260823538,
-        ):
-            self.assertAlmostEqual(next(normals), normal, 14)
+
+    def test_measured_ranks_are_not_drawn(self):
+        self.assertEqual(self.draws(2), [[k, 100 + k] for k in range(20)])
+        self.assertEqual(self.draws(1), [[k] for k in range(20)])
+
+    def test_other_ranks_of_a_larger_world_are_any_of_any_round(self):
+        draws = self.draws(6)
+        self.assertEqual(len(draws), 20)
+        for k, drawn in enumerate(draws):
+            self.assertLessEqual({k, 100 + k}, set(drawn))
+            self.assertLess(2, len(drawn))
+            self.assertEqual(sorted(set(drawn)), drawn)  # what is drawn twice is as late as once
+            self.assertLessEqual(len(drawn), 6)
+        drawn = [value for values in self.draws(100) for value in values]
+        self.assertEqual(set(drawn), {*range(20), *range(100, 120)})
+
+    def test_thousands_of_ranks_are_drawn_for_fewer_rounds(self):
+        self.assertEqual(len(self.draws(100_000)), 20)
+        self.assertEqual(len(self.draws(100_000, buckets=2)), 16)
+        self.assertEqual(len(self.draws(1_000_000)), 12)
+
+    def test_a_bootstrap_takes_all_values_and_normal_paces(self):
+        paces, picks = zip(*replay.resamples(5))
+        self.assertEqual(len(paces), 1000)
+        self.assertAlmostEqual(fmean(paces), 0, delta=0.1)
+        self.assertAlmostEqual(stdev(paces), 1, delta=0.1)
+        taken = Counter(pick for own in picks for pick in own)
+        self.assertEqual((sorted(taken), sum(taken.values())), ([0, 1, 2, 3, 4], 5000))
+        for count in taken.values():
+            self.assertAlmostEqual(count, 1000, delta=120)
+
+    def test_every_answer_draws_the_same_numbers(self):
+        # These are equal on every release of Python.
+        (pace, picks), *_ = replay.resamples(5)
+        self.assertAlmostEqual(pace, 1.706411686714408, 12)
+        self.assertEqual(picks, [4, 0, 0, 4, 3])
+        self.assertEqual(self.draws(4), self.draws(4))
+        self.assertEqual(self.draws(4)[0], [0, 16, 100, 105])
 
 
 class PublishedTest(unittest.TestCase):

@@ -4,9 +4,11 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import replace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__))))
 from gradsync import answer
+from gradsync.schema import Row
 
 MS, MIB = 1_000_000, 1 << 20
 
@@ -110,6 +112,44 @@ def sent_by(one, kind=None):
     ]
 
 
+def sharded(**changes):
+    """The launch under FSDP2: a unit of `b` and the root. A unit is gathered in 3 ms a MiB, and reduced in 5."""
+    one = launch()
+    one["units"] = [
+        {"name": "", "parameters": [0, 2], "reshards": False},
+        {"name": "h.0", "parameters": [1], "reshards": True},
+    ]
+    for step in steps_of(one, "none") + steps_of(one, "probe"):
+        step.update(
+            units_ns=[[0, 19 * MS, 19 * MS, 57 * MS], [5 * MS, 15 * MS, 25 * MS, 45 * MS]],
+            gather_ns=[6 * MS, 6 * MS],
+            reduce_ns=[10 * MS, 10 * MS],
+        )
+    one["rows"] = [{**one["rows"][0], "fsdp": True, "rebuilt_bucket_bytes": []}]
+    return {**one, **changes}
+
+
+def with_units(one):
+    """A probe of FSDP2's gathers and reductions of two blocks."""
+    sent = {
+        "kind": "fully_shard",
+        "in_flight": 1,
+        "bytes": [3 * MIB, MIB],
+        "ns": [MS] * 2,
+        "in_ns": [26 * MS, 9 * MS],
+        "out_ns": [47 * MS, 15 * MS],
+        "wall_ns": 99 * MS,
+        "cpu_ns": 0,
+    }
+    for steps in one["ranks"]:
+        steps += [
+            {**step, "collectives": {**sent}}
+            for step in steps
+            if step.get("collectives", {}).get("kind") == "zero1"
+        ]
+    return json.loads(json.dumps(one))
+
+
 def changed(**fields):
     return {**launch(), **fields}
 
@@ -131,15 +171,16 @@ def question(launches, **flags):
 
 def predict(*launches, pace=1, flags={}, **row):
     """What a step should take, of one bucket of all unless the row says otherwise."""
-    row = {
-        "bucket_bytes": 100 * MIB,
-        "first_bucket_bytes": 100 * MIB,
-        "bf16": False,
-        "zero1": False,
-        "fsdp": False,
-        "passes": 1,
-        **row,
-    }
+    one_bucket = Row(
+        name="",
+        bucket_bytes=100 * MIB,
+        first_bucket_bytes=100 * MIB,
+        bf16=False,
+        zero1=False,
+        passes=1,
+        rebuilt_bucket_bytes=(),
+    )
+    row = replace(one_bucket, **row)
     return question(launches or [launch()], **flags).predict(row, pace)
 
 

@@ -10,10 +10,6 @@ import unittest
 from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
-from gradsync import answer, live, memory, record, sharding
-from gradsync.recorder import DDP, Recorder
-from gradsync.sharded import CALLS, ShardedRecorder
-from gradsync.units import is_sharded
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -21,6 +17,14 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
+
+from gradsync import answer, live, memory, record, sharding
+from gradsync.recorder import DDP, Recorder
+from gradsync.schema import Unit
+from gradsync.sharded import ShardedRecorder
+from gradsync.sharding import Resharding
+from gradsync.unit_schedule import CALLS, Call, Event, collectives
+from gradsync.units import is_sharded
 
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist
@@ -151,7 +155,7 @@ class OrderTest(unittest.TestCase):
                         issued.clear(), calls.clear()
                         net(x).sum().backward()
                     units = [
-                        sharding.Unit("", (), group.post_forward_mesh_info is not None)
+                        Unit("", (), group.post_forward_mesh_info is not None)
                         for group in groups
                     ]
                     sizes = [
@@ -159,11 +163,16 @@ class OrderTest(unittest.TestCase):
                         for group in groups
                     ]
                     for overlaps in (False, True):
-                        plan = sharding.collectives(
-                            [(i, *call) for i, call in enumerate(calls)], units, overlaps
+                        plan = collectives(
+                            [
+                                Event(i, Call(name), unit)
+                                for i, (name, unit) in enumerate(calls)
+                            ],
+                            units,
+                            overlaps,
                         )
                         self.assertEqual(
-                            [(c.kind, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps)
+                            [(c.operation, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps)
                         )
                     self.assertEqual(
                         len(plan),
@@ -235,10 +244,10 @@ class MemoryTest(unittest.TestCase):
                     DDP(Net(), gradient_as_bucket_view=True), lambda *_: MemTracker(), external
                 ),
             )
-        for name, how in (("all", None), ("none", False)):
+        for resharding, how in ((Resharding.ALL, None), (Resharding.NONE, False)):
             with ranks("fake", 2):
-                found[name] = (
-                    need.sharded(sharding.reshard(units, name), 2),
+                found[resharding.value] = (
+                    need.sharded(sharding.reshard(units, resharding), 2),
                     tracked(
                         sharded_net(how),
                         FSDPMemTracker,
@@ -373,7 +382,7 @@ class ScriptTest(unittest.TestCase):
                 step(net, optimizer, x)
             units = [
                 sum(recorder.params[p].nbytes for p in unit.parameters)
-                for unit in sharding.units_of(recorder.head | {"units": []})
+                for unit in sharding.repeated_blocks([name for name, _ in net.named_parameters()])
             ]
             assert len(units) > 2 and sent == 2 * [
                 ("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")

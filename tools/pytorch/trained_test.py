@@ -2,8 +2,9 @@
 
 import unittest
 
-from gradsync.trained import STEPS, Step, Trained, Turns
 from run_ranks import torch
+
+from gradsync.trained import STEPS, Step, Trained, Turns
 
 
 def parameters(count):

@@ -6,21 +6,24 @@ import json
 import os
 import re
 import sys
+from collections import namedtuple
+from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import fmean
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused, published, sharding
-from gradsync.link import (
+from gradsync.link import Operation
+from gradsync.link_file import read_link
+from gradsync.memory import parse_bytes
+from gradsync.network import (
     ASSUMED_ERROR,
-    Communication,
     Network,
     costs_over,
     in_ring_of,
     parse_wire,
     with_units,
 )
-from gradsync.link_file import read_link
-from gradsync.memory import parse_bytes
+from gradsync.probes import Communication
 from gradsync.recording import (
     NOTABLE,
     NS,
@@ -32,7 +35,9 @@ from gradsync.recording import (
     require,
     trimmed_mean,
 )
-from gradsync.replay import Prediction, Round, Step, predict
+from gradsync.replay import Collective, Processors, RankStep, Scenario, Waits, predict
+from gradsync.schema import Row, StepMode
+from gradsync.sharding import Resharding
 from gradsync.ways import Ways
 
 MIB = 1 << 20
@@ -49,6 +54,9 @@ def largest_zero1_share(numels, world_size):
     return max(held) / sum(numels)
 
 
+Predicted = namedtuple("Predicted", "step slowest exposed floor")
+
+
 class Question:
     """A recording, and the link and ranks for which the answer is computed: flags as parse() returns them."""
 
@@ -56,17 +64,7 @@ class Question:
         self.recording, self.flags = Recording(flags.recording), flags
         self.launch = self.recording.launches[0]
         self.own = (
-            self.launch["rows"][0]
-            if self.launch["rows"]
-            else {
-                "name": "DDP",
-                "bucket_bytes": 25 * MIB,
-                "first_bucket_bytes": MIB,
-                "bf16": False,
-                "zero1": False,
-                "fsdp": False,
-                "passes": self.launch["passes"],
-            }
+            self.launch.rows[0] if self.launch.rows else Row.by_default("DDP", self.launch.passes)
         )
         self.world_size = flags.world_size or self.launch["world_size"]
         # The link of another recording, or a link that was measured by other programs.
@@ -89,7 +87,7 @@ class Question:
 
     @lru_cache(maxsize=None)
     def communication(self, i):
-        return Communication(
+        return Communication.of(
             self.link_of.launches if self.link_of else self.recording.launches[i : i + 1]
         )
 
@@ -112,11 +110,7 @@ class Question:
         else:
             costs = in_ring_of(costs, self.world_size)
         if recorded and costs is not recorded.costs:
-            costs = with_units(
-                costs,
-                recorded.costs,
-                "all_reduce" if self.launch["backend"] == "gloo" else "all_gather",
-            )
+            costs = with_units(costs, recorded.costs, self.launch.backend == "gloo")
         return (
             costs
             if flags.processor_percent is None
@@ -162,7 +156,9 @@ class Question:
         backward_s, after_s, share = 0, 0, launch["world_size"] if launch["units"] else 1
         # To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
         if passes != launch["passes"] == 1:
-            backward_s = (communication.cast_in + communication.cast_out) * total
+            backward_s = (
+                communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
+            ) * total
             if not communication.bf16:
                 probe, none = (
                     trimmed_mean(
@@ -177,9 +173,9 @@ class Question:
                 )
                 backward_s = max(0, probe - none)
         if bf16:
-            backward_s += communication.cast_in * total
+            backward_s += communication.cast_in_s_per_byte * total
             if is_named:  # casts back of earlier buckets overlap with communication
-                after_s += self.pace * communication.cast_out * sent[-1]
+                after_s += self.pace * communication.cast_out_s_per_byte * sent[-1]
             sent = [size * communication.bf16_part for size in sent]
         if zero1:
             share *= self.zero1_share()
@@ -187,9 +183,13 @@ class Question:
             # ranks take longer.
             is_known = not is_named and self.world_size == launch["world_size"]
             after_s += (
-                pace_of_link * communication.zero1 * total
+                pace_of_link * communication.zero1_s_per_byte * total
                 if is_known
-                else (costs.seconds(total, "all_gather") * self.world_size / (self.world_size - 1))
+                else (
+                    costs.seconds(total, Operation.ALL_GATHER)
+                    * self.world_size
+                    / (self.world_size - 1)
+                )
             )
         ranks = []
         for steps, own in zip(launch["ranks"], self.ready_times(i, buckets)):
@@ -214,7 +214,7 @@ class Question:
                 forward = self.pace * (NS * step["before_ns"] + more)
                 after = NS * (share * step["optimizer_ns"] + step["rest_ns"] + step["copy_back_ns"])
                 ranks[-1].append(
-                    Round(
+                    RankStep(
                         begin,
                         forward + longer * first,
                         [forward + longer * t for t in ready],
@@ -222,31 +222,27 @@ class Question:
                         self.pace * after + after_s,
                     )
                 )
-        # With more threads than CPUs, the measured computation was already slowed down, and must not be slowed down again.
-        threads, on_host = launch["threads"], launch["hosts"].count(launch["hosts"][0])
         return predict(
-            Step(
+            Scenario(
                 ranks,
-                sent,
+                [Collective(size) for size in sent],
                 self.world_size,
                 costs,
-                max(threads, launch["cores"] / on_host),
-                threads,
+                Processors.of(launch),
                 self.log_error,
             )
         )
 
     def predict(self, row, pace_of_link=1):
-        """What a step with these settings should take, of row["passes"] passes. No step of DDP enters."""
-        if row["fsdp"]:
-            return self.predict_sharded(
-                "none" if row.get("whole") else None, pace_of_link=pace_of_link
-            )
+        """What a step with these settings should take, of row.passes passes. No step of DDP enters."""
+        if row.fsdp:
+            resharding = Resharding.NONE if row.whole else Resharding.AS_RECORDED
+            return self.predict_sharded(resharding, pace_of_link=pace_of_link)
         settings = (
             self.recording.buckets(row),
-            row["bf16"],
-            row["zero1"],
-            row["passes"],
+            row.bf16,
+            row.zero1,
+            row.passes,
             pace_of_link,
         )
         return self.mean(
@@ -254,16 +250,24 @@ class Question:
         )
 
     @lru_cache(maxsize=None)
-    def predict_sharded(self, how, costs=None, pace_of_link=1):
-        """The same of FSDP2; `how`: as sharding.reshard() has it."""
+    def predict_sharded(self, resharding, costs=None, pace_of_link=1):
+        """The same of FSDP2."""
         links = [
             costs or self.link_costs(self.communication(0 if self.link_of else i).link)
             for i in range(len(self.recording.launches))
         ]
         return self.mean(
             [
-                sharding.predict_launch(self, i, how, link, pace_of_link)
-                for i, link in enumerate(links)
+                sharding.predict_launch(
+                    launch,
+                    f"{self.recording.path}, line {number}",
+                    resharding,
+                    link.changed(pace_of_link),
+                    self.world_size,
+                    self.log_error,
+                    self.pace,
+                )
+                for number, (launch, link) in enumerate(zip(self.recording.launches, links), 1)
             ]
         )
 
@@ -271,13 +275,28 @@ class Question:
         return largest_zero1_share([p["numel"] for p in self.launch["parameters"]], self.world_size)
 
     def mean(self, predictions):
-        steps, *others = zip(*predictions)
-        values, lows, highs = zip(*steps)  # another launch may be as any of these
-        return Prediction((fmean(values), min(lows), max(highs)), *map(fmean, others))
+        steps = [one.step_s for one in predictions]
+        return Predicted(
+            (
+                fmean(step.value for step in steps),
+                min(step.low for step in steps),  # another launch may be as any of these
+                max(step.high for step in steps),
+            ),
+            fmean(one.slowest_s for one in predictions),
+            fmean(one.exposed_s for one in predictions),
+            fmean(one.floor_s for one in predictions),
+        )
 
 
 def sizes_of(mib):
     return {"bucket_bytes": mib * MIB, "first_bucket_bytes": mib * MIB}
+
+
+def tuple_of(estimate):
+    interval = estimate.interval
+    return (
+        (estimate.value, interval.low, interval.high) if interval else (estimate.value, None, None)
+    )
 
 
 def overlap(a, b):
@@ -303,14 +322,14 @@ def ask(question):
         **{name: launch[name] for name in ("optimizer", "device", "backend", "threads")},
         "notes": notes_of(question),
         "none_s": none_s,
-        "ranks": recording.ranks,
+        "ranks": [asdict(rank) for rank in recording.ranks],
         "slowest_s": prediction.slowest if question.world_size > launch["world_size"] else None,
         "units": len(sharding.units_of(launch)),
         "schedule": schedule_of(launch),
         "ddp": {
-            "bucket_bytes": own["bucket_bytes"],
-            "first_bucket_bytes": own["first_bucket_bytes"],
-            "is_sharded": own["fsdp"],
+            "bucket_bytes": own.bucket_bytes,
+            "first_bucket_bytes": own.first_bucket_bytes,
+            "is_sharded": own.fsdp,
             **{f"{name}_s": getattr(prediction, name) for name in ("step", "exposed", "floor")},
         },
         "sizes": [],
@@ -319,7 +338,7 @@ def ask(question):
     }
     last = None
     for mib in CAPS:
-        row = {**own, **sizes_of(mib), "fsdp": False}
+        row = replace(own, **sizes_of(mib), fsdp=False)
         held = recording.bucket_bytes(row)
         if held == last:
             continue
@@ -330,7 +349,7 @@ def ask(question):
                 "buckets": len(held),
                 "step_s": one.step,
                 "exposed_s": one.exposed,
-                "cost_s": one.step[0] - none_s * own["passes"] / launch["passes"],
+                "cost_s": one.step[0] - none_s * own.passes / launch["passes"],
             }
         )
     best = min(answer["sizes"], key=lambda size: size["step_s"][0])
@@ -353,7 +372,7 @@ def ask(question):
     limit = question.flags.memory
     ways = Ways(
         question,
-        {**own, **sizes_of(best["bucket_cap_mb"]), "fsdp": False, "bf16": False, "zero1": False},
+        replace(own, **sizes_of(best["bucket_cap_mb"]), fsdp=False, bf16=False, zero1=False),
     )
     rows = ways.all()
     answer.update(
@@ -402,7 +421,7 @@ def notes_of(question):
         sent = [
             size
             for caps in ({}, sizes_of(CAPS[0]), sizes_of(CAPS[-1]))
-            for size in question.recording.bucket_bytes({**question.own, **caps})
+            for size in question.recording.bucket_bytes(replace(question.own, **caps))
         ]
         notes.append(
             f"The link: {flags.link}, measured by {ranks_text(link.world_size)}, {sizes_text(measured)}."
@@ -417,9 +436,7 @@ def notes_of(question):
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = launch["device"] != "cpu"
     is_known = (
-        any(link.costs.of("all_reduce")[2].values)
-        if link
-        else launch["backend"] != "none" or question.link_of
+        link.costs.uses_processors() if link else launch["backend"] != "none" or question.link_of
     )
     if flags.processor_percent is None and (is_gpu or not is_known):
         notes.append(
@@ -437,7 +454,7 @@ def schedule_of(launch):
         units += ", without copies"
     return f"fully_shard: {units}; " + (
         "over gloo all wait for each collective, so its step is a sum."
-        if sharding.blocks(launch)
+        if sharding.waits_of(launch) is Waits.ALL_RANKS
         else "its schedule on a GPU is not validated on one."
     )
 
@@ -447,31 +464,31 @@ def measured_of(question):
     measured steps differ by more than their intervals; of how many the faster one is predicted."""
     measured, sizes, there = [], [], question.at or question.recording
     for row in there.launches[0]["rows"]:
-        values, launches = there.steps("ddp", row["name"])
-        if not values:
+        launches = there.steps(StepMode.SCRIPT, row.name)
+        if not launches:
             continue
-        none_s = there.none_s * row["passes"] / question.launch["passes"]
+        none_s = there.none_s * row.passes / question.launch["passes"]
         step, prediction, rebuilt = (
-            estimate(values, launches),
+            tuple_of(estimate(launches)),
             question.predict(row).step,
-            sorted(row["rebuilt_bucket_bytes"]),
+            sorted(row.rebuilt_bucket_bytes),
         )
         measured.append(
             {
-                "name": row["name"],
+                "name": row.name,
                 "predicted_s": prediction,
                 "measured_s": step,
                 "error": prediction[0] / step[0] - 1,
                 "cost_error": (prediction[0] - none_s) / (step[0] - none_s) - 1
                 if step[0] > none_s
                 else None,
-                "second_run_error": there.second_run_error(row["name"]),
+                "second_run_error": there.second_run_error(row.name),
                 "is_as_planned": rebuilt in ([], sorted(question.recording.bucket_bytes(row))),
             }
         )
         if (
-            not any(row[name] for name in ("bf16", "zero1", "fsdp"))
-            and row["passes"] == question.own["passes"]
+            not (row.bf16 or row.zero1 or row.fsdp)
+            and row.passes == question.own.passes
             and None not in step
         ):
             sizes.append((prediction[0], step))
@@ -510,6 +527,16 @@ def range_text(step):
 
 def percent(part):
     return "" if part is None else "%+.1f %%" % (100 * part)
+
+
+def waiting_text(ddp):
+    """Returns how long ranks wait. The floor is told where it is below all that the step may take; elsewhere it decides nothing."""
+    waits = "weights or gradients" if ddp["is_sharded"] else "gradients after backward"
+    text = f"For {ms(ddp['exposed_s'])} of it ranks wait for {waits}."
+    _, low, _ = ddp["step_s"]
+    if ddp["floor_s"] >= low:
+        return text
+    return f"{text} No order of sending takes less than {ms(ddp['floor_s'])} over this link."
 
 
 def slow_ranks(ranks):
@@ -567,8 +594,7 @@ def screen(answer):
         f"A step without synchronisation takes {ms(answer['none_s'])}{slowest}.",
         *slow_ranks(answer["ranks"]),
         f"A step of {what} will take {range_text(ddp['step_s'])} (95 %).",
-        f"For {ms(ddp['exposed_s'])} of it ranks wait for gradients after backward. No order of sending takes less than "
-        f"{ms(ddp['floor_s'])} over this link.",
+        waiting_text(ddp),
         "",
         "%-16s %8s  %-20s %10s %10s" % ("bucket_cap_mb", "buckets", "step", "cost", "exposed"),
     ]
@@ -686,7 +712,7 @@ def meant_by(link):
         gbit = (
             float(match[1])
             * {"m": 1e-3, "g": 1, "t": 1e3}[match[2].lower()]
-            * (8 if match[3] and match[3][0] == "B" else 1)
+            * (8 if match[3] in ("B", "Bs") else 1)  # GB/s, but not GBit/s
         )
         meant = f"{gbit:g}Gbit,{match[4] or 5}{(match[5] or 'us').lower()}"
         return meant if parse_wire(meant) else ""

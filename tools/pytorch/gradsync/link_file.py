@@ -9,7 +9,8 @@ import re
 from collections import Counter, defaultdict
 
 from gradsync import Refused
-from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink, sent_part
+from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink
+from gradsync.network import sent_part
 from gradsync.recording import NS, Recording, ranks_text, read_bytes, require, trimmed_mean
 
 EXPECTED = "expected what nccl-tests, rccl-tests or osu_allreduce printed, records of all_reduce, or a recording"

@@ -4,8 +4,9 @@ No constant is fitted to a figure that is predicted: computation comes from the 
 
 from collections import namedtuple
 
-from gradsync.link import SIZES, Cost, LinkCosts, Network, Wire, collective_seconds, costs_over
-from gradsync.replay import Round, Step, predict
+from gradsync.link import SIZES, Cost, LinkCosts, Operation
+from gradsync.network import Network, Wire, collective_seconds, costs_over
+from gradsync.replay import Collective, Processors, RankStep, Scenario, predict
 
 Figure = namedtuple("Figure", "source what unit published predicted")
 
@@ -14,16 +15,23 @@ def tokens_of_sharded(parameters, tokens, ranks, compute_s, units=32, within=Wir
     """Tokens a second of a GPU, of 8 on a host with 8 x 400 Gbit/s: a reduce-scatter when a unit's gradients are ready, and the
     gather for backward, which takes as long; forward hides its own. Two thirds of computation are backward."""
     over = costs_over(Network(ranks, 8, Wire(400e9, 5e-6), within, "best"), None)
-    gathers = LinkCosts([Cost(size, over.seconds(size, "all_gather")) for size in SIZES])
+    gathers = LinkCosts([Cost(size, over.seconds(size, Operation.ALL_GATHER)) for size in SIZES])
     ready = [
         compute_s * (1 + 2 * (unit + 1) / units) / 3 for unit in range(units) for _ in range(2)
     ]
-    rounds = [Round(0, ready[0], ready, compute_s, 0)] * 12
+    rounds = [RankStep(0, ready[0], ready, compute_s, 0)] * 12
     return (
         tokens
         / predict(
-            Step([rounds], [2 * parameters / units] * len(ready), ranks, gathers, 1, 1, 0)
-        ).step[0]
+            Scenario(
+                [rounds],
+                [Collective(2 * parameters / units)] * len(ready),
+                ranks,
+                gathers,
+                Processors(1, 1),
+                0,
+            )
+        ).step_s.value
     )
 
 
@@ -77,7 +85,7 @@ def playbook():
         return (
             collective_seconds(
                 Network(ranks, 8, Wire(1 / seconds_per_byte, latency_s), Wire(1, 1), "ring"),
-                "all_reduce",
+                Operation.ALL_REDUCE,
                 1,
             )
             if ranks > 8
@@ -107,7 +115,7 @@ def others():
         return b + (d - b) * (at - a) / (c - a)
 
     ring = [
-        collective_seconds(Network(2, 2, wire, wire, "ring"), "all_reduce", 0.498e9)
+        collective_seconds(Network(2, 2, wire, wire, "ring"), Operation.ALL_REDUCE, 0.498e9)
         for wire in (Wire(50e9, 5e-6), Wire(50e9 / 8, 10e-6))
     ]
     yield Figure(

@@ -6,7 +6,7 @@
 runs a script (or, with -m, a module), as it is, and ends it after enough steps, or lets it train on (--continue). With several
 processes the model is the first that the script wraps in DDP, or that has fully_shard; in one process the outermost module that
 is called and holds the parameters of the first optimizer that steps. In one's own loop: make a Recorder(model, FILE) of any module
-or DDP, or sharded.recorder_of(model, FILE) under fully_shard, and loop until it is `done`. Needs PyTorch 2.1 (fully_shard: 2.15) and
+or DDP, or sharded.recorder_of(model, FILE) under fully_shard, and loop until it is `done`. Needs PyTorch 2.3 (fully_shard: 2.15) and
 nothing else. Without a process group nothing is communicated: what_if then has to be told a link. recorder.py says how it records,
 NOT_RECORDED below what this is not for. A compiled model compiles in the warm-up round.
 
@@ -37,6 +37,7 @@ import time
 
 import torch
 import torch.distributed as dist
+
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
 from gradsync.events import Listener, listen, place, stop_listening, watch_calls
 from gradsync.launch_file import unusable

@@ -23,22 +23,22 @@ import datetime
 import itertools
 import json
 import os
-import pathlib
 import platform
-import re
 import sys
 import time
 
 import torch
 import torch.distributed as dist
+
 from gradsync import BAD_ARGUMENTS, Refused
 from gradsync.events import Listener, in_backward, listen, place, stop_listening, watch_calls
+from gradsync.host import processor_name, usable_cores
 from gradsync.launch_file import append, unusable
 from gradsync.live import UNKNOWN, Memory, is_compiled
 from gradsync.patches import Patches
 from gradsync.recording import KIND, THREE_TIMES
 from gradsync.settings import MIB, flat_of, gathered, hook_of, row_of
-from gradsync.sharding import units_of
+from gradsync.sharding import repeated_blocks
 from gradsync.torch_private import DDP
 from gradsync.units import can_be_tried, gather, group_like, reduce
 
@@ -127,10 +127,6 @@ class Recorder(Listener):
             *probes[half:],
             *[("ddp",)] * bool(self.wrapper and ddp),
         ]
-        processor = (
-            re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-            or [platform.machine()]
-        )[0]
         self.head = {
             "gradsync_torch": 1,
             "time": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -139,9 +135,9 @@ class Recorder(Listener):
             "world_size": self.world,
             "backend": dist.get_backend() if self.world > 1 else "none",
             "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu",
-            "processor": processor,
+            "processor": processor_name(),
             "threads": torch.get_num_threads(),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": usable_cores(),
             "views": self.views,
             "rows": [],
             "parameters": [
@@ -454,7 +450,7 @@ class Recorder(Listener):
         if kind == "fully_shard":
             pieces = [
                 [self.params[i] for i in unit.parameters]
-                for unit in units_of(self.head | {"units": []})
+                for unit in repeated_blocks([p["name"] for p in self.head["parameters"]])
                 if unit.parameters
             ]
             self.tried = self.tried or [*map(group_like, pieces)]

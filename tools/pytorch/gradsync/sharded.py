@@ -8,7 +8,7 @@ with the allocator's error."""
 from gradsync.live import is_compiled
 from gradsync.recorder import SYNCED, Recorder
 from gradsync.settings import MIB
-from gradsync.sharding import CALLS
+from gradsync.unit_schedule import CALLS
 from gradsync.units import gather, groups_of, is_sharded, reduce
 
 FLAGS = ("reduce_grads", "all_reduce_grads", "reshard_after_backward")

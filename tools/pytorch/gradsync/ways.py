@@ -1,21 +1,16 @@
 """One table of the ways to train one model on several ranks: what a step takes, costs and sends, and what memory it needs."""
 
 import math
+from dataclasses import replace
 from statistics import fmean
 
-from gradsync.link import SIZES, Cost, LinkCosts, Network, sent_part
+from gradsync.link import Operation
 from gradsync.memory import Need
+from gradsync.network import Network, hybrid_costs, sent_part
 from gradsync.recording import estimate
-from gradsync.replay import Prediction
-from gradsync.sharding import (
-    blocks,
-    bytes_of,
-    collectives,
-    hybrid_seconds,
-    plan_of,
-    reshard,
-    units_of,
-)
+from gradsync.schema import StepMode
+from gradsync.replay import Waits
+from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
 AVERAGES = (8, 64)  # steps of local SGD between two averages of the weights
 LARGEST_BATCH = 1 << 20  # of the recorded one
@@ -33,8 +28,8 @@ class Ways:
         )
         self.units = units_of(self.launch)
         self.total = sum(question.recording.bytes)
-        self.need = Need(question.recording) if self.launch["memory"]["ready_bytes"] else None
-        self.keeps = self.launch["passes"] > 1
+        self.need = Need(question.recording) if self.launch.memory else None
+        self.keeps = self.launch.passes > 1
         flags = question.flags
         self.on_host = (
             flags.ranks_per_host if flags.wire and 1 < flags.ranks_per_host < self.world else 0
@@ -42,14 +37,14 @@ class Ways:
 
     def replicated(self, name, changes={}, more=0, batch=1, is_same=True, **memory):
         """A row of DDP with these changes."""
-        row, own = {**self.base, **changes}, self.base["passes"]
-        prediction, part = self.question.predict(row), own / row["passes"]
+        row, own = replace(self.base, **changes), self.base.passes
+        prediction, part = self.question.predict(row), own / row.passes
         sent = (
             self.total
-            * sent_part("all_reduce", self.world)
-            * (self.question.communication(0).bf16_part if row["bf16"] else 1)
+            * sent_part(Operation.ALL_REDUCE, self.world)
+            * (self.question.communication(0).bf16_part if row.bf16 else 1)
         )
-        sent += self.total * sent_part("all_gather", self.world) * row["zero1"]
+        sent += self.total * sent_part(Operation.ALL_GATHER, self.world) * row.zero1
         return self.row(
             name,
             [s * part for s in prediction.step],
@@ -57,7 +52,7 @@ class Ways:
             part * sent,
             is_same,
             lambda batch: self.need.replicated(
-                keeps=self.keeps or row["passes"] > 1, batch=batch, more=more, **memory
+                keeps=self.keeps or row.passes > 1, batch=batch, more=more, **memory
             ),
         )
 
@@ -85,17 +80,23 @@ class Ways:
             "memory_by_batch": None,
         }
 
-    def sharded(self, name, how):
-        prediction, units = self.question.predict_sharded(how), reshard(self.units, how)
-        sizes = bytes_of(self.question.recording, units)
+    def plan(self, units):
+        recording = self.question.recording
+        return plan_of(recording.first, units, f"{recording.path}, line 1")
+
+    def sharded(self, name, resharding):
+        prediction = self.question.predict_sharded(resharding)
+        units = reshard(self.units, resharding)
+        sizes = unit_bytes(self.launch.parameters, units)
         # Over gloo a reduce-scatter is an all-reduce of the whole.
         parts = {
-            "all_gather": "all_gather",
-            "reduce_scatter": "all_reduce" if blocks(self.launch) else "all_gather",
+            Operation.ALL_GATHER: Operation.ALL_GATHER,
+            Operation.REDUCE_SCATTER: Operation.ALL_REDUCE
+            if waits_of(self.launch) is Waits.ALL_RANKS
+            else Operation.ALL_GATHER,
         }
         sent = sum(
-            sizes[c.unit] * sent_part(parts[c.kind], self.world)
-            for c in plan_of(self.question.recording, 0, units)
+            sizes[c.unit] * sent_part(parts[c.operation], self.world) for c in self.plan(units)
         )
         return self.row(
             name,
@@ -108,31 +109,33 @@ class Ways:
 
     def hybrid(self):
         name = "HSDP"
+        flags = self.question.flags
         if self.world < 4:
             return self.unknown(name, "needs four ranks, two on each of two hosts")
-        if not self.on_host or self.world % self.on_host:
+        if not flags.wire:
             return self.unknown(
                 name, "name a rate as --link, and hosts of more ranks (--ranks_per_host)"
             )
-        flags = self.question.flags
+        if flags.ranks_per_host == 1:
+            return self.unknown(name, "needs --ranks_per_host of 2 or more")
+        if not self.on_host or self.world % self.on_host:
+            return self.unknown(
+                name,
+                f"needs --ranks_per_host that divides {self.world} ranks into two or more hosts",
+            )
         network = Network(self.world, self.on_host, flags.wire, flags.within, flags.algorithm)
-        costs = LinkCosts(
-            [
-                Cost(size, hybrid_seconds(network, kind, size), 0, kind)
-                for size in SIZES
-                for kind in ("all_gather", "reduce_scatter", "all_reduce")
-            ]
-        )
-        prediction = self.question.predict_sharded(None, costs)
-        sizes = bytes_of(self.question.recording, self.units)
+        prediction = self.question.predict_sharded(Resharding.AS_RECORDED, hybrid_costs(network))
+        sizes = unit_bytes(self.launch.parameters, self.units)
         hosts = self.world // self.on_host
         sent = sum(
             sizes[c.unit]
             * (
-                sent_part("all_gather", self.on_host)
-                + (c.kind == "reduce_scatter") * sent_part("all_reduce", hosts) / self.on_host
+                sent_part(Operation.ALL_GATHER, self.on_host)
+                + (c.operation is Operation.REDUCE_SCATTER)
+                * sent_part(Operation.ALL_REDUCE, hosts)
+                / self.on_host
             )
-            for c in plan_of(self.question.recording, 0, self.units)
+            for c in self.plan(self.units)
         )
         return self.row(
             f"{name}, {self.on_host} ranks share",
@@ -151,22 +154,27 @@ class Ways:
             for i in range(len(recording.launches))
         ]
         seconds = fmean(cost.seconds(self.total) for cost in costs) / steps
-        values, launches = recording.steps("none")
-        value, low, high = (question.pace * s if s else None for s in estimate(values, launches))
+        none = estimate(recording.steps(StepMode.UNSYNCHRONISED))
+        value = question.pace * none.value
+        low, high = (
+            (question.pace * none.interval.low, question.pace * none.interval.high)
+            if none.interval
+            else (value, value)
+        )
         far = math.exp(1.96 * question.log_error)
-        step = [value + seconds, (low or value) + seconds / far, (high or value) + seconds * far]
+        step = [value + seconds, low + seconds / far, high + seconds * far]
         return self.row(
             f"local SGD, H={steps}",
             step,
             seconds,
-            self.total * sent_part("all_reduce", self.world) / steps,
+            self.total * sent_part(Operation.ALL_REDUCE, self.world) / steps,
             False,
             lambda batch: self.need.replicated(buckets=False, keeps=self.keeps, batch=batch),
         )
 
     def all(self):
         share = self.question.zero1_share()
-        cap = self.base["bucket_bytes"] / (1 << 20)
+        cap = self.base.bucket_bytes / (1 << 20)
         bucket = max(self.question.recording.bucket_bytes(self.base))
         communication, flags = self.question.communication(0), self.question.flags
         named, unmeasured = (
@@ -176,10 +184,10 @@ class Ways:
         rows = [
             self.replicated(f"DDP, bucket_cap_mb={cap:g}"),
             self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share)
-            if named or communication.zero1
+            if named or communication.zero1_s_per_byte
             else self.unknown("ZeroRedundancyOptimizer", unmeasured),
-            self.sharded("fully_shard", "all"),
-            self.sharded("fully_shard, no reshard", "none"),
+            self.sharded("fully_shard", Resharding.ALL),
+            self.sharded("fully_shard, no reshard", Resharding.NONE),
             self.hybrid(),
             self.replicated(
                 "bf16_compress_hook",
@@ -190,15 +198,15 @@ class Ways:
             if named or communication.bf16
             else self.unknown("bf16_compress_hook", unmeasured),
             self.replicated(
-                "no_sync: 4 times the passes", {"passes": 4 * self.base["passes"]}, is_same=False
+                "no_sync: 4 times the passes", {"passes": 4 * self.base.passes}, is_same=False
             ),
             *map(self.local, AVERAGES),
         ]
         none_s = (
             self.question.pace
             * self.question.recording.none_s
-            * self.base["passes"]
-            / self.launch["passes"]
+            * self.base.passes
+            / self.launch.passes
         )
         first = rows[0]["step_s"]
         for row in rows:

@@ -1,0 +1,296 @@
+"""Predictions of FSDP2: its schedule, and its steps, in numbers that can be computed by hand."""
+
+import json
+import unittest
+from dataclasses import replace
+
+import sample_recordings
+from gradsync import replay, sharding
+from gradsync.link import Cost, LinkCosts, Operation
+from gradsync.replay import Processors, Scenario, Schedule, Transfer, Waits
+from gradsync.schema import Unit
+from gradsync.sharding import Resharding
+from gradsync.unit_schedule import Call, Event, UnitCollective, collectives, events_of
+from sample_recordings import (
+    MIB,
+    MS,
+    ask,
+    launch,
+    predict,
+    question,
+    screen,
+    sent_by,
+    sharded,
+    steps_of,
+    with_units,
+)
+
+
+def blocks(count, reshards=True):
+    return [Unit("", (), False), *(Unit(f"h.{k}", (), reshards) for k in range(count))]
+
+
+def events(count):
+    """A root around blocks, each of which takes 10 s forward and 20 s backward."""
+    forward, ends = 10 * count, 30 * count
+    rows = [Event(0, Call.PRE_FORWARD, 0)]
+    for k in range(count):
+        rows += [
+            Event(10 * k, Call.PRE_FORWARD, 1 + k),
+            Event(10 * (k + 1), Call.POST_FORWARD, 1 + k),
+        ]
+    rows += [Event(forward, Call.POST_FORWARD, 0), Event(forward, Call.PRE_BACKWARD, 0)]
+    for k in range(count):
+        rows += [
+            Event(forward + 20 * k, Call.PRE_BACKWARD, count - k),
+            Event(forward + 20 * (k + 1), Call.POST_BACKWARD, count - k),
+        ]
+    return [*rows, Event(ends, Call.POST_BACKWARD, 0)]
+
+
+class ScheduleTest(unittest.TestCase):
+    def order(self, units, overlaps=True, rows=None):
+        return [
+            (c.operation[0], c.unit)
+            for c in collectives(rows or events(len(units) - 1), units, overlaps)
+        ]
+
+    def test_forward_gathers_what_it_calls_and_backward_one_unit_ahead(self):
+        gathers = [("a", u) for u in (0, 1, 2, 3)]
+        for overlaps in (False, True):
+            # The prefetch of the last block is issued when the root's backward begins.
+            self.assertEqual(
+                self.order(blocks(3), overlaps),
+                gathers + [("a", 3), ("a", 2), ("r", 3), ("a", 1), ("r", 2), ("r", 1), ("r", 0)],
+            )
+            self.assertEqual(
+                self.order(blocks(3, False), overlaps),
+                gathers + [("r", 3), ("r", 2), ("r", 1), ("r", 0)],
+            )
+
+    def test_units_without_parameters_are_none(self):
+        self.assertEqual(
+            [c.unit for c in collectives(events(2), blocks(2), True, empty={0})], [1, 2, 2, 1, 2, 1]
+        )
+
+    def test_what_is_issued_ahead_and_what_waits(self):
+        plan = collectives(events(3), blocks(3), True)
+        forward, backward = [c for c in plan[:4]], plan[4:]
+        # A buffer is copied out before the next unit but one is gathered.
+        self.assertEqual(
+            [(c.issued_s, c.needed_s) for c in forward], [(0, 0), (0, 0), (0, 10), (0, 20)]
+        )
+        self.assertEqual(
+            [(c.operation[0], c.unit, c.issued_s, c.needed_s) for c in backward],
+            [
+                ("a", 3, 30, 30),
+                ("a", 2, 30, 50),
+                ("r", 3, 50, 70),
+                ("a", 1, 50, 70),
+                ("r", 2, 70, 90),
+                ("r", 1, 90, 90),
+                ("r", 0, 90, None),
+            ],
+        )
+        self.assertTrue(
+            all(c.issued_s == c.needed_s for c in collectives(events(3), blocks(3), False)[:4])
+        )
+
+    def test_passes_that_do_not_reduce_gather_again(self):
+        first = [
+            replace(event, call=Call.ACCUMULATE) if event.call is Call.POST_BACKWARD else event
+            for event in events(1)
+        ]
+        plan = self.order(
+            blocks(1),
+            rows=first + [replace(event, moment_s=event.moment_s + 30) for event in events(1)],
+        )
+        self.assertEqual(
+            plan, [("a", 0), ("a", 1), ("a", 1), ("a", 0), ("a", 1), ("a", 1), ("r", 1), ("r", 0)]
+        )
+
+    def test_blocks_are_what_names_number(self):
+        names = [
+            "wte.weight",
+            "h.0.a.weight",
+            "h.0.mlp.1.weight",
+            "h.1.a.weight",
+            "ln.bias",
+            "0.weight",
+        ]
+        units = sharding.repeated_blocks(names)
+        self.assertEqual(
+            [(u.name, u.parameters, u.reshards) for u in units],
+            [("", (0, 4), False), ("h.0", (1, 2), True), ("h.1", (3,), True), ("0", (5,), True)],
+        )
+
+
+class BlockedReplayTest(unittest.TestCase):
+    def transmitted(self, issued, needed, backward, seconds, used=0):
+        outcome = replay.replay(
+            Schedule(issued, backward, needed),
+            [Transfer(one, [1], [used]) for one in seconds],
+            Processors(1, 1),
+        )
+        return outcome.backward_s, outcome.done_s, outcome.computed_s
+
+    def test_computation_waits_for_what_it_needs(self):
+        self.assertEqual(
+            self.transmitted([0, 0], [5, 12], 20, [10, 10]), (28, 20, 12)
+        )  # waits from 5 to 10 and from 17 to 20
+        self.assertEqual(self.transmitted([0], [20], 20, [10])[0], 20)
+        self.assertEqual(self.transmitted([3], [3], 20, [10])[0], 30)
+
+    def test_what_waits_is_not_slowed_down_and_does_not_slow_down(self):
+        self.assertEqual(self.transmitted([4], [4], 20, [10], used=0.5)[0], 30)
+        # From 0 on both at 2 / 3; at 7.5 the 5 s of computation are over, and the rest goes alone.
+        self.assertEqual(self.transmitted([0], [5], 20, [10], used=0.5), (27.5, 12.5, 5))
+
+    def test_ranks_wait_for_the_slowest_in_each_part(self):
+        def step(waits):
+            ranks = [
+                [replay.RankStep(0, 0, ready, 10, 1, ready)] * 12 for ready in ([2, 4], [3, 8])
+            ]
+            gather = replay.Collective(1, Operation.ALL_GATHER)
+            costs = LinkCosts([Cost(1, 1)])
+            return replay.predict(
+                Scenario(ranks, [gather] * 2, 2, costs, Processors(1, 1), 0, waits)
+            )
+
+        # Parts of 3, 5 and 6 s, 2 collectives of half a second, 1 s after.
+        blocking = step(Waits.ALL_RANKS)
+        self.assertAlmostEqual(blocking.step_s.value, 3 + 5 + 6 + 1 + 1)
+        self.assertAlmostEqual(blocking.exposed_s, 1)
+        self.assertAlmostEqual(step(Waits.COMPUTATION).step_s.value, 10 + 1 + 1)
+
+
+class ShardedTest(unittest.TestCase):
+    def test_over_gloo_a_step_is_a_sum(self):
+        # Both are gathered, the block twice, and reduced.
+        one = question([sharded()])
+        self.assertAlmostEqual(
+            1e3 * one.predict(one.own).step[0], 19 + 38 + 3 * 6 + 2 * 10 + 1 + 5, delta=1e-6
+        )
+        self.assertAlmostEqual(
+            1e3 * one.predict_sharded(Resharding.NONE).step[0], 63 + 2 * 6 + 2 * 10, delta=1e-6
+        )
+        self.assertIn("over gloo all wait for each collective", screen(sharded()))
+        self.assertIn("fully_shard with 2 units will take", screen(sharded()))
+
+    def test_over_gloo_and_a_named_link_a_reduction_is_an_all_reduce(self):
+        one = sharded()
+        for sent in sent_by(one, "all_reduce"):
+            sent["cpu_ns"] = sent["wall_ns"] // 2
+        for step in steps_of(one, "none") + steps_of(one, "probe"):
+            step.update(gather_ns=[12 * MS] * 2, reduce_ns=[26 * MS] * 2)
+        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and half of the 10 ms that it
+        # took without a link. What is above 20 ms for an all-reduce of 2 MiB, or 10 for half of it, are copies.
+        sent = 1e3 * 1514 / 1448 * MIB / 125e6 + 5
+        over = question([one], link="1Gbit,1us")
+        self.assertAlmostEqual(
+            1e3 * over.predict(over.own).step[0],
+            63 + 3 * (sent + 2) + 2 * (2 * sent + 6),
+            delta=0.05,
+        )
+
+    def test_who_waits_in_one_collective_may_be_last_in_the_next(self):
+        one = sharded()
+        for waits, steps in zip(([1, 11], [11, 2]), one["ranks"]):
+            for step in steps:
+                if step["mode"] != "ddp":
+                    step.update(
+                        gather_ns=[ms * MS for ms in waits],
+                        reduce_ns=[(20 - ms) * MS for ms in waits],
+                    )
+        # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal size another one in backward.
+        self.assertAlmostEqual(
+            1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
+            63 + 3 * 6 + 27,
+            delta=1e-6,
+        )
+
+    def test_what_is_rare_and_long_in_a_step_of_many_is_not_lost(self):
+        one = sharded()
+        one["units"] = [
+            {"name": name, "parameters": [k], "reshards": False}
+            for k, name in enumerate(("", "h.0", "h.1"))
+        ]
+        for i, step in enumerate(steps_of(one, "none") + steps_of(one, "probe")):
+            step.update(
+                units_ns=[[0, 19 * MS, 19 * MS, 57 * MS]] * 3,
+                gather_ns=[6 * MS] * 3,
+                reduce_ns=[3 * MS] * 3,
+            )
+            step["gather_ns"][i % 3] += 9 * MS  # in each step another
+        self.assertAlmostEqual(
+            1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
+            63 + 3 * 6 + 9 + 3 * 3,
+            delta=1e-6,
+        )
+
+    def test_a_gpu_overlaps_and_is_not_validated(self):
+        one = question([sharded(device="NVIDIA H100", backend="nccl")])
+        # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's from 19 to 25; reductions at
+        # 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and 10 + 1 + 5 behind.
+        self.assertAlmostEqual(
+            1e3 * one.predict(one.own).step[0], 6 + 1 + 57 + 10 + 1 + 5, delta=1e-6
+        )
+        self.assertIn(
+            "its schedule on a GPU is not validated on one",
+            screen(sharded(device="NVIDIA H100", backend="nccl")),
+        )
+
+    def test_units_of_another_script_are_its_blocks(self):
+        # One unit of 4 MiB, gathered in half an all-reduce of 40 ms and reduced by one; half of the optimizer's work.
+        self.assertAlmostEqual(
+            1e3 * question([launch()]).predict_sharded(Resharding.ALL).step[0],
+            57 + 20 + 40 + 1 + 2.5,
+            delta=1e-6,
+        )
+        self.assertIn("repeated blocks as units", screen())
+
+    def test_units_of_another_script_take_what_a_probe_of_them_takes(self):
+        one = with_units(launch())
+        for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c")):
+            parameter["name"] = name
+        self.assertAlmostEqual(
+            1e3 * question([one]).predict_sharded(Resharding.NONE).step[0],
+            57 + 26 + 9 + 47 + 15 + 1 + 2.5,
+            delta=1e-6,
+        )
+        # What copies take they take between more ranks, and over any link. Three of four parts are sent instead of one of two.
+        wider = question([one], world_size=4).predict_sharded(Resharding.NONE).step[0]
+        self.assertAlmostEqual(
+            1e3 * wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6
+        )
+        self.assertIn("repeated blocks as units; over", screen(one))
+        self.assertIn("repeated blocks as units, without copies; over", screen())
+        for change in ({"in_ns": [MS]}, {"in_flight": 0, "ns": [], "in_ns": [], "out_ns": []}):
+            with self.assertRaisesRegex(ValueError, "lacks times of its collectives"):
+                sent_by(one, "fully_shard")[1].update(change)
+                question([one])
+
+    def test_the_optimizer_updates_shards(self):
+        one = sharded()
+        self.assertAlmostEqual(
+            predict(one).step[0] - predict().step[0], 6e-3
+        )  # DDP's twice as much
+
+    def test_is_compared_with_its_own_steps(self):
+        (row,) = ask(sharded())["measured"]
+        self.assertAlmostEqual(row["error"], 101 / 90 - 1)
+
+    def test_units_and_their_times_are_checked(self):
+        for change, said in (
+            (lambda one: one["units"].pop(), "units do not hold each parameter once"),
+            (lambda one: steps_of(one, "none")[3]["gather_ns"].pop(), "lacks times of its units"),
+            (lambda one: one.update(memory={"ready_bytes": [1]}), "memory lacks parameters"),
+        ):
+            one = sharded()
+            change(one)
+            with self.assertRaisesRegex(ValueError, said):
+                question([one])
+
+
+if __name__ == "__main__":
+    unittest.main()
