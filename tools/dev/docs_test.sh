@@ -159,8 +159,10 @@ DOCUMENT
 # What Python prints, of the package and beside it.
 mkdir -p tools/pytorch/gradsync
 echo 'import sys; print("errors", *sys.argv[1:])' >tools/dev/prediction_errors.py
+echo 'print("published")' >tools/dev/published_predictions.py
 echo 'import sys; print("answer", *sys.argv[1:])' >tools/pytorch/gradsync/__main__.py
-printf '<!-- begin: %s -->\n<!-- end -->\n' 'prediction_errors docs/recordings' 'answer what_if a --link=1Gbit' >docs/what_if.md
+printf '<!-- begin: %s -->\n<!-- end -->\n' 'prediction_errors docs/recordings' 'answer what_if a --link=1Gbit' \
+  'lines 1-1 answer what_if a' published_predictions >docs/what_if.md
 run
 ((status == 0)) || fail "making predictions"
 diff - docs/what_if.md <<'DOCUMENT' || fail "predictions"
@@ -170,6 +172,16 @@ errors docs/recordings
 <!-- begin: answer what_if a --link=1Gbit -->
 ```
 answer what_if a --link=1Gbit
+```
+<!-- end -->
+<!-- begin: lines 1-1 answer what_if a -->
+```
+answer what_if a
+```
+<!-- end -->
+<!-- begin: published_predictions -->
+```
+published
 ```
 <!-- end -->
 DOCUMENT

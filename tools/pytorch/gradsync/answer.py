@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import fmean
 
-from gradsync import BAD_ARGUMENTS, FAILED, Refused, published, sharding
+from gradsync import BAD_ARGUMENTS, FAILED, Refused, sharding
 from gradsync.link import Operation
 from gradsync.link_file import read_link
 from gradsync.memory import parse_bytes
@@ -732,15 +732,7 @@ def parse(argv):
         "would take with other buckets, links and numbers of ranks.",
     )
     parser.error = lambda message: parser.exit(BAD_ARGUMENTS, f"what_if: {message}\n")
-    parser.add_argument(
-        "recording", nargs="?", help="Reads this file, which gradsync record wrote."
-    )
-    parser.add_argument(
-        "--published",
-        action="store_true",
-        help="Prints figures that others have published of many GPUs, their "
-        "predictions and errors, instead of a recording's answer.",
-    )
+    parser.add_argument("recording", help="Reads this file, which gradsync record wrote.")
     parser.add_argument(
         "--world_size",
         type=whole(0, 16384),
@@ -796,8 +788,6 @@ def parse(argv):
         help="Prints in this format. Default: screen.",
     )
     flags = parser.parse_args(argv)
-    if bool(flags.recording) == flags.published:
-        parser.error("expected a recording, or --published alone")
     flags.wire = parse_wire(flags.link or "")
     if flags.link and not flags.wire and not os.path.exists(flags.link):
         parser.error(
@@ -818,21 +808,13 @@ def parse(argv):
 def main(argv):
     flags = parse(argv)
     try:
-        answer = (
-            [one._asdict() for one in published.figures()]
-            if flags.published
-            else ask(Question(flags))
-        )
+        answer = ask(Question(flags))
     except Refused as error:
         print(f"what_if: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
     try:
         print(
-            json.dumps(answer)
-            if flags.format == "json"
-            else published.screen()
-            if flags.published
-            else screen(answer),
+            json.dumps(answer) if flags.format == "json" else screen(answer),
             flush=True,
         )
     except OSError as error:  # a full disk, or a reader who has left
