@@ -263,7 +263,7 @@ def main():
                 if flags.fsdp and n == 0:
                     predicted = prediction_errors.rows_of(str(file))
                     file.with_suffix(".predicted").write_text("".join("%s: %.4f to %.4f ms\n" % (
-                        row["name"], *(1e3 * s for s in row["predicted_s"][1:])) for row in predicted))
+                        row.name, 1e3 * row.predicted_s.low, 1e3 * row.predicted_s.high) for row in predicted))
     prediction_errors.main(flags.out)
 
 

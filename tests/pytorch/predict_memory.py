@@ -22,7 +22,8 @@ import predict_ddp
 def main(names):
     import torch
     import torch.distributed as dist
-    from gradsync import answer, memory, recorder, sharding
+    from gradsync import memory, recorder, sharding
+    from gradsync.recording import Recording
     from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as checkpoints
     from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
     from torch.distributed._tools.mem_tracker import MemTracker
@@ -63,8 +64,8 @@ def main(names):
             one = copy.deepcopy(model)
             optimizer, recording = torch.optim.AdamW(one.parameters(), lr=1e-4), recorder.Recorder(one, f"{directory}/out", 2, views=True)
             steps(one, optimizer, lambda: not recording.done)
-            question = answer.Question(answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"]))
-        need, units = memory.Need(question.recording), sharding.units_of(question.launch)
+            recorded = Recording(f"{directory}/out")
+        need, units = memory.Need(recorded), sharding.units_of(recorded.first)
         rows = [("one process", need.replicated(buckets=False), peak(copy.deepcopy(model)))]
         dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
         rows.append(("DDP, views", need.replicated(), peak(recorder.DDP(copy.deepcopy(model), gradient_as_bucket_view=True))))

@@ -13,6 +13,7 @@
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
 #   <!-- begin: warnings -->                           or every warning, with its meaning
+#   <!-- begin: machines docs/records/tiny ... -->     or the machines that measured these records
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
 #   <!-- end -->
 # A picture is made by the command in the line above it, which writes the file named first:
@@ -115,6 +116,14 @@ commits() {  # commits DOCUMENT: which commit measured which of its records, in 
     END { if (count > 1) print text "." }'
 }
 
+machines() {  # machines DIR...: a line for each machine, with the records that it measured
+  local dir
+  for dir in "$@"; do
+    printf '%s\t%s\n' "$(table ddp "$dir" | sed --quiet 's/^- Measured //p')" "${dir##*/}"
+  done | awk -F '\t' '{ names[$1] = names[$1] (names[$1] ? ", " : "") $2; if (!seen[$1]++) order[++n] = $1 }
+    END { for (i = 1; i <= n; ++i) print "Measured " order[i] (n > 1 ? " (" names[order[i]] ")" : "") }'
+}
+
 # What explains the columns of a table stands under the document's first one that needs it.
 once() {
   awk '/^- / && length > 100 && seen[$0]++ { next } /^$/ { ++blank; next } /^<!-- end -->$/ { blank = 0 }
@@ -143,6 +152,7 @@ remake() {  # remake DOCUMENT: as it should be
         warnings) warnings ;;
         published_predictions) fenced package tools/dev/published_predictions.py ;;
         answer) fenced package -m gradsync "${words[@]:1}" | "${cut[@]}" ;;  # what_if ARGUMENT...
+        machines) machines "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
         *) table "${words[@]}" | sed '/./,$!d' | "${cut[@]}" ;;  # from the first line that is not empty
       esac

@@ -1,5 +1,7 @@
-"""Answers about the kept recordings do not change: numbers.jsonl has each question's arguments and 12 digits of the answer's numbers.
-`numbers_test.py --write` writes that file anew, for a change that is meant to change numbers."""
+"""Answers about the kept recordings do not change: numbers.jsonl has each question's arguments and
+12 digits of the answer's numbers. `numbers_test.py --write` writes that file anew, for a change
+that is meant to change numbers.
+"""
 
 import json
 import pathlib
@@ -7,11 +9,14 @@ import sys
 import unittest
 from dataclasses import replace
 
+from gradsync.answer import as_json
+from gradsync.answering import answer_of
+from gradsync.prediction import Predictor
+from gradsync.what_if_command import parse, question_from
+
 HERE = pathlib.Path(__file__).absolute().parent
 RECORDINGS = HERE.parents[1] / "docs/recordings"
 NUMBERS = HERE / "numbers.jsonl"
-sys.path.insert(0, str(HERE))
-from gradsync import answer
 
 
 def numbers_of(value):
@@ -23,11 +28,10 @@ def numbers_of(value):
     return [] if isinstance(value, str) else [value]
 
 
-def answered(arguments):
-    question = answer.Question(
-        answer.parse([argument.replace("@", f"{RECORDINGS}/") for argument in arguments])
-    )
-    whole, own, options = answer.ask(question), question.own, []
+def own_options(predictor, script_step):
+    """Steps with other settings or over other links: interval, change, and whether it is told."""
+    own = predictor.question.script_row
+    options = []
     for changes, pace in (
         ({"passes": 4 * own.passes}, 1),
         ({"bf16": True}, 1),
@@ -36,27 +40,34 @@ def answered(arguments):
         ({}, 0.5),
     ):
         row = replace(own, **changes)
-        step = [s * own.passes / row.passes for s in question.predict(row, pace).step]
-        options += [
-            step,
-            step[0] / whole["ddp"]["step_s"][0] - 1,
-            not answer.overlap(step, whole["ddp"]["step_s"]),
-        ]
-    for row in whole["measured"]:
+        step = predictor.step(row, pace).step_s.scaled(own.passes / row.passes)
+        change = step.value / script_step.value - 1
+        options += [as_json(step), change, not step.overlaps(script_step)]
+    return options
+
+
+def answered(arguments):
+    """The numbers of an answer that numbers.jsonl has, in its order."""
+    flags = parse([argument.replace("@", f"{RECORDINGS}/") for argument in arguments])
+    question = question_from(flags)
+    answer = answer_of(question)
+    told = as_json(answer)
+    for row in told["measured"]:
         del row["cost_error"]
-    del whole["ddp"]["is_sharded"]
-    parts = (
-        "none_s",
-        "slowest_s",
-        "ddp",
-        "sizes",
-        "best_bucket_cap_mb",
-        options,
-        "measured",
-        "pairs",
-        "pairs_right",
+    del told["ddp"]["is_sharded"]
+    return numbers_of(
+        [
+            told["none_s"],
+            told["slowest_s"],
+            told["ddp"],
+            told["sizes"],
+            told["best_bucket_cap_mb"],
+            own_options(Predictor(question), answer.ddp.step_s),
+            told["measured"],
+            told["pairs"],
+            told["pairs_right"],
+        ]
     )
-    return numbers_of([whole.get(part, 0) if isinstance(part, str) else part for part in parts])
 
 
 def write():
@@ -77,7 +88,7 @@ class NumbersTest(unittest.TestCase):
         for arguments, expected in map(json.loads, lines):
             found = answered(arguments)
             self.assertEqual(len(found), len(expected), arguments)
-            for i, (a, b) in enumerate(zip(found, expected)):
+            for i, (a, b) in enumerate(zip(found, expected, strict=True)):
                 if a is None or b is None:
                     self.assertIs(a, b, (arguments, i))
                 else:

@@ -2,22 +2,25 @@
 
 import json
 import os
-import sys
 import tempfile
 from dataclasses import replace
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__))))
-from gradsync import answer
+from gradsync.answering import answer_of
+from gradsync.prediction import Predictor
 from gradsync.schema import Row
+from gradsync.text import text_of
+from gradsync.what_if_command import parse, question_from
 
 MS, MIB = 1_000_000, 1 << 20
 
 
 def launch():
-    """Two ranks, parameters of 1, 2 and 1 MiB that are ready in reverse order, after 10, 30 and 40 ms of a backward of 40 ms;
-    forward 20 ms, optimizer 6, clipping 1 (`none`: 19, 38, 5, 1). An all-reduce takes 10 ms a MiB alone and 8 as one of two,
-    and no processor's time; in bf16 12 ms for each MiB that it computes with, 1 to cast and 1 to cast back.
-    ZeroRedundancyOptimizer's broadcasts take 30 ms. DDP itself takes 90 ms."""
+    """Two ranks, parameters of 1, 2 and 1 MiB that are ready in reverse order, after 10, 30 and 40
+    ms of a backward of 40 ms; forward 20 ms, optimizer 6, clipping 1 (`none`: 19, 38, 5, 1). An
+    all-reduce takes 10 ms a MiB alone and 8 as one of two, and no processor's time; in bf16 12 ms
+    for each MiB that it computes with, 1 to cast and 1 to cast back. ZeroRedundancyOptimizer's
+    broadcasts take 30 ms. DDP itself takes 90 ms.
+    """
 
     def step(mode, before, backward, optimizer, **more):
         return {
@@ -113,7 +116,9 @@ def sent_by(one, kind=None):
 
 
 def sharded(**changes):
-    """The launch under FSDP2: a unit of `b` and the root. A unit is gathered in 3 ms a MiB, and reduced in 5."""
+    """The launch under FSDP2: a unit of `b` and the root. A unit is gathered in 3 ms a MiB, and
+    reduced in 5.
+    """
     one = launch()
     one["units"] = [
         {"name": "", "parameters": [0, 2], "reshards": False},
@@ -164,13 +169,17 @@ def written(*launches):
 
 
 def question(launches, **flags):
-    return answer.Question(
-        answer.parse([written(*launches), *(f"--{name}={value}" for name, value in flags.items())])
-    )
+    """What the command asks with these flags about a recording of these launches."""
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    return question_from(parse([written(*launches), *arguments]))
 
 
-def predict(*launches, pace=1, flags={}, **row):
-    """What a step should take, of one bucket of all unless the row says otherwise."""
+def predictor(*launches, **flags):
+    return Predictor(question(launches or [launch()], **flags))
+
+
+def predict(*launches, pace=1, flags=None, **changes):
+    """What a step should take, of one bucket of all unless the settings are changed."""
     one_bucket = Row(
         name="",
         bucket_bytes=100 * MIB,
@@ -180,13 +189,14 @@ def predict(*launches, pace=1, flags={}, **row):
         passes=1,
         rebuilt_bucket_bytes=(),
     )
-    row = replace(one_bucket, **row)
-    return question(launches or [launch()], **flags).predict(row, pace)
+    return predictor(*launches, **(flags or {})).step(replace(one_bucket, **changes), pace)
 
 
 def ask(*launches, **flags):
-    return answer.ask(question(launches or [launch()], **flags))
+    """The answer."""
+    return answer_of(question(launches or [launch()], **flags))
 
 
 def screen(*launches, **flags):
-    return answer.screen(ask(*launches, **flags))
+    """The answer as the command prints it."""
+    return text_of(ask(*launches, **flags))

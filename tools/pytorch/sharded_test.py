@@ -1,4 +1,6 @@
-"""What FSDP2 does beside what is said of it: the order of its collectives, its memory, and scripts under it as they are recorded."""
+"""What FSDP2 does beside what is said of it: the order of its collectives, its memory, and scripts
+under it as they are recorded.
+"""
 
 import contextlib
 import json
@@ -18,8 +20,9 @@ from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
-from gradsync import answer, live, memory, record, sharding
+from gradsync import live, memory, record, sharding
 from gradsync.recorder import DDP, Recorder
+from gradsync.recording import Recording
 from gradsync.schema import Unit
 from gradsync.sharded import ShardedRecorder
 from gradsync.sharding import Resharding
@@ -33,8 +36,10 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully
 dist.init_process_group("gloo"); torch.manual_seed(0)
 class Net(nn.Module):
     def __init__(self):
-        super().__init__(); self.e = nn.Embedding(50, 16); self.h = nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
-            nn.Linear(24 + 8 * i, 16)) for i in range(3)); self.head = nn.Linear(16, 50, bias=False); self.head.weight = self.e.weight
+        super().__init__(); self.e = nn.Embedding(50, 16); self.h =
+        nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
+            nn.Linear(24 + 8 * i, 16)) for i in range(3)); self.head = nn.Linear(16, 50,
+            bias=False); self.head.weight = self.e.weight
     def forward(self, x):
         x = self.e(x)
         for h in self.h: x = x + h(x)
@@ -207,10 +212,8 @@ class MemoryTest(unittest.TestCase):
             )
             while not recorder.done:
                 step(model, optimizer, x)
-            question = answer.Question(
-                answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"])
-            )
-        need, units = memory.Need(question.recording), sharding.units_of(question.launch)
+            recording = Recording(f"{directory}/out")
+        need, units = memory.Need(recording), sharding.units_of(recording.first)
 
         def tracked(model, tracker, track):
             optimizer = torch.optim.AdamW(model.parameters())

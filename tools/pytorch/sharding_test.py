@@ -1,22 +1,21 @@
 """Predictions of FSDP2: its schedule, and its steps, in numbers that can be computed by hand."""
 
-import json
 import unittest
 from dataclasses import replace
 
-import sample_recordings
 from gradsync import replay, sharding
 from gradsync.link import Cost, LinkCosts, Operation
 from gradsync.replay import Processors, Scenario, Schedule, Transfer, Waits
 from gradsync.schema import Unit
 from gradsync.sharding import Resharding
-from gradsync.unit_schedule import Call, Event, UnitCollective, collectives, events_of
+from gradsync.unit_schedule import Call, Event, collectives
 from sample_recordings import (
     MIB,
     MS,
     ask,
     launch,
     predict,
+    predictor,
     question,
     screen,
     sent_by,
@@ -46,6 +45,11 @@ def events(count):
             Event(forward + 20 * (k + 1), Call.POST_BACKWARD, count - k),
         ]
     return [*rows, Event(ends, Call.POST_BACKWARD, 0)]
+
+
+def sharded_ms(one, resharding=Resharding.AS_RECORDED, **flags):
+    """What a step of this launch should take under fully_shard."""
+    return 1e3 * predictor(one, **flags).sharded_step(resharding).step_s.value
 
 
 class ScheduleTest(unittest.TestCase):
@@ -167,12 +171,9 @@ class BlockedReplayTest(unittest.TestCase):
 class ShardedTest(unittest.TestCase):
     def test_over_gloo_a_step_is_a_sum(self):
         # Both are gathered, the block twice, and reduced.
-        one = question([sharded()])
+        self.assertAlmostEqual(sharded_ms(sharded()), 19 + 38 + 3 * 6 + 2 * 10 + 1 + 5, delta=1e-6)
         self.assertAlmostEqual(
-            1e3 * one.predict(one.own).step[0], 19 + 38 + 3 * 6 + 2 * 10 + 1 + 5, delta=1e-6
-        )
-        self.assertAlmostEqual(
-            1e3 * one.predict_sharded(Resharding.NONE).step[0], 63 + 2 * 6 + 2 * 10, delta=1e-6
+            sharded_ms(sharded(), Resharding.NONE), 63 + 2 * 6 + 2 * 10, delta=1e-6
         )
         self.assertIn("over gloo all wait for each collective", screen(sharded()))
         self.assertIn("fully_shard with 2 units will take", screen(sharded()))
@@ -183,28 +184,29 @@ class ShardedTest(unittest.TestCase):
             sent["cpu_ns"] = sent["wall_ns"] // 2
         for step in steps_of(one, "none") + steps_of(one, "probe"):
             step.update(gather_ns=[12 * MS] * 2, reduce_ns=[26 * MS] * 2)
-        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire, and half of the 10 ms that it
-        # took without a link. What is above 20 ms for an all-reduce of 2 MiB, or 10 for half of it, are copies.
+        # Each rank sends half of what it gathers, and all of what it reduces: a MiB takes the wire,
+        # and half of the 10 ms that it took without a link. What is above 20 ms for an all-reduce
+        # of 2 MiB, or 10 for half of it, are copies.
         sent = 1e3 * 1514 / 1448 * MIB / 125e6 + 5
-        over = question([one], link="1Gbit,1us")
         self.assertAlmostEqual(
-            1e3 * over.predict(over.own).step[0],
+            sharded_ms(one, link="1Gbit,1us"),
             63 + 3 * (sent + 2) + 2 * (2 * sent + 6),
             delta=0.05,
         )
 
     def test_who_waits_in_one_collective_may_be_last_in_the_next(self):
         one = sharded()
-        for waits, steps in zip(([1, 11], [11, 2]), one["ranks"]):
+        for waits, steps in zip(([1, 11], [11, 2]), one["ranks"], strict=True):
             for step in steps:
                 if step["mode"] != "ddp":
                     step.update(
                         gather_ns=[ms * MS for ms in waits],
                         reduce_ns=[(20 - ms) * MS for ms in waits],
                     )
-        # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal size another one in backward.
+        # The rank that began last took 12 ms to gather both, and 27 to reduce; of gathers of equal
+        # size another one in backward.
         self.assertAlmostEqual(
-            1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
+            sharded_ms(one),
             63 + 3 * 6 + 27,
             delta=1e-6,
         )
@@ -223,27 +225,27 @@ class ShardedTest(unittest.TestCase):
             )
             step["gather_ns"][i % 3] += 9 * MS  # in each step another
         self.assertAlmostEqual(
-            1e3 * question([one]).predict_sharded(Resharding.AS_RECORDED).step[0],
+            sharded_ms(one),
             63 + 3 * 6 + 9 + 3 * 3,
             delta=1e-6,
         )
 
     def test_a_gpu_overlaps_and_is_not_validated(self):
-        one = question([sharded(device="NVIDIA H100", backend="nccl")])
-        # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's from 19 to 25; reductions at
-        # 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and 10 + 1 + 5 behind.
-        self.assertAlmostEqual(
-            1e3 * one.predict(one.own).step[0], 6 + 1 + 57 + 10 + 1 + 5, delta=1e-6
-        )
+        one = sharded(device="NVIDIA H100", backend="nccl")
+        # The root is gathered at 0, for 6 ms; the block's until 12, for what is 5; its backward's
+        # from 19 to 25; reductions at 45 and 57, of 10 ms each: 19 + 38 + 6 + 1 of gathers, and 10
+        # + 1 + 5 behind.
+        self.assertAlmostEqual(sharded_ms(one), 6 + 1 + 57 + 10 + 1 + 5, delta=1e-6)
         self.assertIn(
             "its schedule on a GPU is not validated on one",
-            screen(sharded(device="NVIDIA H100", backend="nccl")),
+            screen(one),
         )
 
     def test_units_of_another_script_are_its_blocks(self):
-        # One unit of 4 MiB, gathered in half an all-reduce of 40 ms and reduced by one; half of the optimizer's work.
+        # One unit of 4 MiB, gathered in half an all-reduce of 40 ms and reduced by one; half of the
+        # optimizer's work.
         self.assertAlmostEqual(
-            1e3 * question([launch()]).predict_sharded(Resharding.ALL).step[0],
+            sharded_ms(launch(), Resharding.ALL),
             57 + 20 + 40 + 1 + 2.5,
             delta=1e-6,
         )
@@ -251,17 +253,18 @@ class ShardedTest(unittest.TestCase):
 
     def test_units_of_another_script_take_what_a_probe_of_them_takes(self):
         one = with_units(launch())
-        for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c")):
+        for parameter, name in zip(one["parameters"], ("h.0.a", "h.0.b", "c"), strict=True):
             parameter["name"] = name
         self.assertAlmostEqual(
-            1e3 * question([one]).predict_sharded(Resharding.NONE).step[0],
+            sharded_ms(one, Resharding.NONE),
             57 + 26 + 9 + 47 + 15 + 1 + 2.5,
             delta=1e-6,
         )
-        # What copies take they take between more ranks, and over any link. Three of four parts are sent instead of one of two.
-        wider = question([one], world_size=4).predict_sharded(Resharding.NONE).step[0]
+        # What copies take they take between more ranks, and over any link. Three of four parts are
+        # sent instead of one of two.
+        wider = sharded_ms(one, Resharding.NONE, world_size=4)
         self.assertAlmostEqual(
-            1e3 * wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6
+            wider, 57 + 40 * 6 / 4 / 2 + 35 - 20 + 40 * 6 / 4 + 62 - 40 + 1 + 1.25, delta=1e-6
         )
         self.assertIn("repeated blocks as units; over", screen(one))
         self.assertIn("repeated blocks as units, without copies; over", screen())
@@ -273,12 +276,12 @@ class ShardedTest(unittest.TestCase):
     def test_the_optimizer_updates_shards(self):
         one = sharded()
         self.assertAlmostEqual(
-            predict(one).step[0] - predict().step[0], 6e-3
+            predict(one).step_s.value - predict().step_s.value, 6e-3
         )  # DDP's twice as much
 
     def test_is_compared_with_its_own_steps(self):
-        (row,) = ask(sharded())["measured"]
-        self.assertAlmostEqual(row["error"], 101 / 90 - 1)
+        (row,) = ask(sharded()).measured
+        self.assertAlmostEqual(row.error, 101 / 90 - 1)
 
     def test_units_and_their_times_are_checked(self):
         for change, said in (

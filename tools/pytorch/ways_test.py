@@ -10,10 +10,10 @@ from gradsync.sharding import Resharding
 from sample_recordings import (
     MIB,
     MS,
-    alone,
     ask,
     launch,
     predict,
+    predictor,
     question,
     screen,
     sent_by,
@@ -24,7 +24,9 @@ from sample_recordings import (
 
 
 def with_memory(one, **changes):
-    """Forward keeps 3 MiB; the gradients of `c`, `b` and `a` are ready in this order while 4, 5 and 2 MiB are computed with."""
+    """Forward keeps 3 MiB; the gradients of `c`, `b` and `a` are ready in this order while 4, 5 and
+    2 MiB are computed with.
+    """
     one["memory"] = {
         "weight_bytes": 4 * MIB,
         "buffer_bytes": MIB,
@@ -48,7 +50,8 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(
             self.need().replicated(), ((4 + 1 + 8 + 4) * MIB, 5 * MIB)
         )  # gradients are views of buckets
-        # Without buckets: 5 with the first gradient, or 2 with the first two, or all of them and the optimizer's.
+        # Without buckets: 5 with the first gradient, or 2 with the first two, or all of them and
+        # the optimizer's.
         self.assertEqual(self.need().replicated(buckets=False), (13 * MIB, 6 * MIB))
         self.assertEqual(
             self.need(optimizer_bytes=3 * MIB).replicated(buckets=False), (13 * MIB, 7 * MIB)
@@ -65,9 +68,10 @@ class MemoryTest(unittest.TestCase):
 
     def test_of_shards(self):
         units = [Unit("", (0, 2), False), Unit("h.0", (1,), True)]
-        # Forward holds the root's 2 MiB and two of the block's 2. Then `c` is ready; the block's gradient while its weights and the
-        # root's are there, with 5 MiB; its buffer for its weights; `a`: 2 MiB, the root, its gradient of `c`, the block's buffer
-        # and the half that is summed.
+        # Forward holds the root's 2 MiB and two of the block's 2. Then `c` is ready; the block's
+        # gradient while its weights and the root's are there, with 5 MiB; its buffer for its
+        # weights; `a`: 2 MiB, the root, its gradient of `c`, the block's buffer and the half that
+        # is summed.
         self.assertEqual(self.need().sharded(units, 2), ((2 + 4 + 1) * MIB, (5 + 4 + 1) * MIB))
         self.assertEqual(
             self.need(ready_bytes=[9 * MIB, 0, 0]).sharded(units, 2).moving,
@@ -97,12 +101,13 @@ class MemoryTest(unittest.TestCase):
 
 class TableTest(unittest.TestCase):
     def ways(self, one, **flags):
-        return {row["way"]: row for row in ask(one, **flags)["ways"]}
+        return {way.way: way for way in ask(one, **flags).ways}
 
     def test_what_is_sent_and_needed(self):
         ways = self.ways(with_memory(launch()))
-        sent = {way: row["sent_bytes"] and row["sent_bytes"] / MIB for way, row in ways.items()}
-        # Halves of 4 MiB: two for an all-reduce, three with ZeRO's gather; FSDP2's gather, and an all-reduce in gloo.
+        sent = {name: way.sent_bytes and way.sent_bytes / MIB for name, way in ways.items()}
+        # Halves of 4 MiB: two for an all-reduce, three with ZeRO's gather; FSDP2's gather, and an
+        # all-reduce in gloo.
         self.assertEqual(
             sent,
             {
@@ -117,14 +122,14 @@ class TableTest(unittest.TestCase):
                 "local SGD, H=64": 4 / 64,
             },
         )
-        self.assertEqual(ways["DDP, bucket_cap_mb=1"]["memory_bytes"], 22 * MIB)
-        self.assertEqual(ways["ZeroRedundancyOptimizer"]["memory_bytes"], 18 * MIB)
-        self.assertEqual(ways["HSDP"]["why"], "needs four ranks, two on each of two hosts")
+        self.assertEqual(ways["DDP, bucket_cap_mb=1"].memory_bytes, 22 * MIB)
+        self.assertEqual(ways["ZeroRedundancyOptimizer"].memory_bytes, 18 * MIB)
+        self.assertEqual(ways["HSDP"].why, "needs four ranks, two on each of two hosts")
 
     def test_local_steps_average_now_and_then(self):
         ways = self.ways(launch())
-        self.assertAlmostEqual(ways["local SGD, H=8"]["step_s"][0], (63 + 40 / 8) * 1e-3)
-        self.assertAlmostEqual(ways["local SGD, H=64"]["cost_s"], 40e-3 / 64)
+        self.assertAlmostEqual(ways["local SGD, H=8"].step_s.value, (63 + 40 / 8) * 1e-3)
+        self.assertAlmostEqual(ways["local SGD, H=64"].cost_s, 40e-3 / 64)
 
     def test_hosts_replicate_and_their_ranks_share(self):
         flags = {
@@ -135,19 +140,20 @@ class TableTest(unittest.TestCase):
         }
         row = self.ways(launch(), **flags)["HSDP, 4 ranks share"]
         gather_s, between_s = 4 * MIB * 0.75 / 10e9, 4 * MIB / 1e9
-        # The gather, the sum within, and an all-reduce between two hosts, of which each sends all bytes once over its link.
+        # The gather, the sum within, and an all-reduce between two hosts, of which each sends all
+        # bytes once over its link.
         self.assertAlmostEqual(
-            row["step_s"][0], (57 + 1 + 5 / 8) * 1e-3 + 2 * gather_s + between_s, delta=2e-4
+            row.step_s.value, (57 + 1 + 5 / 8) * 1e-3 + 2 * gather_s + between_s, delta=2e-4
         )
-        self.assertAlmostEqual(row["sent_bytes"] / MIB, 4 * (0.75 + 0.75 + 0.25))
-        self.assertIn("name a rate as --link", self.ways(launch(), world_size=8)["HSDP"]["why"])
+        self.assertAlmostEqual(row.sent_bytes / MIB, 4 * (0.75 + 0.75 + 0.25))
+        self.assertIn("name a rate as --link", self.ways(launch(), world_size=8)["HSDP"].why)
         rate = {"link": "8Gbit,1us", "world_size": 8}
         self.assertEqual(
-            self.ways(launch(), **rate)["HSDP"]["why"], "needs --ranks_per_host of 2 or more"
+            self.ways(launch(), **rate)["HSDP"].why, "needs --ranks_per_host of 2 or more"
         )
         for on_host in (3, 8):
             self.assertEqual(
-                self.ways(launch(), **rate, ranks_per_host=on_host)["HSDP"]["why"],
+                self.ways(launch(), **rate, ranks_per_host=on_host)["HSDP"].why,
                 "needs --ranks_per_host that divides 8 ranks into two or more hosts",
             )
 
@@ -164,10 +170,10 @@ class TableTest(unittest.TestCase):
                 del step["collectives"]
         ways = self.ways(one)
         self.assertEqual(
-            [ways[way]["why"] for way in ("ZeroRedundancyOptimizer", "bf16_compress_hook")],
+            [ways[way].why for way in ("ZeroRedundancyOptimizer", "bf16_compress_hook")],
             ["this recording has no probe of it: name a link"] * 2,
         )
-        self.assertTrue(self.ways(one, link="8Gbit")["ZeroRedundancyOptimizer"]["step_s"])
+        self.assertTrue(self.ways(one, link="8Gbit")["ZeroRedundancyOptimizer"].step_s)
 
     def test_one_sentence_names_the_fastest_that_fits(self):
         one = with_units(with_memory(launch()))
@@ -193,7 +199,7 @@ class TableTest(unittest.TestCase):
         self.assertIn("The fastest way is undecided: ", screen(one, slow))
 
     def test_how_large_a_batch_fits(self):
-        batches = ask(with_memory(launch()), memory="32MiB")["batches"]
+        batches = ask(with_memory(launch()), memory="32MiB").batches
         # 17 MiB and 5 for each batch; ZeRO-1 has 13 and 5.
         self.assertAlmostEqual(batches["DDP, bucket_cap_mb=1"], 3, delta=0.01)
         self.assertAlmostEqual(batches["ZeroRedundancyOptimizer"], 19 / 5, delta=0.01)

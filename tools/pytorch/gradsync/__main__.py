@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, LACKING, __version__, answer
+from gradsync import BAD_ARGUMENTS, LACKING, __version__, what_if_command
 
 USAGE = """\
 python -m gradsync record [--out=FILE] [--continue] [--rounds=N] train.py ARGS...
@@ -52,7 +52,7 @@ def run_with_pytorch(command: str, arguments: list[str]) -> int:
         end(f"{command}: no module {error.name}: {NEEDS}", status)
     if command == "check":
         return check.main(arguments)
-    record.main(arguments, finished=lambda out: answer.main([out]))
+    record.main(arguments, finished=lambda out: what_if_command.main([out]))
     return 0
 
 
@@ -71,7 +71,7 @@ def main() -> NoReturn:
         expected = "record, what_if or check (--help)"
         end(f"gradsync: no command {command}: expected {expected}", BAD_ARGUMENTS)
     if command == "what_if":
-        sys.exit(answer.main(arguments))
+        sys.exit(what_if_command.main(arguments))
     sys.exit(run_with_pytorch(command, arguments))
 
 
