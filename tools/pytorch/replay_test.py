@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
-import sample_recordings
 from gradsync import Refused, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire

@@ -1,9 +1,7 @@
 """Ways to train one model: memory, and the table, in numbers that can be computed by hand."""
 
-import json
 import unittest
 
-import sample_recordings
 from gradsync import memory, sharding
 from gradsync.schema import Unit
 from gradsync.sharding import Resharding
@@ -12,11 +10,8 @@ from sample_recordings import (
     MS,
     ask,
     launch,
-    predict,
-    predictor,
     question,
     screen,
-    sent_by,
     sharded,
     steps_of,
     with_units,
