@@ -22,8 +22,10 @@ import predict_ddp
 def main(names):
     import torch
     import torch.distributed as dist
-    from gradsync import memory, recorder, sharding
+    from gradsync import memory, sharding
+    from gradsync.recorder import Recorder
     from gradsync.recording import Recording
+    from gradsync.torch_private import DDP
     from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as checkpoints
     from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
     from torch.distributed._tools.mem_tracker import MemTracker
@@ -50,7 +52,7 @@ def main(names):
             optimizer = torch.optim.AdamW(one.parameters(), lr=1e-4)
             steps(one, optimizer, times(1))
             loss(one(data)).backward()
-            views = [p.grad for p in one.parameters()] if isinstance(one, recorder.DDP) else []
+            views = [p.grad for p in one.parameters()] if isinstance(one, DDP) else []
             optimizer.step()
             optimizer.zero_grad()
             tracked = FSDPMemTracker(one, optimizer) if tracker else MemTracker()
@@ -62,13 +64,13 @@ def main(names):
 
         with tempfile.TemporaryDirectory() as directory:
             one = copy.deepcopy(model)
-            optimizer, recording = torch.optim.AdamW(one.parameters(), lr=1e-4), recorder.Recorder(one, f"{directory}/out", 2, views=True)
+            optimizer, recording = torch.optim.AdamW(one.parameters(), lr=1e-4), Recorder(one, f"{directory}/out", 2, views=True)
             steps(one, optimizer, lambda: not recording.done)
             recorded = Recording(f"{directory}/out")
         need, units = memory.Need(recorded), sharding.units_of(recorded.first)
         rows = [("one process", need.replicated(buckets=False), peak(copy.deepcopy(model)))]
         dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-        rows.append(("DDP, views", need.replicated(), peak(recorder.DDP(copy.deepcopy(model), gradient_as_bucket_view=True))))
+        rows.append(("DDP, views", need.replicated(), peak(DDP(copy.deepcopy(model), gradient_as_bucket_view=True))))
         dist.destroy_process_group()
         dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
         for way, how, more in (("fully_shard", sharding.Resharding.ALL, {}), ("fully_shard, no reshard", sharding.Resharding.NONE, {"reshard_after_forward": False})):

@@ -1,10 +1,12 @@
 """What record and its Recorder write, of models that are small enough to take milliseconds."""
 
+import gzip
 import json
 import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 import weakref
 
@@ -12,8 +14,15 @@ from run_ranks import launch, sys, torch
 
 import torch.distributed as dist
 
-from gradsync import events, record, recorder, units
-from gradsync.recorder import DDP, MIB
+from gradsync import events, record, units
+from gradsync.clock import HostClock
+from gradsync.ddp_target import row_of
+from gradsync.flat_buffer import FlatBuffer
+from gradsync.recorder import Recorder
+from gradsync.schema import MIB, CollectiveKind
+from gradsync.step_machine import State
+from gradsync.torch_private import DDP
+from gradsync.turns import probes_of
 
 SCRIPT = """
 import os, sys, torch
@@ -75,54 +84,106 @@ def average(model, rank):
     return [p.grad.clone() for p in model.parameters()]
 
 
+ALL_REDUCES = (CollectiveKind.ALL_REDUCE, CollectiveKind.BF16)
+
+
+def averages_itself(turn):
+    """Whether the probe of a step leaves the averages of all ranks in the buffer."""
+    return turn.probe is not None and turn.probe.kind in ALL_REDUCES
+
+
+def skip_averaging_of_all_reduces(recording):
+    """Lets what these probes do be all that makes gradients equal on all ranks."""
+    average = FlatBuffer.average
+
+    def average_others(buffer, as_bf16):
+        if not averages_itself(recording.step.turn):
+            average(buffer, as_bf16)
+
+    FlatBuffer.average = average_others
+    return average
+
+
+def limit_recompilations():
+    """Compiled code must synchronise as the kind of step asks, and be the same for all probes."""
+    config = torch._dynamo.config
+    if not hasattr(config, "fail_on_recompile_limit_hit"):
+        return False  # in the first version that is recorded
+    config.fail_on_recompile_limit_hit = True
+    config.recompile_limit = 4
+    return True
+
+
+def check_gradients(recording, parameters, expected):
+    turn = recording.step.turn
+    is_bf16 = turn.probe is not None and turn.probe.kind is CollectiveKind.BF16
+    tolerance = 1e-2 if is_bf16 else 1e-5
+    for p, e in zip(parameters, expected):
+        torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(turn))
+    if turn.is_probe:
+        inside = {slot.data_ptr() for slot in recording.step.buffer.slots}
+        views = recording.target.views
+        assert all((p.grad.data_ptr() in inside) == views for p in parameters), "views"
+
+
 def check_on_two_ranks(rank, directory):
     dist.init_process_group("gloo")
     expected = average(net(), rank)
     for views in (False, True):
-        # Compiled code must synchronise as the kind of step asks, and be the same for all probes.
-        compiles = hasattr(
-            torch._dynamo.config, "fail_on_recompile_limit_hit"
-        )  # newer than the first that is recorded
-        if compiles:
-            (
-                torch._dynamo.config.fail_on_recompile_limit_hit,
-                torch._dynamo.config.recompile_limit,
-            ) = True, 4
+        compiles = limit_recompilations()
         model = DDP(net(), gradient_as_bucket_view=views)
         optimizer = torch.optim.SGD(model.parameters(), lr=0)
-        out = os.path.join(directory, f"{views}.jsonl")
-        recording, (inputs, targets) = recorder.Recorder(model, out, rounds=2), batch_of(rank)
-        average_of = recording._average
-        # Probes of all-reduce make the averages themselves.
-        recording._average = lambda local: (
-            None if recording.mode[1:2] in (("all_reduce",), ("bf16",)) else average_of(local)
-        )
+        recording = Recorder(model, os.path.join(directory, f"{views}.jsonl"), rounds=2)
+        inputs, targets = batch_of(rank)
+        own = skip_averaging_of_all_reduces(recording)
         called = torch.compile(model, backend="eager") if views and compiles else model
         while not recording.done:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(called(inputs), targets).backward()
-            mode = recording.mode
-            tolerance = 1e-2 if "bf16" in mode else 1e-5
-            for p, e in zip(model.parameters(), expected):
-                torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(mode))
-            if mode[0] == "probe":
-                inside = {slot.data_ptr() for slot in recording.slots}
-                assert all((p.grad.data_ptr() in inside) == views for p in model.parameters()), (
-                    "views"
-                )
+            check_gradients(recording, [*model.parameters()], expected)
             assert model.require_backward_grad_sync, "left as the script had it"
             optimizer.step()
+        FlatBuffer.average = own
         assert not events.listeners
         assert not any(p._post_accumulate_grad_hooks for p in recording.params)
-        probes = len(recorder.probes_of(recording.flat.nbytes)) + units.can_be_tried(
-            recording.params
-        )
+        total_bytes = recording.step.buffer.flat.nbytes
+        probes = len(probes_of(total_bytes)) + units.can_be_tried(recording.params)
         assert len(recording.plan) == 2 + probes + 1
-    row = recorder.row_of(DDP(net(), bucket_cap_mb=2))
-    assert (row["bucket_bytes"], row["first_bucket_bytes"]) == (2 * MIB, 2 * MIB), (
+    row = row_of(DDP(net(), bucket_cap_mb=2))
+    assert (row.bucket_bytes, row.first_bucket_bytes) == (2 * MIB, 2 * MIB), (
         "a script's own size is that of all buckets"
     )
     dist.destroy_process_group()
+
+
+def in_buffer(recording, model):
+    """Whether gradients lie in the recorder's memory."""
+    own = recording.step.buffer.flat.untyped_storage().data_ptr()
+    return any(p.grad.untyped_storage().data_ptr() == own for p in model.parameters())
+
+
+def traces(*models):
+    """All that recording could leave in PyTorch's classes, its hooks, and these models."""
+    owners = [
+        DDP,
+        torch.nn.Module,
+        torch.nn.Sequential,
+        torch.distributed.Reducer,
+        torch.autograd,
+        torch.amp.GradScaler,
+    ]
+    hooks = sys.modules["torch.optim.optimizer"]
+    return (
+        [dict(vars(owner)) for owner in owners],
+        [*hooks._global_optimizer_pre_hooks.values(), *hooks._global_optimizer_post_hooks.values()],
+        [
+            [*(p._post_accumulate_grad_hooks or {}).values()]
+            for model in models
+            for p in model.parameters()
+        ],
+        [sorted(vars(module)) for model in models for module in model.modules()],
+        list(events.listeners),
+    )
 
 
 def what_if(*arguments):
@@ -263,23 +324,22 @@ class RecordTest(unittest.TestCase):
         def run(rank):
             clock = iter(range(10**9))
             slept = [0]
-            recorder.time.monotonic_ns = lambda: next(clock) + slept[0]
+            time.monotonic_ns = lambda: next(clock) + slept[0]
             dist.init_process_group("gloo")
             model = DDP(net())
-            parameters, recording = (
-                list(model.parameters()),
-                recorder.Recorder(model, out, rounds=2),
-            )
-            optimizers, average = (
-                [torch.optim.SGD(parameters[::2], lr=0), torch.optim.SGD(parameters[1::2], lr=0)],
-                recording._average,
-            )
+            parameters = list(model.parameters())
+            recording = Recorder(model, out, rounds=2)
+            optimizers = [
+                torch.optim.SGD(parameters[::2], lr=0),
+                torch.optim.SGD(parameters[1::2], lr=0),
+            ]
+            average = FlatBuffer.average
 
-            def average_slowly(local):
+            def average_slowly(buffer, as_bf16):
                 slept[0] += hours
-                average(local)
+                average(buffer, as_bf16)
 
-            recording._average = average_slowly
+            FlatBuffer.average = average_slowly
             while not recording.done:
                 torch.nn.functional.cross_entropy(
                     model(batch_of(rank)[0]), batch_of(rank)[1]
@@ -301,27 +361,31 @@ class RecordTest(unittest.TestCase):
             dist.init_process_group("gloo")
             model = DDP(net())
             optimizer = torch.optim.SGD(model.parameters(), lr=0)
-            recording = recorder.Recorder(model, self.directory / "out.jsonl", rounds=2)
-            average, mark, copies, there = recording._average, recording._mark, [], []
+            recording = Recorder(model, self.directory / "out.jsonl", rounds=2)
+            keep, average, mark = FlatBuffer.keep, FlatBuffer.average, HostClock.mark
+            copies, averaged, there = [], [], []
 
-            def watched_average(local):
-                average(local)
-                if local is not None:
-                    copies.append(weakref.ref(local))
+            def watched_keep(buffer):
+                keep(buffer)
+                copies.append(weakref.ref(buffer._kept))
 
-            def watched_mark():
-                there.extend(copy() is not None for copy in copies)
-                return mark()
+            def watched_average(buffer, as_bf16):
+                average(buffer, as_bf16)
+                averaged[:] = copies
 
-            recording._average, recording._mark = watched_average, watched_mark
+            def watched_mark(clock):
+                there.extend(copy() is not None for copy in averaged)
+                return mark(clock)
+
+            FlatBuffer.keep, FlatBuffer.average = watched_keep, watched_average
+            HostClock.mark = watched_mark
             while not recording.done:
                 torch.nn.functional.cross_entropy(
                     model(batch_of(rank)[0]), batch_of(rank)[1]
                 ).backward()
                 optimizer.step()
-            assert len(copies) == 2 * sum(
-                mode[0] == "probe" for mode in recording.plan
-            ) and not any(there)
+            assert len(copies) == 2 * sum(turn.is_probe for turn in recording.plan)
+            assert there and not any(there)
 
         self.launch(run)
 
@@ -333,23 +397,31 @@ class RecordTest(unittest.TestCase):
             dist.init_process_group("gloo")
             model = DDP(torch.nn.BatchNorm1d(64))
             optimizer, sync = torch.optim.SGD(model.parameters(), lr=0), model._sync_buffers
-            recording = recorder.Recorder(
-                model, os.path.join(self.directory, "out.jsonl"), rounds=2
-            )
-            model._sync_buffers = lambda: (
-                sent.append((recording.mode[0], recording.state)),
-                sync(),
-            )
+            recording = Recorder(model, os.path.join(self.directory, "out.jsonl"), rounds=2)
+            before_step, preparing = recording.target.before_step, []
+
+            def watched_before_step(turn):
+                preparing.append(turn)
+                before_step(turn)
+                preparing.clear()
+
+            recording.target.before_step = watched_before_step
+
+            def watched_sync():
+                turn = preparing[0] if preparing else recording.step.turn
+                sent.append((turn.mode and turn.mode.value, bool(preparing)))
+                sync()
+
+            model._sync_buffers = watched_sync
             while not recording.done:
                 for passes in range(2):
                     model.require_backward_grad_sync = passes == 1
                     model(batch_of(rank)[0]).sum().backward()
                 optimizer.step()
-            steps = [
-                (mode[0], recorder.BETWEEN if mode[0] == "none" else recorder.OPEN)
-                for mode in recording.plan
-            ]
-            assert sorted(sent) == sorted([("first", recorder.OPEN), *steps, *steps]), sent
+            modes = [turn.mode.value for turn in recording.plan]
+            steps = [(mode, mode == "none") for mode in modes]
+            assert sorted(sent[1:]) == sorted([*steps, *steps]), sent
+            assert sent[0] == (None, False), sent
 
         self.launch(run)
 
@@ -360,7 +432,7 @@ class RecordTest(unittest.TestCase):
             model, (inputs, targets) = net(), batch_of(0)
             optimizer, recording = (
                 torch.optim.Adam(model.parameters()),
-                recorder.Recorder(model, out, rounds=3),
+                Recorder(model, out, rounds=3),
             )
             self.assertIn("__call__", vars(torch.nn.Sequential))
             while not recording.done:
@@ -381,6 +453,83 @@ class RecordTest(unittest.TestCase):
             done = what_if(out, *link)
             self.assertEqual(done.returncode, status, done.stderr)
 
+    def test_a_guest_leaves_no_trace(self):
+        """Of a recording that ends, that is refused, and of two at once."""
+
+        def run(rank):
+            dist.init_process_group("gloo")
+            model = DDP(net(), gradient_as_bucket_view=True)
+            plain = net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            before = traces(model, plain)
+            out = os.path.join(self.directory, "out.jsonl")
+            recording, other = Recorder(model, out, rounds=2), Recorder(plain, out)
+            self.assertNotEqual(traces(model, plain), before)
+            inputs, targets = batch_of(rank)
+            while not recording.done:
+                optimizer.zero_grad(set_to_none=False)
+                torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                optimizer.step()
+            other.close()
+            self.assertEqual(traces(model, plain), before)
+            recording = Recorder(model, out, rounds=2)
+            while not recording.step.turn.is_probe:
+                optimizer.zero_grad(set_to_none=False)
+                torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                optimizer.step()
+            gradients = [p.grad.clone() for p in model.parameters()]
+            self.assertTrue(in_buffer(recording, model))
+            recording.close()
+            self.assertFalse(in_buffer(recording, model))
+            for p, gradient in zip(model.parameters(), gradients):
+                torch.testing.assert_close(p.grad, gradient, rtol=0, atol=0)
+            recording = Recorder(model, out)
+            with self.assertRaisesRegex(ValueError, "call what DistributedDataParallel returned"):
+                torch.nn.functional.cross_entropy(model.module(inputs), targets).backward()
+            self.assertEqual(traces(model, plain), before)
+
+        self.launch(run)
+
+    def test_memory_is_measured_in_one_step_though_a_scaler_skips_the_first(self):
+        def run(rank):
+            model = net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0)
+            scaler = torch.amp.GradScaler("cpu")
+            recording = Recorder(model, self.directory / "out.jsonl", rounds=2)
+            inputs, targets = batch_of(rank)
+            measured = []
+            while not recording.done:
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+                measured.append(torch._C._len_torch_dispatch_stack())
+                scaler.scale(loss).backward()
+                if len(measured) == 2:
+                    next(model.parameters()).grad.fill_(torch.inf)
+                scaler.step(optimizer)
+                scaler.update()
+                self.assertEqual(torch._C._len_torch_dispatch_stack(), 0)
+            self.assertEqual(measured, [0, 1, 1, *[0] * (len(measured) - 3)])
+
+        self.launch(run, ranks=1)
+
+    def test_a_recording_is_compressed_if_its_name_says_so(self):
+        out = self.directory / "out.jsonl.gz"
+
+        def run(rank):
+            model, (inputs, targets) = net(), batch_of(0)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0)
+            for _ in range(2):
+                recording = Recorder(model, out, rounds=2)
+                while not recording.done:
+                    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                    optimizer.step()
+
+        self.launch(run, ranks=1)
+        with gzip.open(out, "rt") as lines:
+            self.assertEqual(len([json.loads(line) for line in lines]), 2)
+        asked = what_if(out, "--link=25Gbit", "--world_size=8")
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+
     def test_ones_own_loop_is_refused_by_an_exception(self):
         def run(rank):
             for model, said in (
@@ -390,22 +539,22 @@ class RecordTest(unittest.TestCase):
                 with self.assertRaisesRegex(
                     ValueError, rf"record_test.py:\d+: .*on one CPU or GPU; this one is on .*{said}"
                 ):
-                    recorder.Recorder(model)
+                    Recorder(model)
             model = torch.nn.EmbeddingBag(8, 4, sparse=True)
-            recorder.Recorder(model)
+            Recorder(model)
             with self.assertRaisesRegex(
                 ValueError, r"record_test.py:\d+: weight gets a sparse gradient"
             ):
                 model(torch.ones(2, 2, dtype=torch.int)).sum().backward()
             model(torch.ones(2, 2, dtype=torch.int)).sum().backward()  # and goes on
             frozen = net().requires_grad_(True)
-            recording = recorder.Recorder(frozen)
+            recording = Recorder(frozen)
             frozen.requires_grad_(False)(
                 batch_of(0)[0]
             )  # as a discriminator is while its generator learns
-            self.assertEqual(recording.state, recorder.BETWEEN)
+            self.assertEqual(recording.machine.state, State.BETWEEN)
             frozen.requires_grad_(True)(batch_of(0)[0])
-            self.assertEqual(recording.state, recorder.OPEN)
+            self.assertEqual(recording.machine.state, State.OPEN)
 
         self.launch(run, ranks=1)
 

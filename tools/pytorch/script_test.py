@@ -1,5 +1,7 @@
 """What scripts do, and what record makes of each: a recording, or one line that names the script's line. Two ranks over gloo."""
 
+import datetime
+import inspect
 import json
 import os
 import pathlib
@@ -11,7 +13,11 @@ import unittest
 
 from run_ranks import launch, sys, torch
 
-from gradsync import record, recorder, units
+from gradsync import record, units, world
+from gradsync.launch_file import UnusableFile, check_usable
+from gradsync.launch_writer import AGREE
+from gradsync.schema import Launch
+from gradsync.torch_private import DDP
 
 NEEDED = 15 + 2 * units.can_be_tried([torch.ones(1)])  # steps of two rounds and the first
 BEGIN = """
@@ -78,6 +84,37 @@ model = DDP(nn.Linear(16, 16)); optimizer = SAM(model.parameters())
 def closure(): model(x).square().mean().backward()
 for step in range(int(sys.argv[1])): STEP
 """
+# What DDP has since PyTorch 2.15.
+IS_2_15 = "lazy_bucket_allocation" in inspect.signature(DDP.__init__).parameters
+SINCE_2_15 = (
+    ("buckets by and by", "lazy_bucket_allocation=True"),
+    ("views of buckets by and by", "lazy_bucket_allocation=True, gradient_as_bucket_view=True"),
+    ("copies by bucket", "batched_grad_copy=True"),
+    ("both", "lazy_bucket_allocation=True, batched_grad_copy=True"),
+)
+BY_HAND = LOOP.replace("optimizer.step", "model.finalize_backward(); optimizer.step")
+REFUSED_SINCE_2_15 = (
+    (
+        "sizes of buckets",
+        "model = DDP(nn.Linear(16, 16), bucket_cap_mb_list=[1, 2]) #!\noptimizer = sgd(model)\n"
+        + LOOP,
+        "with bucket_cap_mb_list: use bucket_cap_mb",
+    ),
+    (
+        "finalised by hand",
+        "model = DDP(nn.Linear(16, 16)) #!\nmodel.require_manual_backward_finalization = True\n"
+        "optimizer = sgd(model)\n" + BY_HAND,
+        "with require_manual_backward_finalization: leave it out",
+    ),
+    (
+        "finalised by hand from some step on",
+        "model = DDP(nn.Linear(16, 16)) #!\noptimizer = sgd(model)\n"
+        + LOOP.replace("int(sys.argv[1])", "5")
+        + "model.require_manual_backward_finalization = True\n"
+        + BY_HAND,
+        "with require_manual_backward_finalization: leave it out",
+    ),
+)
 LINEAR = [("weight", 256), ("bias", 16)]
 NET = "model = nn.Linear(16, 16); optimizer = sgd(model)\n"
 
@@ -645,7 +682,7 @@ class ScriptTest(unittest.TestCase):
                     )
                     for step in steps:
                         parts = sum(
-                            step[part]
+                            step.get(part, 0)
                             for part in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")
                         )
                         self.assertLessEqual(0 < parts, parts <= step["step_ns"])
@@ -675,7 +712,7 @@ class ScriptTest(unittest.TestCase):
                 self.assertEqual([step["mode"] for step in steps].count("probe"), 1)
                 for step in steps:
                     parts = sum(
-                        step[part]
+                        step.get(part, 0)  # which is left out
                         for part in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")
                     )
                     self.assertLessEqual(0 < parts, parts <= step["step_ns"])
@@ -684,8 +721,23 @@ class ScriptTest(unittest.TestCase):
                     )
                     self.assertEqual(
                         "between_ns" in step,
-                        name not in ("another model between", "a scaler that skips"),
+                        # Behind what is no optimizer nothing tells when the update has ended.
+                        name
+                        not in (
+                            "another model between",
+                            "a scaler that skips",
+                            "an object with step()",
+                        ),
                     )
+
+    def test_an_optimizer_that_steps_within_backward_is_refused(self):
+        """Its first step shows the model, in the middle of a backward."""
+        text = (
+            NET + "model.weight.register_post_accumulate_grad_hook(lambda p: optimizer.step()) #!\n"
+        )
+        _, printed = self.record(text + LOOP.replace("optimizer.step()", "pass"), alone=True)
+        (said,) = self.said(printed)
+        self.assertIn("an optimizer steps with gradients that no backward synchronised", said)
 
     def test_the_model_can_be_named(self):
         self.assertEqual(self.record(PLAIN_GAN, "--model=2", alone=True)[0], 0)
@@ -756,6 +808,11 @@ class ScriptTest(unittest.TestCase):
             ),
             ("several dtypes", OTHERS + "model = DDP(Two())\n" + momentum + LOOP),
             ("static graph", norm + "model = DDP(net, static_graph=True)\n" + momentum + LOOP),
+            *(
+                (name, norm + f"model = DDP(net, {options})\n" + momentum + zeros)
+                for name, options in SINCE_2_15
+                if IS_2_15
+            ),
             (
                 "two optimizers",
                 OTHERS
@@ -790,7 +847,7 @@ class ScriptTest(unittest.TestCase):
                         self.assertTrue(torch.equal(weights[key], recorded[rank][key]), (rank, key))
 
     def test_what_cannot_be_recorded_is_refused_in_one_line(self):
-        for name, text, expected in REFUSED:
+        for name, text, expected in (*REFUSED, *(REFUSED_SINCE_2_15 if IS_2_15 else ())):
             with self.subTest(name):
                 self.out.unlink(missing_ok=True)
                 status, printed = self.record(text)
@@ -862,9 +919,9 @@ class ScriptTest(unittest.TestCase):
             self.assertEqual((status, self.said(printed)), (1, []))
             self.assertIn(said, printed)
 
-    def ranks_that_are_not_recorded_are_noticed(self):
+    def test_ranks_that_are_not_recorded_are_noticed(self):
         def alone(rank):
-            recorder.WAIT = recorder.datetime.timedelta(seconds=1)
+            world.WAIT = datetime.timedelta(seconds=1)
             if rank == 1:
                 sys.argv = [str(self.script), "120"]
                 exec(
@@ -936,23 +993,17 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.out.read_text()[: len(first)], first)
         self.assertEqual(len(self.out.read_text().splitlines()), 2)
 
-    def launches_of_another_kind_are_refused(self):
+    def test_launches_of_another_kind_are_refused(self):
         self.assertEqual(self.record(MODEL + LOOP)[0], 0)
         launch = json.loads(self.out.read_text())
-        head = {key: launch[key] for key in launch if key not in ("ranks", "time")}
-        for key in recorder.AGREE:
-            other = head | {key: ["other"] * 2 if isinstance(head.get(key), list) else "other"}
-            if key == "hosts":
-                other = head | {"hosts": ["one", "two"]}
-                self.assertEqual(
-                    recorder.unusable(
-                        str(self.out), head | {"hosts": ["other", "other"]}, recorder.AGREE
-                    ),
-                    "",
-                )
-            self.assertIn(
-                f"differ in {key}:", recorder.unusable(str(self.out), other, recorder.AGREE)
-            )
+        own = Launch.from_json(launch)
+        own = {field: getattr(own, field) for field in AGREE}
+        check_usable(str(self.out), **own)
+        check_usable(str(self.out), **(own | {"hosts": ("other", "other")}))
+        for field in AGREE:
+            other = ("one", "two") if isinstance(own[field], tuple) else "other"
+            with self.assertRaisesRegex(UnusableFile, f"differ in {field}:"):
+                check_usable(str(self.out), **(own | {field: other}))
         for change in (
             {"torch": "1.0"},
             {"optimizer": "AdamW"},
@@ -960,7 +1011,7 @@ class ScriptTest(unittest.TestCase):
             {"processor": "68000"},
             {"passes": 3},
         ):
-            self.out.write_text(json.dumps(head | change) + "\n")
+            self.out.write_text(json.dumps(launch | change) + "\n")
             status, printed = self.record(MODEL + LOOP)
             self.assertEqual(status, 2)
             self.assertIn(

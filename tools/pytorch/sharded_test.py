@@ -20,14 +20,15 @@ from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
-from gradsync import live, memory, record, sharding
-from gradsync.recorder import DDP, Recorder
+from gradsync import events, live, memory, record, sharding
+from gradsync.recorder import Recorder
 from gradsync.recording import Recording
-from gradsync.schema import Unit
-from gradsync.sharded import ShardedRecorder
+from gradsync.schema import CollectiveKind, Unit
+from gradsync.sharded import SyncFlags
 from gradsync.sharding import Resharding
+from gradsync.step_machine import State
+from gradsync.torch_private import DDP, is_sharded, sharded_groups
 from gradsync.unit_schedule import CALLS, Call, Event, collectives
-from gradsync.units import is_sharded
 
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist
@@ -36,10 +37,10 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully
 dist.init_process_group("gloo"); torch.manual_seed(0)
 class Net(nn.Module):
     def __init__(self):
-        super().__init__(); self.e = nn.Embedding(50, 16); self.h =
-        nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
-            nn.Linear(24 + 8 * i, 16)) for i in range(3)); self.head = nn.Linear(16, 50,
-            bias=False); self.head.weight = self.e.weight
+        super().__init__(); self.e = nn.Embedding(50, 16)
+        self.h = nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
+            nn.Linear(24 + 8 * i, 16)) for i in range(3))
+        self.head = nn.Linear(16, 50, bias=False); self.head.weight = self.e.weight
     def forward(self, x):
         x = self.e(x)
         for h in self.h: x = x + h(x)
@@ -117,6 +118,11 @@ def ranks(backend, count):
         dist.destroy_process_group()
 
 
+def tries_units(recorder):
+    kind = CollectiveKind.FULLY_SHARD
+    return any(turn.probe is not None and turn.probe.kind is kind for turn in recorder.plan)
+
+
 class OrderTest(unittest.TestCase):
     def test_collectives_are_in_the_order_in_which_fsdp2_issues_them(self):
         issued, calls = [], []
@@ -188,15 +194,35 @@ class OrderTest(unittest.TestCase):
 class MemoryTest(unittest.TestCase):
     def test_gradients_are_counted_until_they_are_ready(self):
         params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
-        one = live.Memory([*params], params, [], [])
+        one = live.StepMemory([*params], params, [], [])
         one.on_backward()
         for i, p in enumerate(params):
             p.grad = torch.ones_like(p) + torch.zeros_like(p)  # two tensors, and their sum
             one.on_ready(i)
         one.end()
         self.assertEqual(
-            (one.result["ready_bytes"], one.result["held_bytes"]), ([12000, 120], [0, 0])
+            (one.result().ready_bytes, one.result().held_bytes), ((12000, 120), (0, 0))
         )
+
+    def test_later_steps_change_nothing(self):
+        params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
+        one = live.StepMemory([*params], params, [], [])
+        activations = torch.ones(500) + torch.ones(500)
+        one.on_backward()
+        for i in (1, 0):
+            params[i].grad = torch.zeros_like(params[i])
+            one.on_ready(i)
+        one.end()
+        first = one.result()
+        self.assertEqual((first.order, min(first.held_bytes)), ((1, 0), activations.nbytes))
+        del activations
+        for i in (0, 1):
+            one.on_backward()
+            params[i].grad = torch.zeros_like(params[i])
+            one.on_ready(i)
+            one.on_update()
+            one.end()
+        self.assertEqual(one.result(), first)
 
     def test_peaks_are_those_of_pytorchs_trackers_with_checkpoints_too(self):
         self.addCleanup(setattr, Net, "recomputes", False)
@@ -335,23 +361,61 @@ class ScriptTest(unittest.TestCase):
             dist.init_process_group("gloo")
             net = sharded_net()
             optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
-            recorder, kinds = ShardedRecorder(net, f"{directory}/out", rounds=2), []
-            assert not any("fully_shard" in mode for mode in recorder.plan), (
-                "its own units are timed"
-            )
+            recorder, kinds = Recorder(net, f"{directory}/out", rounds=2), []
+            assert not tries_units(recorder), "its own units are timed"
+            before_step, preparing = recorder.target.before_step, []
+
+            def watched_before_step(turn):
+                preparing.append(turn)
+                before_step(turn)
+                preparing.clear()
+
+            recorder.target.before_step = watched_before_step
             for named in (
                 _fsdp_collectives.DefaultAllGather,
                 _fsdp_collectives.DefaultReduceScatter,
             ):
 
                 def told(own, *args, call=named.__call__, **kwargs):
-                    kinds.append(recorder.mode[0] if recorder.state == "open" else "between")
+                    mode = recorder.step.turn.mode
+                    is_open = recorder.machine.state is State.OPEN and not preparing
+                    kinds.append(mode and mode.value if is_open else "between")
                     return call(own, *args, **kwargs)
 
                 named.__call__ = told
             while recorder.taken < len(recorder.plan):
                 step(net, optimizer, x)
-            assert {"first", "ddp", "between"} == set(kinds), set(kinds)
+            assert {None, "ddp", "between"} == set(kinds), set(kinds)
+
+        with tempfile.TemporaryDirectory() as directory:
+            status, printed = launch(run, 2, f"{directory}/printed")
+        self.assertEqual(status, 0, printed)
+
+    def test_what_is_refused_within_a_step_leaves_units_as_they_were(self):
+        def run(rank):
+            dist.init_process_group("gloo")
+            net = sharded_net()
+            groups = [g for m in net.modules() for g in sharded_groups(m)]
+            optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
+            step(net, optimizer, x)  # in which FSDP2 initialises itself
+            before = [(g.post_forward_mesh_info, SyncFlags.of(g), {*vars(g)}) for g in groups]
+            recorder = Recorder(net, f"{directory}/out", rounds=2)
+            while recorder.taken < 1:
+                step(net, optimizer, x)
+            net(x).sum().backward()
+            with contextlib.suppress(ValueError):
+                net(x).sum().backward()
+            assert not events.listeners, "refused"
+            after = [(g.post_forward_mesh_info, SyncFlags.of(g), {*vars(g)}) for g in groups]
+            assert after == before, (after, before)
+            recorder = Recorder(net, f"{directory}/out", rounds=2)
+            optimizer.zero_grad()
+            while recorder.taken < 1:
+                step(net, optimizer, x)
+            net(x)
+            assert [g.post_forward_mesh_info for g in groups] != [b[0] for b in before]
+            recorder.close()
+            assert [g.post_forward_mesh_info for g in groups] == [b[0] for b in before]
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")
@@ -375,24 +439,24 @@ class ScriptTest(unittest.TestCase):
             ):
 
                 def told(own, *args, call=named.__call__, kind=kind, of=of, **kwargs):
-                    sent.append((recorder.mode[1], kind, kwargs[of].nbytes))
+                    sent.append((recorder.step.turn.probe.kind, kind, kwargs[of].nbytes))
                     return call(own, *args, **kwargs)
 
                 named.__call__ = told
             while not recorder.done:
                 step(net, optimizer, x)
+            names = [name for name, _ in recorder.target.named]
             units = [
                 sum(recorder.params[p].nbytes for p in unit.parameters)
-                for unit in sharding.repeated_blocks([name for name, _ in net.named_parameters()])
+                for unit in sharding.repeated_blocks(names)
             ]
+            kind = CollectiveKind.FULLY_SHARD
             assert len(units) > 2 and sent == 2 * [
-                ("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")
+                (kind, what, size) for size in units for what in ("gather", "reduce")
             ], sent
             net = Net()
             net.scale = nn.Parameter(torch.ones(()))  # FSDP2 wants at least one dimension
-            assert not any(
-                "fully_shard" in mode for mode in Recorder(DDP(net), f"{directory}/out").plan
-            )
+            assert not tries_units(Recorder(DDP(net), f"{directory}/out"))
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")
@@ -420,6 +484,17 @@ class ScriptTest(unittest.TestCase):
                 "options = {}",
                 {"more": "net.h[0].set_modules_to_forward_prefetch([net.h[1]])"},
                 "with explicit prefetching",
+            ),
+            (
+                "options = {}; net.bfloat16(); torch.optim.AdamW = torch.optim.SGD\n"
+                "for p in net.parameters(): p.grad_dtype = torch.float32",
+                {},
+                "parameters whose gradients have another dtype, such as e.weight",
+            ),
+            (
+                "options = {}",
+                {"more": "net.set_manual_backward_finalization(True)"},
+                "with set_manual_backward_finalization: leave it out",
             ),
             (
                 "options = {}",

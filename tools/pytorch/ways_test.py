@@ -119,7 +119,14 @@ class TableTest(unittest.TestCase):
         )
         self.assertEqual(ways["DDP, bucket_cap_mb=1"].memory_bytes, 22 * MIB)
         self.assertEqual(ways["ZeroRedundancyOptimizer"].memory_bytes, 18 * MIB)
+        # The hook's copy of the largest bucket, which is half of 2 MiB.
+        self.assertEqual(ways["bf16_compress_hook"].memory_bytes, 23 * MIB)
         self.assertEqual(ways["HSDP"].why, "needs four ranks, two on each of two hosts")
+        # Passes that accumulate hold all gradients, which here are no views of buckets: 9 MiB with
+        # them in backward, and 6 without.
+        ways = self.ways(with_memory({**launch(), "views": False}))
+        self.assertEqual(ways["DDP, bucket_cap_mb=1"].memory_bytes, 23 * MIB)
+        self.assertEqual(ways["no_sync: 4 times the passes"].memory_bytes, 26 * MIB)
 
     def test_local_steps_average_now_and_then(self):
         ways = self.ways(launch())
@@ -133,7 +140,7 @@ class TableTest(unittest.TestCase):
             "link": "8Gbit,0.000001us",
             "within": "80Gbit,0.000001us",
         }
-        row = self.ways(launch(), **flags)["HSDP, 4 ranks share"]
+        row = self.ways(with_memory(launch()), **flags)["HSDP, 4 ranks share"]
         gather_s, between_s = 4 * MIB * 0.75 / 10e9, 4 * MIB / 1e9
         # The gather, the sum within, and an all-reduce between two hosts, of which each sends all
         # bytes once over its link.
@@ -141,6 +148,9 @@ class TableTest(unittest.TestCase):
             row.step_s.value, (57 + 1 + 5 / 8) * 1e-3 + 2 * gather_s + between_s, delta=2e-4
         )
         self.assertAlmostEqual(row.sent_bytes / MIB, 4 * (0.75 + 0.75 + 0.25))
+        # A quarter of weights and state, 1 of buffers, and the 10 of two gradients and the whole unit
+        # in backward.
+        self.assertEqual(row.memory_bytes, (3 + 1 + 10) * MIB)
         self.assertIn("name a rate as --link", self.ways(launch(), world_size=8)["HSDP"].why)
         rate = {"link": "8Gbit,1us", "world_size": 8}
         self.assertEqual(

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradsync.estimates import trimmed_mean
 from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink, Operation
 from gradsync.log_text import read_text
-from gradsync.recording import NS, ranks_text, require, trimmed_mean
+from gradsync.recording import NS, require
+from gradsync.units_text import ranks_text
 
 SCHEMA = "gradsync.record/5"  # bench/records/names.h has its names
 MARK = '"gradsync.record/'  # of such a file

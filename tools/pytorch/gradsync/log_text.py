@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gradsync.recording import read_bytes
+from gradsync.recording_file import read_bytes
 
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal

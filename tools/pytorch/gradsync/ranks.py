@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from gradsync import Refused
-from gradsync.settings import gathered
+from gradsync.collectives import gathered
 
 PATIENCE = datetime.timedelta(seconds=60)  # with ranks that are late, or gone
 

@@ -14,8 +14,8 @@ from collections.abc import Collection
 import torch
 
 from gradsync import Refused
+from gradsync.collectives import flat_of
 from gradsync.ranks import Ranks, refusing_late_ranks
-from gradsync.settings import flat_of
 from gradsync.torch_private import part_of, whole_of
 
 F64_UNIT = 2.0**-53  # u of f64, in which means are computed

@@ -80,6 +80,21 @@ def is_anything_compiled() -> bool:
     return bool(counters["stats"]["unique_graphs"] or counters["frames"]["ok"])
 
 
+# Parameters
+
+
+def when_gradient_is_ready(
+    parameter: torch.nn.Parameter, hook: Callable[[torch.Tensor], None]
+) -> RemovableHandle:
+    """Calls hook(parameter) each time when a gradient has been added to that of a parameter."""
+    return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
+
+
+def gradient_dtype(parameter: torch.Tensor) -> torch.dtype | None:
+    """The dtype that a parameter's gradient has to have; None: any one."""
+    return cast("torch.dtype | None", getattr(parameter, "grad_dtype", parameter.dtype))
+
+
 # Optimizers
 
 
@@ -127,6 +142,16 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
 # DistributedDataParallel
 
 
+def has_sizes_by_bucket(ddp: DDP) -> bool:
+    """Whether a script has named the size of each bucket (since PyTorch 2.15)."""
+    return bool(getattr(ddp, "bucket_bytes_cap_list", ()))
+
+
+def is_finalised_by_hand(ddp: DDP) -> bool:
+    """Whether the script says when a backward has ended (since PyTorch 2.15)."""
+    return bool(getattr(ddp, "require_manual_backward_finalization", False))
+
+
 def synchronises_buffers(ddp: DDP) -> bool:
     """Whether the next forward makes the buffers equal on all ranks."""
     return bool(cast("Any", ddp).will_sync_module_buffers())
@@ -150,6 +175,11 @@ def forget_used_parameters(ddp: DDP) -> None:
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
     """The parameters whose gradients DDP averages, if they require one."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
+
+
+def default_first_bucket_bytes() -> int:
+    """The size of DDP's first bucket, if a script names none."""
+    return cast("int", vars(dist)["_DEFAULT_FIRST_BUCKET_BYTES"])
 
 
 def ddp_facts(ddp: DDP) -> dict[str, Any]:
@@ -214,6 +244,25 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
     if groups is None:
         groups = [getattr(state, "_fsdp_param_group", None)]
     return [group for group in groups if group]
+
+
+def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
+    """Whether the script says when a backward of the module has ended, for which is_sharded()."""
+    context = sharded_state(module)._state_ctx
+    return bool(getattr(context, "manual_backward_finalization", False))
+
+
+def make_whole_parameters(module: torch.nn.Module) -> None:
+    """Gathers the parameters of a module for which is_sharded(), and frees them again: from then on
+    there is a whole_parameter() of each.
+    """
+    cast("Any", module).unshard()
+    cast("Any", module).reshard()
+
+
+def initialise(module: torch.nn.Module) -> None:
+    """Does what the first forward of a module would, for which is_sharded()."""
+    sharded_state(module)._lazy_init()
 
 
 def whole_parameter(parameter: ShardedParameter) -> torch.nn.Parameter | None:
