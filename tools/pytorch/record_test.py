@@ -220,6 +220,7 @@ class RecordTest(unittest.TestCase):
             )
             for steps in launch["ranks"]:
                 self.check_steps(steps, launch)
+            self.check_pieces(launch)
             answer = what_if(self.directory / f"{views}.jsonl").stdout
             self.assertIn(
                 "6 parameters, 1.598 MB of gradients, SGD; 2 ranks over gloo on cpu", answer
@@ -272,12 +273,26 @@ class RecordTest(unittest.TestCase):
             self.assertEqual("collectives" in s, s["mode"] == "probe")
             if s["mode"] == "probe":
                 self.assertGreater(sent["cpu_ns"], 0)
+            if s["mode"] == "probe" and sent["kind"] == "bf16":
+                self.assertGreater(min(sent["in_ns"] + sent["out_ns"]), 0)
             if s["mode"] == "probe" and sent["kind"] != "zero1":
                 self.assertEqual(len(sent["ns"]), len(sent["bytes"]) * sent["in_flight"])
                 self.assertLessEqual(
                     sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])),
                     sent["wall_ns"],
                 )
+
+    def check_pieces(self, launch):
+        """Each probe sends all gradients, in pieces of its size."""
+        total_bytes = sum(p["bytes"] for p in launch["parameters"])
+        sent = [s["collectives"] for s in launch["ranks"][0] if s["mode"] == "probe"]
+        self.assertEqual({sum(one["bytes"]) for one in sent}, {total_bytes})
+        pieces = {(one["kind"], one["in_flight"], max(one["bytes"])) for one in sent}
+        for probe in probes_of(total_bytes):
+            largest = probe.piece_bytes
+            if probe.kind is CollectiveKind.ZERO1:
+                largest = max(p["bytes"] for p in launch["parameters"])
+            self.assertIn((probe.kind.value, int(probe.in_flight), largest), pieces)
 
     def script(self, steps):
         script = self.directory / "train.py"

@@ -1,4 +1,4 @@
-"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand; and what others published."""
+"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand."""
 
 import math
 import unittest
@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
-import sample_recordings
-from gradsync import Refused, network, published, replay
+from gradsync import Refused, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
 from gradsync.replay import (
@@ -347,37 +346,6 @@ class PredictTest(unittest.TestCase):
         self.assertAlmostEqual(one.high, 5 + 100 + 1.96 * (100 * math.exp(0.1) - 100), delta=1)
         exact = self.predicted(rank, sizes=(100,)).step_s
         self.assertEqual((exact.low, exact.high), (105, 105))
-
-
-class PublishedTest(unittest.TestCase):
-    """What others have published of many GPUs. docs/prediction.md prints these errors, in per cent."""
-
-    def errors(self, source):
-        return [
-            100 * (one.predicted / one.published - 1)
-            for one in published.figures()
-            if one.source.startswith(source)
-        ]
-
-    def test_curves_of_many_gpus(self):
-        for source, errors in (
-            ("llm-foundry, MPT 1b", (-0.06, 1.93, 3.59)),
-            ("llm-foundry, MPT 13b", (-0.37, 0.07, -0.88, -0.70)),
-            ("llm-foundry, MPT 760m", (-0.05, 0.79)),
-            ("Ultra-Scale Playbook", (1.59, -1.45, 22.90)),
-        ):
-            found = self.errors(source)
-            self.assertEqual(len(found), len(errors), source)
-            for error, expected in zip(found, errors):
-                self.assertAlmostEqual(error, expected, delta=0.02, msg=source)
-
-    def test_each_is_a_line_of_the_screen(self):
-        lines = published.screen().splitlines()
-        self.assertEqual(len(lines), 2 + len(published.figures()))
-        self.assertLessEqual(max(map(len, lines)), 148)
-        # A ring of two passes all bytes once: 0.498 GB at 50 and 6.25 GB/s, and two hops of 5 and 10 us.
-        (nvlink,) = (one for one in published.figures() if "TITAN" in one.source)
-        self.assertAlmostEqual(nvlink.predicted, 1e3 * (0.498 / 6.25 - 0.498 / 50) + 2 * 0.005)
 
 
 if __name__ == "__main__":

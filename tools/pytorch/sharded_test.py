@@ -37,10 +37,14 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully
 dist.init_process_group("gloo"); torch.manual_seed(0)
 class Net(nn.Module):
     def __init__(self):
-        super().__init__(); self.e = nn.Embedding(50, 16)
-        self.h = nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
-            nn.Linear(24 + 8 * i, 16)) for i in range(3))
-        self.head = nn.Linear(16, 50, bias=False); self.head.weight = self.e.weight
+        super().__init__()
+        self.e = nn.Embedding(50, 16)
+        self.h = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(), nn.Linear(24 + 8 * i, 16))
+            for i in range(3)
+        )
+        self.head = nn.Linear(16, 50, bias=False)
+        self.head.weight = self.e.weight
     def forward(self, x):
         x = self.e(x)
         for h in self.h: x = x + h(x)
