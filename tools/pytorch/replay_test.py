@@ -9,7 +9,15 @@ from statistics import fmean, stdev
 from gradsync import Refused, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
-from gradsync.replay import Collective, Processors, Scenario, Schedule, Transfer
+from gradsync.replay import (
+    Collective,
+    Processors,
+    RankStep,
+    Scenario,
+    Schedule,
+    Transfer,
+    Waits,
+)
 
 
 def two_hosts(algorithm, **changes):
@@ -138,6 +146,9 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(
             seconds("best"), min(seconds("ring"), seconds("tree"), seconds("hierarchical"))
         )
+        # Fewer ranks than a host has places for.
+        self.assertAlmostEqual(seconds("hierarchical", world_size=2), 2 * (0.01 + 0.4))
+        self.assertAlmostEqual(seconds("tree", world_size=2), 2 * (0.01 + 0.8))
         # 9 ranks on hosts of 8 are on two hosts, as 16 are: all bytes pass between them.
         for ranks in (9, 12, 16):
             more = {"world_size": ranks, "ranks_per_host": 8, "within": Wire(1e12, 1e-9)}
@@ -289,6 +300,52 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(picks, [4, 0, 0, 4, 3])
         self.assertEqual(self.draws(4), self.draws(4))
         self.assertEqual(self.draws(4)[:2], [[0, 16, 100, 105], [1, 8, 101, 115]])
+
+
+class PredictTest(unittest.TestCase):
+    """Of 12 equal rounds of two ranks."""
+
+    def predicted(self, *ranks, sizes=(1,), used=0.0, log_error=0.0, waits=Waits.OPTIMIZER):
+        kind = Operation.ALL_REDUCE if waits is Waits.OPTIMIZER else Operation.ALL_GATHER
+        return replay.predict(
+            Scenario(
+                ranks=[[rank] * 12 for rank in ranks],
+                collectives=[Collective(size, kind) for size in sizes],
+                world_size=len(ranks),
+                costs=LinkCosts([Cost(1, 1, used), Cost(1, 1, used, Operation.ALL_GATHER)]),
+                processors=Processors(1, 1),
+                log_error=log_error,
+                waits=waits,
+            )
+        )
+
+    def test_a_step_begins_with_its_last_rank(self):
+        one = self.predicted(*[RankStep(begin, 2, [2], 4, 1) for begin in (10, 13)])
+        self.assertEqual((one.step_s.value, one.slowest_s, one.exposed_s), (5, 5, 0))
+        # The last rank gathers after 2 s, for 1 s, and computes 2 s and 1 s more.
+        ranks = [RankStep(begin, 2, [2], 4, 1, [2]) for begin in (10, 13)]
+        for waits in (Waits.ALL_RANKS, Waits.COMPUTATION):
+            one = self.predicted(*ranks, waits=waits)
+            self.assertEqual((one.step_s.value, one.slowest_s, one.exposed_s), (6, 5, 1))
+
+    def test_no_order_takes_less_than_the_floor(self):
+        rank = RankStep(0, 2, [2, 4], 4, 1, [4, 4])
+        # The slowest rank; all bytes after the first gradient; computation and what moves bytes.
+        self.assertEqual(self.predicted(rank, sizes=(1, 1)).floor_s, 5)
+        self.assertEqual(self.predicted(rank, sizes=(9, 6)).floor_s, 2 + 15)
+        self.assertEqual(self.predicted(rank, sizes=(9, 6), used=0.5).floor_s, 2 + 15)
+        self.assertEqual(self.predicted(rank, sizes=(2, 1), used=0.5).floor_s, 5 + 1.5)
+        gathers = self.predicted(rank, sizes=(9, 6), used=1, waits=Waits.COMPUTATION)
+        self.assertEqual(gathers.floor_s, 5 + 15)
+
+    def test_an_interval_is_as_wide_as_the_link_is_uncertain(self):
+        rank = RankStep(0, 2, [4], 4, 1)
+        one = self.predicted(rank, sizes=(100,), log_error=0.1).step_s
+        self.assertEqual(one.value, 4 + 100 + 1)
+        self.assertAlmostEqual(one.low, 5 + 100 - 1.96 * (100 - 100 * math.exp(-0.1)), delta=1)
+        self.assertAlmostEqual(one.high, 5 + 100 + 1.96 * (100 * math.exp(0.1) - 100), delta=1)
+        exact = self.predicted(rank, sizes=(100,)).step_s
+        self.assertEqual((exact.low, exact.high), (105, 105))
 
 
 if __name__ == "__main__":
