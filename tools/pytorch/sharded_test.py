@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 import unittest
 
-from run_ranks import launch, sys, torch
+from run_ranks import launch, torch
 
 import torch.distributed as dist
 from torch import nn
@@ -327,7 +327,7 @@ class ScriptTest(unittest.TestCase):
             self.assertTrue(all(map(torch.equal, weights, plain)))
             self.assertEqual(
                 [(u["name"], u["reshards"]) for u in one["units"]],
-                list(zip(["", "h.0", "h.1", "h.2"], reshards)),
+                list(zip(["", "h.0", "h.1", "h.2"], reshards, strict=True)),
             )
             self.assertEqual(
                 (one["passes"], one["optimizer"], len(one["parameters"])), (passes, "AdamW", 13)
@@ -480,7 +480,8 @@ class ScriptTest(unittest.TestCase):
                 "with an mp_policy",
             ),
             (
-                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=('r', 's'))}",
+                "names = ('r', 's')\n"
+                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)}",
                 {},
                 "over two dimensions (HSDP)",
             ),
