@@ -60,9 +60,10 @@ class CommandLineTest(unittest.TestCase):
                     arguments = [command, "train.py"]
                     self.assert_run(arguments, status, "", f"{command}: {said}\n", path=path)
             # Of a version that is not refused, something else is missing.
-            torch.write_text("__version__ = '2.10.0'\n")
-            done = self.run_gradsync("record", path=(HERE, directory), stdout=subprocess.PIPE)
-            self.assertNotIn(b"too old", done.stderr)
+            for version in ("2.3.0", "2.10.0a0+git1"):
+                torch.write_text(f"__version__ = {version!r}\n")
+                done = self.run_gradsync("record", path=(HERE, directory), stdout=subprocess.PIPE)
+                self.assertNotIn(b"too old", done.stderr)
 
     def test_a_full_disk_is_an_error(self):
         with open("/dev/full", "w") as full:

@@ -25,6 +25,15 @@ def summed(own):
 for name in {'reduce_scatter_tensor', 'reduce_scatter_single'} & set(dir(dist)):
     setattr(dist, name, summed(getattr(dist, name)))
 """
+SUMMING_HOOKS = """
+def summed(g):
+    g = g.clone()
+    dist.all_reduce(g)
+    return g
+
+for p in net.parameters():
+    p.register_hook(summed)
+"""
 UNREDUCED_REPLICAS = """
 import types
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives as own
@@ -55,6 +64,11 @@ AVERAGING = (
     Script(
         "sum for mean",
         NO_DDP + average("dist.all_reduce(p.grad)") + averaging_loop(),
+        "2 times the mean: summed and not averaged: the number of ranks, 2",
+    ),
+    Script(
+        "hooks that sum",
+        SUMMING_HOOKS + NO_DDP + plain_loop(),
         "2 times the mean: summed and not averaged: the number of ranks, 2",
     ),
     Script(

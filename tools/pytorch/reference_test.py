@@ -5,7 +5,7 @@ import unittest
 
 from run_ranks import torch
 
-from gradsync import Refused, reference, twin
+from gradsync import Refused, mistakes, reference, twin
 
 
 class ReferenceTest(unittest.TestCase):
@@ -62,6 +62,36 @@ class ReferenceTest(unittest.TestCase):
         self.assertTrue(weights.are_missed())
         p.data = weights.expected.float()
         self.assertFalse(weights.are_missed())
+
+    def test_roundings_up_and_down_may_differ(self):
+        class OneSided(torch.optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    p -= (p.grad - 1).clamp(min=0)
+
+        p = torch.nn.Parameter(torch.zeros(1))
+        one = torch.ones(1, dtype=torch.float64)
+        compared = types.SimpleNamespace(is_used=True, mean=one, bound=one / 2)
+        (weights,) = twin.step_of_twin(OneSided([p], lr=1), [compared], None)
+        self.assertAlmostEqual(float(weights.rounding), 0.5, 6)  # of one side alone
+
+    def test_factors_have_names(self):
+        for factor, world_size, passes, name in (
+            (4, 4, 2, "summed and not averaged: the number of ranks, 4"),
+            (2, 2, 2, "summed and not averaged: the number of ranks, 2, or of passes, 2"),
+            (1 / 4, 4, 2, "averaged twice: the number of ranks, 4"),
+            (8, 4, 2, "ranks times passes, 8"),
+            (1 / 8, 4, 2, "divided by ranks times passes, 8"),
+            (2, 4, 2, "not divided by the number of passes, 2"),
+            (1 / 2, 4, 2, "divided by the number of passes, 2"),
+            (3, 4, 2, ""),
+            (1, 4, 2, ""),
+            (1, 1, 1, ""),
+        ):
+            self.assertEqual(mistakes.name_of_factor(factor, 0.01, world_size, passes), name)
+        self.assertTrue(mistakes.name_of_factor(4.03, 0.01, 4, 1))
+        self.assertFalse(mistakes.name_of_factor(4.05, 0.01, 4, 1))
 
     def test_what_a_copy_raises_is_the_scripts(self):
         class Broken(torch.optim.SGD):

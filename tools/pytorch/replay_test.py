@@ -1,4 +1,4 @@
-"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand; and what others published."""
+"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand."""
 
 import math
 import unittest
@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
-import sample_recordings
-from gradsync import Refused, network, published, replay
+from gradsync import Refused, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
 from gradsync.replay import Collective, Processors, Scenario, Schedule, Transfer
@@ -225,6 +224,10 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(replayed([0, 1, 2], 2, [10, 3, 5])[1], 18)
         self.assertEqual(replayed([0, 20], 30, [10, 3])[1], 23)
 
+    def test_nothing_is_issued_after_backward_by_rounding(self):
+        late = math.nextafter(5, 6)
+        self.assertEqual(replayed([0, late], 5, [10, 10], together=16)[1], 18)
+
     def test_two_in_flight_share_the_link_and_gain_together(self):
         # Two of 10 take 16 together: each at 10 / 16 of its pace.
         self.assertEqual(replayed([0, 0], 0, [10, 10], together=16)[1], 16)
@@ -265,9 +268,9 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(set(drawn), {*range(20), *range(100, 120)})
 
     def test_thousands_of_ranks_are_drawn_for_fewer_rounds(self):
-        self.assertEqual(len(self.draws(100_000)), 20)
-        self.assertEqual(len(self.draws(100_000, buckets=2)), 16)
-        self.assertEqual(len(self.draws(1_000_000)), 12)
+        self.assertEqual(len(self.draws(16384, buckets=14)), 20)
+        self.assertEqual(len(self.draws(16384, buckets=15)), 19)
+        self.assertEqual(len(self.draws(16384, buckets=60)), 12)
 
     def test_a_bootstrap_takes_all_values_and_normal_paces(self):
         paces, picks = zip(*replay.resamples(5))
@@ -285,38 +288,7 @@ class DrawTest(unittest.TestCase):
         self.assertAlmostEqual(pace, 1.706411686714408, 12)
         self.assertEqual(picks, [4, 0, 0, 4, 3])
         self.assertEqual(self.draws(4), self.draws(4))
-        self.assertEqual(self.draws(4)[0], [0, 16, 100, 105])
-
-
-class PublishedTest(unittest.TestCase):
-    """What others have published of many GPUs. docs/prediction.md prints these errors, in per cent."""
-
-    def errors(self, source):
-        return [
-            100 * (one.predicted / one.published - 1)
-            for one in published.figures()
-            if one.source.startswith(source)
-        ]
-
-    def test_curves_of_many_gpus(self):
-        for source, errors in (
-            ("llm-foundry, MPT 1b", (-0.06, 1.93, 3.59)),
-            ("llm-foundry, MPT 13b", (-0.37, 0.07, -0.88, -0.70)),
-            ("llm-foundry, MPT 760m", (-0.05, 0.79)),
-            ("Ultra-Scale Playbook", (1.59, -1.45, 22.90)),
-        ):
-            found = self.errors(source)
-            self.assertEqual(len(found), len(errors), source)
-            for error, expected in zip(found, errors):
-                self.assertAlmostEqual(error, expected, delta=0.02, msg=source)
-
-    def test_each_is_a_line_of_the_screen(self):
-        lines = published.screen().splitlines()
-        self.assertEqual(len(lines), 2 + len(published.figures()))
-        self.assertLessEqual(max(map(len, lines)), 148)
-        # A ring of two passes all bytes once: 0.498 GB at 50 and 6.25 GB/s, and two hops of 5 and 10 us.
-        (nvlink,) = (one for one in published.figures() if "TITAN" in one.source)
-        self.assertAlmostEqual(nvlink.predicted, 1e3 * (0.498 / 6.25 - 0.498 / 50) + 2 * 0.005)
+        self.assertEqual(self.draws(4)[:2], [[0, 16, 100, 105], [1, 8, 101, 115]])
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 import unittest
 from dataclasses import replace
 
-from gradsync import replay, sharding
+from gradsync import Refused, replay, sharding
 from gradsync.link import Cost, LinkCosts, Operation
 from gradsync.replay import Processors, Scenario, Schedule, Transfer, Waits
-from gradsync.schema import Unit
+from gradsync.schema import Launch, Step, StepMode, Unit
 from gradsync.sharding import Resharding
-from gradsync.unit_schedule import Call, Event, collectives
+from gradsync.unit_schedule import Call, Event, collectives, events_of
 from sample_recordings import (
     MIB,
     MS,
@@ -127,6 +127,103 @@ class ScheduleTest(unittest.TestCase):
             [(u.name, u.parameters, u.reshards) for u in units],
             [("", (0, 4), False), ("h.0", (1, 2), True), ("h.1", (3,), True), ("0", (5,), True)],
         )
+
+
+def seconds_step(before, backward, **more):
+    return Step(
+        StepMode.UNSYNCHRONISED, 0, 1, before_ns=before * 1e9, backward_ns=backward * 1e9, **more
+    )
+
+
+class EventsTest(unittest.TestCase):
+    """Of a root around two blocks."""
+
+    UNITS = [Unit("", (0,), False), Unit("h.0", (1,), True), Unit("h.1", (2,), True)]
+
+    def assert_events(self, found, *expected):
+        self.assertEqual([(one.call, one.unit) for one in found], [one[1:] for one in expected])
+        for one, (moment, *_) in zip(found, expected, strict=True):
+            self.assertAlmostEqual(one.moment_s, moment, msg=one)
+
+    def test_of_a_script_with_units_are_what_was_recorded(self):
+        times = ([5, 9, 12, 20], [5, 7, 12, 18], [7, 9, 9, 12])
+        units_ns = tuple(tuple(1e9 * moment for moment in own) for own in times)
+        found = events_of(seconds_step(12, 8, units_ns=units_ns), self.UNITS, 1, [])
+        self.assert_events(
+            found,
+            (5, Call.PRE_FORWARD, 0),
+            (5, Call.PRE_FORWARD, 1),
+            (7, Call.PRE_FORWARD, 2),
+            (7, Call.POST_FORWARD, 1),
+            (9, Call.POST_FORWARD, 0),
+            (9, Call.POST_FORWARD, 2),
+            (9, Call.PRE_BACKWARD, 2),
+            (12, Call.PRE_BACKWARD, 0),
+            (12, Call.PRE_BACKWARD, 1),
+            (12, Call.POST_BACKWARD, 2),
+            (18, Call.POST_BACKWARD, 1),
+            (20, Call.POST_BACKWARD, 0),
+        )
+
+    def test_of_other_scripts_are_in_proportion_to_backward(self):
+        # The second block's gradients are ready after 8 of 20 s, and the first block's at the end.
+        found = events_of(seconds_step(30, 20), self.UNITS, 1, [20, 20, 8])
+        self.assert_events(
+            found,
+            (0, Call.PRE_FORWARD, 0),
+            (0, Call.PRE_FORWARD, 1),
+            (18, Call.POST_FORWARD, 1),
+            (18, Call.PRE_FORWARD, 2),
+            (30, Call.POST_FORWARD, 2),
+            (30, Call.POST_FORWARD, 0),
+            (30, Call.PRE_BACKWARD, 0),
+            (30, Call.PRE_BACKWARD, 2),
+            (38, Call.POST_BACKWARD, 2),
+            (38, Call.PRE_BACKWARD, 1),
+            (50, Call.POST_BACKWARD, 1),
+            (50, Call.POST_BACKWARD, 0),
+        )
+
+    def test_earlier_passes_are_as_the_last_and_do_not_reduce(self):
+        # Three passes of 30 s, of which 10 are forward; the last one begins at 60.
+        for step in (
+            seconds_step(70, 20),
+            seconds_step(70, 20, units_ns=tuple((60e9, 70e9, 70e9, 90e9) for _ in self.UNITS)),
+        ):
+            found = events_of(step, self.UNITS, 3, [20, 20, 20])
+            self.assertEqual(len(found), 3 * 12)
+            for number in (0, 1):
+                for own, last in zip(found[12 * number :], found[24:], strict=False):
+                    self.assertAlmostEqual(own.moment_s, last.moment_s - 60 + 30 * number)
+                    self.assertEqual(own.unit, last.unit)
+                    if last.call is Call.POST_BACKWARD:
+                        self.assertIs(own.call, Call.ACCUMULATE)
+                    else:
+                        self.assertIs(own.call, last.call)
+
+    def test_all_steps_issue_in_the_order_of_the_first(self):
+        one = launch()
+        for parameter, name in zip(one["parameters"], ("h.0.a", "h.1.a", "b"), strict=True):
+            parameter["name"] = name
+        for steps in one["ranks"]:
+            for step in [step for step in steps if step["mode"] == "none"][1:]:
+                step["ready_ns"] = [10 * MS, 38 * MS, 30 * MS]
+        parsed = Launch.from_json(one)
+        units = sharding.units_of(parsed)
+        (first, *_), *others = sharding.rounds_of(parsed, units, "here")
+        order = [(one.operation, one.unit) for one in first.plan]
+        moments = {tuple(one.issued_s for one in first.plan)}
+        for steps in others:
+            for step in steps:
+                self.assertEqual([(one.operation, one.unit) for one in step.plan], order)
+                moments.add(tuple(one.issued_s for one in step.plan))
+        self.assertEqual(len(moments), 2)
+        self.assertEqual(sharding.plan_of(parsed, units, "here"), first.plan)
+        sharded_ms(one, Resharding.ALL, world_size=16)  # whose ranks are of several rounds
+        for steps in one["ranks"]:
+            steps[:] = [step for step in steps if step["mode"] != "none"]
+        with self.assertRaisesRegex(Refused, 'here: no steps of mode "none"'):
+            sharding.rounds_of(Launch.from_json(one), units, "here")
 
 
 class BlockedReplayTest(unittest.TestCase):

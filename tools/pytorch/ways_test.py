@@ -1,9 +1,8 @@
 """Ways to train one model: memory, and the table, in numbers that can be computed by hand."""
 
-import json
+import math
 import unittest
 
-import sample_recordings
 from gradsync import memory, sharding
 from gradsync.schema import Unit
 from gradsync.sharding import Resharding
@@ -12,14 +11,12 @@ from sample_recordings import (
     MS,
     ask,
     launch,
-    predict,
-    predictor,
     question,
     screen,
-    sent_by,
     sharded,
     steps_of,
     with_units,
+    written,
 )
 
 
@@ -124,12 +121,28 @@ class TableTest(unittest.TestCase):
         )
         self.assertEqual(ways["DDP, bucket_cap_mb=1"].memory_bytes, 22 * MIB)
         self.assertEqual(ways["ZeroRedundancyOptimizer"].memory_bytes, 18 * MIB)
+        # The hook's copy of the largest bucket, which is half of 2 MiB.
+        self.assertEqual(ways["bf16_compress_hook"].memory_bytes, 23 * MIB)
         self.assertEqual(ways["HSDP"].why, "needs four ranks, two on each of two hosts")
+        # Passes that accumulate hold all gradients, which here are no views of buckets: 9 MiB with
+        # them in backward, and 6 without.
+        ways = self.ways(with_memory({**launch(), "views": False}))
+        self.assertEqual(ways["DDP, bucket_cap_mb=1"].memory_bytes, 23 * MIB)
+        self.assertEqual(ways["no_sync: 4 times the passes"].memory_bytes, 26 * MIB)
 
     def test_local_steps_average_now_and_then(self):
         ways = self.ways(launch())
         self.assertAlmostEqual(ways["local SGD, H=8"].step_s.value, (63 + 40 / 8) * 1e-3)
         self.assertAlmostEqual(ways["local SGD, H=64"].cost_s, 40e-3 / 64)
+        # Only the average's 5 ms are uncertain, by what launches differ.
+        step, far = ways["local SGD, H=8"].step_s, math.exp(1.96 * 0.03)
+        self.assertAlmostEqual(step.low, 63e-3 + 5e-3 / far)
+        self.assertAlmostEqual(step.high, 63e-3 + 5e-3 * far)
+        slow = launch()
+        for step in steps_of(slow, "none"):
+            step["step_ns"] *= 2
+        there = self.ways(launch(), at=written(slow))
+        self.assertAlmostEqual(there["local SGD, H=8"].step_s.value, (2 * 63 + 40 / 8) * 1e-3)
 
     def test_hosts_replicate_and_their_ranks_share(self):
         flags = {
@@ -138,7 +151,7 @@ class TableTest(unittest.TestCase):
             "link": "8Gbit,0.000001us",
             "within": "80Gbit,0.000001us",
         }
-        row = self.ways(launch(), **flags)["HSDP, 4 ranks share"]
+        row = self.ways(with_memory(launch()), **flags)["HSDP, 4 ranks share"]
         gather_s, between_s = 4 * MIB * 0.75 / 10e9, 4 * MIB / 1e9
         # The gather, the sum within, and an all-reduce between two hosts, of which each sends all
         # bytes once over its link.
@@ -146,6 +159,9 @@ class TableTest(unittest.TestCase):
             row.step_s.value, (57 + 1 + 5 / 8) * 1e-3 + 2 * gather_s + between_s, delta=2e-4
         )
         self.assertAlmostEqual(row.sent_bytes / MIB, 4 * (0.75 + 0.75 + 0.25))
+        # A quarter of weights and state, 1 of buffers, and 10 in backward: two gradients and the
+        # whole unit.
+        self.assertEqual(row.memory_bytes, (3 + 1 + 10) * MIB)
         self.assertIn("name a rate as --link", self.ways(launch(), world_size=8)["HSDP"].why)
         rate = {"link": "8Gbit,1us", "world_size": 8}
         self.assertEqual(

@@ -50,8 +50,7 @@ class Ranks:
         """Returns the values of all ranks, in order, as JSON gives them back."""
         self.join()
         with refusing_late_ranks():
-            values: list[Any] = gathered(value, "cpu", self._group)
-        return values
+            return gathered(value, "cpu", self._group)
 
     def total(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns the sum over ranks, for which it takes the tensor's memory."""

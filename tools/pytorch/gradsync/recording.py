@@ -12,26 +12,9 @@ from statistics import median
 
 from gradsync import Refused
 from gradsync.estimates import estimate, trimmed_mean
-from gradsync.launch_checks import AGREEING_FIELDS, differing_field
-from gradsync.recording_file import read_bytes, read_launches
+from gradsync.launch_checks import differing_field
+from gradsync.recording_file import read_launches
 from gradsync.schema import Launch, Row, Step, StepMode
-
-__all__ = [
-    "KIND",
-    "THREE_TIMES",
-    "kind_of",
-    "NOTABLE",
-    "NS",
-    "RankTimes",
-    "Recording",
-    "begin_of",
-    "estimate",
-    "ranks_text",
-    "read_bytes",
-    "ready_of",
-    "require",
-    "trimmed_mean",
-]
 
 NS = 1e-9  # seconds
 NOTABLE = 0.05  # the smallest part of a step that is told
@@ -83,10 +66,6 @@ class Recording:
     def gradient_bytes(self) -> list[int]:
         """Bytes of each parameter's gradient."""
         return [parameter.bytes for parameter in self.first.parameters]
-
-    @property
-    def bytes(self) -> list[int]:
-        return self.gradient_bytes
 
     @cached_property
     def total_bytes(self) -> int:
@@ -226,16 +205,3 @@ def require(holds: object, *text: object) -> None:
     """Raises Refused with the parts of the text, unless the condition holds."""
     if not holds:
         raise Refused("".join(map(str, text)))
-
-
-def ranks_text(count: int) -> str:
-    return "1 rank" if count == 1 else f"{count} ranks"
-
-
-# Until the recorder writes by schema.py.
-KIND = AGREEING_FIELDS
-THREE_TIMES = ("bf16", "fully_shard")
-
-
-def kind_of(launch, key):  # type: ignore[no-untyped-def]
-    return [launch[key].index(host) for host in launch[key]] if key == "hosts" else launch.get(key)

@@ -30,8 +30,7 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
     """
     with refusing_late_ranks():
         whole = whole_of(tensor)
-    flat: torch.Tensor = flat_of(whole.detach())
-    return flat.to("cpu", torch.float64, copy=True)
+    return flat_of(whole.detach()).to("cpu", torch.float64, copy=True)
 
 
 def digest(tensor: torch.Tensor) -> str:

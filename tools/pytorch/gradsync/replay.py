@@ -187,10 +187,11 @@ def replay(
             left[following] = link_pace * transfers[following].alone_s
             following += 1
             free -= 1
-        if not left:
+        if not left:  # computation goes on alone
             time += issued[following] - work
             work = issued[following]
             continue
+        # Computation goes on until it ends, needs a collective, or issues one that begins at once.
         until = min(backward, first_needed[following], *[needed[i] for i in left])
         computes = work < until
         if free and following < len(issued):

@@ -66,19 +66,8 @@ class CollectiveKind(str, Enum):
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
-class _ByName:
-    """Until all modules name fields as attributes: fields as of a JSON object."""
-
-    def __getitem__(self, name: str) -> Any:
-        value = getattr(self, name)
-        if name == "collectives" and value is None:
-            empty = dict.fromkeys(("bytes", "ns", "in_ns", "out_ns"), ())
-            return {"kind": "", "in_flight": 1, "wall_ns": 0, "cpu_ns": 0, **empty}
-        return value
-
-
 @dataclass(frozen=True)
-class Parameter(_ByName):
+class Parameter:
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
     """
@@ -100,7 +89,7 @@ class Parameter(_ByName):
 
 
 @dataclass(frozen=True)
-class Unit(_ByName):
+class Unit:
     """What fully_shard gathers at once, by numbers of parameters. The first unit is the root.
 
     `reshards`: whether the parameters are freed after forward, and gathered again for backward.
@@ -121,7 +110,7 @@ class Unit(_ByName):
 
 
 @dataclass(frozen=True)
-class Row(_ByName):
+class Row:
     """Settings of the steps that the script itself synchronises.
 
     `bf16`: by bf16_compress_hook. `zero1`: under ZeroRedundancyOptimizer. `fsdp`: by fully_shard;
@@ -177,7 +166,7 @@ class Row(_ByName):
 
 
 @dataclass(frozen=True)
-class Memory(_ByName):
+class Memory:
     """What tensors of one rank take in a step that does not synchronise.
 
     Weights, the model's buffers and the optimizer's state are held all the time; under fully_shard
@@ -214,7 +203,7 @@ class Memory(_ByName):
 
 
 @dataclass(frozen=True)
-class Collectives(_ByName):
+class Collectives:
     """What one probe communicated.
 
     `in_flight`: 1 if each collective is waited for before the next one begins, 0 if all are issued
@@ -248,7 +237,7 @@ class Collectives(_ByName):
 
 
 @dataclass(frozen=True)
-class Step(_ByName):
+class Step:
     """One step of one rank.
 
     `row`: the number of its settings, if the script synchronises it. `begin_ns`: on the host's
@@ -302,7 +291,7 @@ class Step(_ByName):
 
 
 @dataclass(frozen=True)
-class Launch(_ByName):
+class Launch:
     """One launch of a script, of which every rank is recorded.
 
     `device`: "cpu", or the GPU's name. `backend`: of the process group; "none" without one.

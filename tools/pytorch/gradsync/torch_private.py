@@ -1,4 +1,4 @@
-"""PyTorch's names that are private or have no types: nothing else of this package uses them.
+"""PyTorch's names that are private or have no types, in one place and with types.
 
 They were tried with PyTorch 2.3 to 2.15, those of fully_shard with 2.15 alone. A version that lacks
 one raises AttributeError here.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, FAILED, Refused, published
+from gradsync import BAD_ARGUMENTS, FAILED, Refused
 from gradsync.answer import as_json
 from gradsync.answering import answer_of
 from gradsync.memory import parse_bytes
@@ -35,22 +35,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="what_if", allow_abbrev=False, description=DESCRIPTION)
     _add_recording_flags(parser)
     _add_link_flags(parser)
-    flags = parser.parse_args(arguments)
-    if bool(flags.recording) == flags.published:
-        parser.error("expected a recording, or --published alone")
-    return flags
+    return parser.parse_args(arguments)
 
 
 def _add_recording_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "recording", nargs="?", help="Reads this file, which gradsync record wrote."
-    )
-    parser.add_argument(
-        "--published",
-        action="store_true",
-        help="Prints figures that others have published of many GPUs, their predictions and "
-        "errors, instead of a recording's answer.",
-    )
+    parser.add_argument("recording", help="Reads this file, which gradsync record wrote.")
     parser.add_argument(
         "--at",
         help="Reads a recording of the model where the answer is to hold. Computation is scaled to "
@@ -153,12 +142,8 @@ def question_from(flags: argparse.Namespace) -> Question:
 
 
 def _output(flags: argparse.Namespace) -> str:
-    is_json = flags.format == "json"
-    if flags.published:
-        figures = [one._asdict() for one in published.figures()]
-        return json.dumps(figures) if is_json else published.screen()
     answer = answer_of(question_from(flags))
-    return json.dumps(as_json(answer)) if is_json else text_of(answer)
+    return json.dumps(as_json(answer)) if flags.format == "json" else text_of(answer)
 
 
 def main(arguments: Sequence[str]) -> int:
