@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 import unittest
 
-from run_ranks import launch, sys, torch
+from run_ranks import launch, torch
 
 import torch.distributed as dist
 from torch import nn
@@ -37,10 +37,14 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully
 dist.init_process_group("gloo"); torch.manual_seed(0)
 class Net(nn.Module):
     def __init__(self):
-        super().__init__(); self.e = nn.Embedding(50, 16)
-        self.h = nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
-            nn.Linear(24 + 8 * i, 16)) for i in range(3))
-        self.head = nn.Linear(16, 50, bias=False); self.head.weight = self.e.weight
+        super().__init__()
+        self.e = nn.Embedding(50, 16)
+        self.h = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(), nn.Linear(24 + 8 * i, 16))
+            for i in range(3)
+        )
+        self.head = nn.Linear(16, 50, bias=False)
+        self.head.weight = self.e.weight
     def forward(self, x):
         x = self.e(x)
         for h in self.h: x = x + h(x)
@@ -323,7 +327,7 @@ class ScriptTest(unittest.TestCase):
             self.assertTrue(all(map(torch.equal, weights, plain)))
             self.assertEqual(
                 [(u["name"], u["reshards"]) for u in one["units"]],
-                list(zip(["", "h.0", "h.1", "h.2"], reshards)),
+                list(zip(["", "h.0", "h.1", "h.2"], reshards, strict=True)),
             )
             self.assertEqual(
                 (one["passes"], one["optimizer"], len(one["parameters"])), (passes, "AdamW", 13)
@@ -476,7 +480,8 @@ class ScriptTest(unittest.TestCase):
                 "with an mp_policy",
             ),
             (
-                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=('r', 's'))}",
+                "names = ('r', 's')\n"
+                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)}",
                 {},
                 "over two dimensions (HSDP)",
             ),
