@@ -14,6 +14,48 @@ from gradsync.what_if_command import parse, question_from
 MS, MIB = 1_000_000, 1 << 20
 
 
+def timed(mode, before, backward, optimizer, **more):
+    """A step of which forward and the passes before, backward and the optimizer take so many ms."""
+    return {
+        "mode": mode,
+        "begin_ns": 0,
+        "before_ns": before * MS,
+        "backward_ns": backward * MS,
+        "ready_ns": [backward * MS, 30 * MS, 10 * MS],
+        "rest_ns": MS,
+        "optimizer_ns": optimizer * MS,
+        "step_ns": (before + backward + 1 + optimizer) * MS,
+        **more,
+    }
+
+
+def probe(kind, in_flight, sizes, each_ms, wall_ms, **casts):
+    """A step after which collectives of these sizes take so long each, and all of them."""
+    sent = {
+        "kind": kind,
+        "in_flight": in_flight,
+        "bytes": sizes,
+        "ns": [each_ms * MS] * len(sizes) * in_flight,
+        "wall_ns": wall_ms * MS,
+        "cpu_ns": 0,
+        **casts,
+    }
+    return timed("probe", 20, 40, 6, collectives=sent)
+
+
+def turn():
+    """One step of each kind."""
+    return [
+        timed("none", 19, 38, 5),
+        probe("all_reduce", 1, 4 * [MIB], 10, 40),
+        probe("all_reduce", 1, [4 * MIB], 40, 40),
+        probe("all_reduce", 0, 4 * [MIB], 0, 32),
+        probe("bf16", 1, 4 * [MIB], 12, 56, in_ns=4 * [MS], out_ns=4 * [MS]),
+        probe("zero1", 0, [MIB, 2 * MIB, MIB], 0, 30),
+        {"mode": "ddp", "row": 0, "begin_ns": 0, "step_ns": 90 * MS},
+    ]
+
+
 def launch():
     """Two ranks, parameters of 1, 2 and 1 MiB that are ready in reverse order, after 10, 30 and 40
     ms of a backward of 40 ms; forward 20 ms, optimizer 6, clipping 1 (`none`: 19, 38, 5, 1). An
@@ -21,47 +63,6 @@ def launch():
     for each MiB that it computes with, 1 to cast and 1 to cast back. ZeroRedundancyOptimizer's
     broadcasts take 30 ms. DDP itself takes 90 ms.
     """
-
-    def step(mode, before, backward, optimizer, **more):
-        return {
-            "mode": mode,
-            "begin_ns": 0,
-            "before_ns": before * MS,
-            "backward_ns": backward * MS,
-            "ready_ns": [backward * MS, 30 * MS, 10 * MS],
-            "rest_ns": MS,
-            "optimizer_ns": optimizer * MS,
-            "step_ns": (before + backward + 1 + optimizer) * MS,
-            **more,
-        }
-
-    def probe(kind, in_flight, sizes, each_ms, wall_ms, **casts):
-        sent = {
-            "kind": kind,
-            "in_flight": in_flight,
-            "bytes": sizes,
-            "ns": [each_ms * MS] * len(sizes) * in_flight,
-            "wall_ns": wall_ms * MS,
-            "cpu_ns": 0,
-            **casts,
-        }
-        return step("probe", 20, 40, 6, collectives=sent)
-
-    steps = []
-    for _ in range(12):
-        steps += [
-            step("none", 19, 38, 5),
-            probe("all_reduce", 1, 4 * [MIB], 10, 40),
-            probe("all_reduce", 1, [4 * MIB], 40, 40),
-            probe("all_reduce", 0, 4 * [MIB], 0, 32),
-            probe("bf16", 1, 4 * [MIB], 12, 56, in_ns=4 * [MS], out_ns=4 * [MS]),
-            probe("zero1", 0, [MIB, 2 * MIB, MIB], 0, 30),
-            {"mode": "ddp", "row": 0, "begin_ns": 0, "step_ns": 90 * MS},
-        ]
-    parameters = [
-        {"name": name, "numel": mib * MIB // 4, "bytes": mib * MIB}
-        for name, mib in (("a", 1), ("b", 2), ("c", 1))
-    ]
     row = {
         "name": "as the script has it",
         "bucket_bytes": 25 * MIB,
@@ -72,26 +73,25 @@ def launch():
         "rebuilt_bucket_bytes": [MIB, 3 * MIB],
     }
     # Nothing is shared, so that tests can change it.
-    return json.loads(
-        json.dumps(
-            {
-                "gradsync_torch": 1,
-                "torch": "2.15.0",
-                "device": "cpu",
-                "backend": "gloo",
-                "world_size": 2,
-                "hosts": ["a", "a"],
-                "threads": 1,
-                "cores": 2,
-                "optimizer": "SGD",
-                "passes": 1,
-                "views": True,
-                "parameters": parameters,
-                "rows": [row],
-                "ranks": [steps, steps],
-            }
-        )
-    )
+    return {
+        "gradsync_torch": 1,
+        "torch": "2.15.0",
+        "device": "cpu",
+        "backend": "gloo",
+        "world_size": 2,
+        "hosts": ["a", "a"],
+        "threads": 1,
+        "cores": 2,
+        "optimizer": "SGD",
+        "passes": 1,
+        "views": True,
+        "parameters": [
+            {"name": name, "numel": mib * MIB // 4, "bytes": mib * MIB}
+            for name, mib in (("a", 1), ("b", 2), ("c", 1))
+        ],
+        "rows": [row],
+        "ranks": [[step for _ in range(12) for step in turn()] for _ in range(2)],
+    }
 
 
 def alone():

@@ -1,5 +1,6 @@
 """Ways to train one model: memory, and the table, in numbers that can be computed by hand."""
 
+import math
 import unittest
 
 from gradsync import memory, sharding
@@ -15,6 +16,7 @@ from sample_recordings import (
     sharded,
     steps_of,
     with_units,
+    written,
 )
 
 
@@ -132,6 +134,15 @@ class TableTest(unittest.TestCase):
         ways = self.ways(launch())
         self.assertAlmostEqual(ways["local SGD, H=8"].step_s.value, (63 + 40 / 8) * 1e-3)
         self.assertAlmostEqual(ways["local SGD, H=64"].cost_s, 40e-3 / 64)
+        # Only the average's 5 ms are uncertain, by what launches differ.
+        step, far = ways["local SGD, H=8"].step_s, math.exp(1.96 * 0.03)
+        self.assertAlmostEqual(step.low, 63e-3 + 5e-3 / far)
+        self.assertAlmostEqual(step.high, 63e-3 + 5e-3 * far)
+        slow = launch()
+        for step in steps_of(slow, "none"):
+            step["step_ns"] *= 2
+        there = self.ways(launch(), at=written(slow))
+        self.assertAlmostEqual(there["local SGD, H=8"].step_s.value, (2 * 63 + 40 / 8) * 1e-3)
 
     def test_hosts_replicate_and_their_ranks_share(self):
         flags = {
@@ -148,8 +159,8 @@ class TableTest(unittest.TestCase):
             row.step_s.value, (57 + 1 + 5 / 8) * 1e-3 + 2 * gather_s + between_s, delta=2e-4
         )
         self.assertAlmostEqual(row.sent_bytes / MIB, 4 * (0.75 + 0.75 + 0.25))
-        # A quarter of weights and state, 1 of buffers, and the 10 of two gradients and the whole unit
-        # in backward.
+        # A quarter of weights and state, 1 of buffers, and 10 in backward: two gradients and the
+        # whole unit.
         self.assertEqual(row.memory_bytes, (3 + 1 + 10) * MIB)
         self.assertIn("name a rate as --link", self.ways(launch(), world_size=8)["HSDP"].why)
         rate = {"link": "8Gbit,1us", "world_size": 8}
