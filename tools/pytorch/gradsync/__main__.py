@@ -41,8 +41,13 @@ def refuse_old_pytorch(command: str, status: int) -> None:
         end(f"{command}: PyTorch {torch.__version__} is too old: {NEEDS}", status)
 
 
-def run_with_pytorch(command: str, arguments: list[str]) -> int:
-    """Runs `record` or `check`, and returns the exit status."""
+def print_answer(recording: str) -> None:
+    """Prints what `what_if` says of a file."""
+    what_if_command.main([recording])
+
+
+def run_with_pytorch(command: str, arguments: list[str]) -> NoReturn:
+    """Runs `record` or `check`, and ends the process."""
     # 2 of `check` says that it cannot check.
     status = BAD_ARGUMENTS if command == "check" else LACKING
     try:
@@ -51,9 +56,8 @@ def run_with_pytorch(command: str, arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         end(f"{command}: no module {error.name}: {NEEDS}", status)
     if command == "check":
-        return check.main(arguments)
-    record.main(arguments, finished=lambda out: what_if_command.main([out]))
-    return 0
+        check.main(arguments)
+    record.main(arguments, finished=print_answer)
 
 
 def main() -> NoReturn:
@@ -72,7 +76,7 @@ def main() -> NoReturn:
         end(f"gradsync: no command {command}: expected {expected}", BAD_ARGUMENTS)
     if command == "what_if":
         sys.exit(what_if_command.main(arguments))
-    sys.exit(run_with_pytorch(command, arguments))
+    run_with_pytorch(command, arguments)
 
 
 if __name__ == "__main__":
