@@ -355,6 +355,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(len(self.out.read_text().splitlines()), 2)
 
     def test_launches_of_another_kind_are_refused(self):
+        self.out.touch()  # an empty file holds no other launch
         self.assertEqual(self.record(MODEL + LOOP)[0], 0)
         launch = json.loads(self.out.read_text())
         own = Launch.from_json(launch)
