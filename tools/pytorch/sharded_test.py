@@ -128,71 +128,63 @@ def tries_units(recorder):
 
 
 class OrderTest(unittest.TestCase):
-    def test_collectives_are_in_the_order_in_which_fsdp2_issues_them(self):
-        issued, calls = [], []
+    def watch_collectives(self, issued):
+        """Adds FSDP2's collectives to a list, with the elements of all ranks."""
         for kind, named in (
             ("all_gather", _fsdp_collectives.DefaultAllGather),
             ("reduce_scatter", _fsdp_collectives.DefaultReduceScatter),
         ):
+            whole = "output_tensor" if kind == "all_gather" else "input_tensor"
+            call = named.__call__
 
-            def told(own, *args, kind=kind, call=named.__call__, **kwargs):
-                issued.append(
-                    (
-                        kind,
-                        kwargs["output_tensor" if kind == "all_gather" else "input_tensor"].numel(),
-                    )
-                )
+            def told(own, *args, kind=kind, whole=whole, call=call, **kwargs):
+                issued.append((kind, kwargs[whole].numel()))
                 return call(own, *args, **kwargs)
 
-            named.__call__, call = told, named.__call__
+            named.__call__ = told
             self.addCleanup(setattr, named, "__call__", call)
+
+    def watch_units(self, groups, calls):
+        """Adds the first call of each kind of each unit to a list."""
+        for unit, group in enumerate(groups):
+            for name in CALLS:
+                call = getattr(group, name)
+
+                def told(*args, name=name, unit=unit, call=call, **kwargs):
+                    if (name, unit) not in calls:
+                        calls.append((name, unit))
+                    return call(*args, **kwargs)
+
+                setattr(group, name, told)
+
+    def assert_planned(self, issued, nested, how):
+        with ranks("fake", 2) as x:
+            net = sharded_net(how, nested)
+            groups = [m._get_fsdp_state()._fsdp_param_group for m in net.modules() if is_sharded(m)]
+            calls = []
+            self.watch_units(groups, calls)
+            for _ in range(2):
+                issued.clear()
+                calls.clear()
+                net(x).sum().backward()
+        units = [Unit("", (), group.post_forward_mesh_info is not None) for group in groups]
+        sizes = [
+            2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params) for group in groups
+        ]
+        events = [Event(i, Call(name), unit) for i, (name, unit) in enumerate(calls)]
+        for overlaps in (False, True):
+            plan = collectives(events, units, overlaps)
+            found = [(c.operation, sizes[c.unit]) for c in plan]
+            self.assertEqual(found, issued, (nested, how, overlaps))
+        if how is False:
+            self.assertEqual(len(plan), 14 if nested else 10)
+
+    def test_collectives_are_in_the_order_in_which_fsdp2_issues_them(self):
+        issued = []
+        self.watch_collectives(issued)
         for nested in (False, True):
             for how in (None, True, False):
-                with ranks("fake", 2) as x:
-                    net = sharded_net(how, nested)
-                    groups = [
-                        m._get_fsdp_state()._fsdp_param_group
-                        for m in net.modules()
-                        if is_sharded(m)
-                    ]
-                    for unit, group in enumerate(groups):
-                        for name in CALLS:
-
-                            def told(
-                                *args, name=name, unit=unit, call=getattr(group, name), **kwargs
-                            ):
-                                if (name, unit) not in calls:
-                                    calls.append((name, unit))
-                                return call(*args, **kwargs)
-
-                            setattr(group, name, told)
-                    for _ in range(2):
-                        issued.clear(), calls.clear()
-                        net(x).sum().backward()
-                    units = [
-                        Unit("", (), group.post_forward_mesh_info is not None) for group in groups
-                    ]
-                    sizes = [
-                        2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params)
-                        for group in groups
-                    ]
-                    for overlaps in (False, True):
-                        plan = collectives(
-                            [Event(i, Call(name), unit) for i, (name, unit) in enumerate(calls)],
-                            units,
-                            overlaps,
-                        )
-                        self.assertEqual(
-                            [(c.operation, sizes[c.unit]) for c in plan],
-                            issued,
-                            (nested, how, overlaps),
-                        )
-                    self.assertEqual(
-                        len(plan),
-                        {(False, False): 10, (True, False): 14}.get(
-                            (nested, how is not False), len(plan)
-                        ),
-                    )
+                self.assert_planned(issued, nested, how)
 
 
 class MemoryTest(unittest.TestCase):
