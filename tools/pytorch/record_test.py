@@ -1,6 +1,7 @@
 """What record and its Recorder write, of models that are small enough to take milliseconds."""
 
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -35,7 +36,8 @@ torch.distributed.init_process_group("gloo")
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embedding, self.unused, self.head = nn.Embedding(50, 64), nn.Linear(3, 3), nn.Linear(64, 50, bias=False)
+        self.embedding, self.unused = nn.Embedding(50, 64), nn.Linear(3, 3)
+        self.head = nn.Linear(64, 50, bias=False)
         self.head.weight = self.embedding.weight
         self.norm = nn.BatchNorm1d(64)
         self.unused.requires_grad_(False)
@@ -118,7 +120,7 @@ def check_gradients(recording, parameters, expected):
     turn = recording.step.turn
     is_bf16 = turn.probe is not None and turn.probe.kind is CollectiveKind.BF16
     tolerance = 1e-2 if is_bf16 else 1e-5
-    for p, e in zip(parameters, expected):
+    for p, e in zip(parameters, expected, strict=True):
         torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(turn))
     if turn.is_probe:
         inside = {slot.data_ptr() for slot in recording.step.buffer.slots}
@@ -233,10 +235,10 @@ class RecordTest(unittest.TestCase):
                 if s.get("collectives", {}).get("kind") == "fully_shard"
             ]
             self.assertEqual(len(tried), units.can_be_tried([*net().parameters()]))
-            for sent in tried:  # by layers
-                self.assertEqual(
-                    sent["bytes"], [p.nbytes + q.nbytes for p, q in zip(*2 * [net().parameters()])]
-                )
+            parameters = [p.nbytes for p in net().parameters()]
+            layers = [sum(parameters[i : i + 2]) for i in range(0, len(parameters), 2)]
+            for sent in tried:
+                self.assertEqual(sent["bytes"], layers)
                 self.assertGreater(min(sent["in_ns"] + sent["out_ns"]), 0)
             self.assertEqual("as units, without copies;" in answer, not tried)
 
@@ -253,9 +255,10 @@ class RecordTest(unittest.TestCase):
     def check_steps(self, steps, launch):
         self.assertEqual([s["mode"] for s in steps].count("none"), 2)
         self.assertEqual([s["mode"] for s in steps].count("ddp"), 1)
-        for before, after in zip(steps, steps[1:]):
+        for before, after in itertools.pairwise(steps):
             self.assertLessEqual(before["begin_ns"] + before["step_ns"], after["begin_ns"])
-        # A round begins one step later in turn than the one before, so that no kind of step always follows the same one.
+        # A round begins one turn later than the one before, so that no kind of step always follows
+        # the same one.
         self.assertEqual((steps[0]["mode"], steps[-1]["mode"]), ("probe", "none"))
         for s in steps:
             self.assertEqual(len(s["ready_ns"]), 6)
@@ -307,7 +310,7 @@ class RecordTest(unittest.TestCase):
         out, script = self.directory / "out.jsonl", self.script(1000)
         for flags in ([], ["--no-ddp"]):
 
-            def run(rank):
+            def run(rank, flags=flags):
                 os.chdir(self.directory)
                 record.main(
                     ["--out=out.jsonl", "--rounds=2", *flags, *script],
@@ -319,16 +322,16 @@ class RecordTest(unittest.TestCase):
             self.assertFalse((self.directory / "ended").exists())
         lines = [json.loads(line) for line in out.read_text().splitlines()]
         self.assertEqual(len(lines), 2)  # a launch each
-        for launch, modes in zip(lines, ({"none", "probe", "ddp"}, {"none", "probe"})):
-            self.assertEqual({s["mode"] for s in launch["ranks"][1]}, modes)
-            self.assertEqual(launch["passes"], 2)
-            self.assertEqual(launch["rows"][0]["passes"], 2)
-            self.assertEqual(launch["optimizer"], "AdamW")
-            self.assertEqual(launch["command"], script)
-            self.assertEqual(len(launch["hosts"]), 2)
-            self.assertTrue(launch["processor"])
-            self.assertFalse(launch["rows"][0]["bf16"])
-            names = [p["name"] for p in launch["parameters"]]
+        for one, modes in zip(lines, ({"none", "probe", "ddp"}, {"none", "probe"}), strict=True):
+            self.assertEqual({s["mode"] for s in one["ranks"][1]}, modes)
+            self.assertEqual(one["passes"], 2)
+            self.assertEqual(one["rows"][0]["passes"], 2)
+            self.assertEqual(one["optimizer"], "AdamW")
+            self.assertEqual(one["command"], script)
+            self.assertEqual(len(one["hosts"]), 2)
+            self.assertTrue(one["processor"])
+            self.assertFalse(one["rows"][0]["bf16"])
+            names = [p["name"] for p in one["parameters"]]
             self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
 
     def test_a_step_lasts_to_its_last_optimizer_and_not_while_gradients_are_averaged_for_the_script(
@@ -496,7 +499,7 @@ class RecordTest(unittest.TestCase):
             self.assertTrue(in_buffer(recording, model))
             recording.close()
             self.assertFalse(in_buffer(recording, model))
-            for p, gradient in zip(model.parameters(), gradients):
+            for p, gradient in zip(model.parameters(), gradients, strict=True):
                 torch.testing.assert_close(p.grad, gradient, rtol=0, atol=0)
             recording = Recorder(model, out)
             with self.assertRaisesRegex(ValueError, "call what DistributedDataParallel returned"):

@@ -1,4 +1,4 @@
-"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand."""
+"""Costs of collectives, and replays of steps with them, in numbers that can be computed by hand."""
 
 import math
 import unittest
@@ -155,7 +155,8 @@ class NetworkTest(unittest.TestCase):
             self.assertAlmostEqual(seconds("hierarchical", **more), 2 * (0.5 + 4), 6)
 
     def test_processors_are_used_by_the_byte_that_a_rank_sends(self):
-        # 1e-3 CPU-seconds for each byte of an all-reduce: between 2 ranks as many are sent, between 8 1.75 times.
+        # 1e-3 CPU-seconds for each byte of an all-reduce: between 2 ranks as many are sent, between
+        # 8 1.75 times.
         two = MeasuredLink(LinkCosts([Cost(1024, 2.048, 0.5)]), 2)
 
         def used(recorded, ranks, kind="all_reduce"):
@@ -170,7 +171,8 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(used(two, 8, "all_gather"), 0.875e-3)  # half of an all-reduce
 
     def test_collectives_of_fsdp2_take_their_copies_over_any_link(self):
-        # 2 ms a byte of an all-reduce without a link, and as much or half as much of FSDP2's; what they take more is copies.
+        # 2 ms a byte of an all-reduce without a link, and as much or half as much of FSDP2's; what
+        # they take more is copies.
         def over(processor, **more):
             recorded = MeasuredLink(
                 LinkCosts(
@@ -215,10 +217,11 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(replayed([2, 5], 5, [1, 10])[:2], (5, 15))
 
     def test_computation_and_communication_slow_each_other_down(self):
-        # From 2 on, 12 s of computation and 10 s of communication, both 1.5 times as long: the collective ends at 17, when 2 s
-        # of computation are left.
+        # From 2 on, 12 s of computation and 10 s of communication, both 1.5 times as long: the
+        # collective ends at 17, when 2 s of computation are left.
         self.assertEqual(replayed([2], 14, [10], used=0.5), (19, 17, 12))
-        # Both at 1 / 1.5 until 2 + 6 = 8, when 4 s of the collective are done; then it goes on at its own pace.
+        # Both at 1 / 1.5 until 2 + 6 = 8, when 4 s of the collective are done; then it goes on at
+        # its own pace.
         backward, done, work = replayed([2], 6, [10], used=0.5)
         self.assertAlmostEqual(backward, 8)
         self.assertAlmostEqual(done, 14)
@@ -242,13 +245,15 @@ class ReplayTest(unittest.TestCase):
     def test_two_in_flight_share_the_link_and_gain_together(self):
         # Two of 10 take 16 together: each at 10 / 16 of its pace.
         self.assertEqual(replayed([0, 0], 0, [10, 10], together=16)[1], 16)
-        # The second begins at 5: 5 are left of the first, which take 8; then 5 of the second, alone. A third waits its turn.
+        # The second begins at 5: 5 are left of the first, which take 8; then 5 of the second,
+        # alone. A third waits its turn.
         self.assertEqual(replayed([0, 5], 5, [10, 10], together=16)[1], 18)
         self.assertEqual(replayed([0, 0, 0], 0, [10, 10, 10], together=16)[1], 26)
 
 
 class DrawTest(unittest.TestCase):
-    """Of 2 measured ranks and 20 rounds, whose values tell both: 100 times the rank, and the round."""
+    """Of 2 measured ranks and 20 rounds, whose values tell both: 100 times the rank, and the
+    round."""
 
     def draws(self, world_size, buckets=1):
         ranks = [[100 * rank + number for number in range(20)] for rank in range(2)]
@@ -284,7 +289,7 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(len(self.draws(16384, buckets=60)), 12)
 
     def test_a_bootstrap_takes_all_values_and_normal_paces(self):
-        paces, picks = zip(*replay.resamples(5))
+        paces, picks = zip(*replay.resamples(5), strict=True)
         self.assertEqual(len(paces), 1000)
         self.assertAlmostEqual(fmean(paces), 0, delta=0.1)
         self.assertAlmostEqual(stdev(paces), 1, delta=0.1)

@@ -62,7 +62,11 @@ def parser() -> Parser:
     result = Parser(
         prog="record", description="Records a script that trains with PyTorch.", epilog=NOT_RECORDED
     )
-    result.add_argument("--out", default="gradsync.jsonl", help="adds a line to this file")
+    result.add_argument(
+        "--out",
+        default="gradsync.jsonl",
+        help="adds a line to this file, which is compressed if its name ends in .gz",
+    )
     result.add_argument(
         "--rounds",
         type=int,
