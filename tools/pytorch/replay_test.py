@@ -1,4 +1,4 @@
-"""Costs of collectives, and replays of steps beside them, in numbers that can be computed by hand."""
+"""Costs of collectives, and replays of steps with them, in numbers that can be computed by hand."""
 
 import math
 import unittest
@@ -9,7 +9,15 @@ from statistics import fmean, stdev
 from gradsync import Refused, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
-from gradsync.replay import Collective, Processors, Scenario, Schedule, Transfer
+from gradsync.replay import (
+    Collective,
+    Processors,
+    RankStep,
+    Scenario,
+    Schedule,
+    Transfer,
+    Waits,
+)
 
 
 def two_hosts(algorithm, **changes):
@@ -138,13 +146,17 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(
             seconds("best"), min(seconds("ring"), seconds("tree"), seconds("hierarchical"))
         )
+        # Fewer ranks than a host has places for.
+        self.assertAlmostEqual(seconds("hierarchical", world_size=2), 2 * (0.01 + 0.4))
+        self.assertAlmostEqual(seconds("tree", world_size=2), 2 * (0.01 + 0.8))
         # 9 ranks on hosts of 8 are on two hosts, as 16 are: all bytes pass between them.
         for ranks in (9, 12, 16):
             more = {"world_size": ranks, "ranks_per_host": 8, "within": Wire(1e12, 1e-9)}
             self.assertAlmostEqual(seconds("hierarchical", **more), 2 * (0.5 + 4), 6)
 
     def test_processors_are_used_by_the_byte_that_a_rank_sends(self):
-        # 1e-3 CPU-seconds for each byte of an all-reduce: between 2 ranks as many are sent, between 8 1.75 times.
+        # 1e-3 CPU-seconds for each byte of an all-reduce: between 2 ranks as many are sent, between
+        # 8 1.75 times.
         two = MeasuredLink(LinkCosts([Cost(1024, 2.048, 0.5)]), 2)
 
         def used(recorded, ranks, kind="all_reduce"):
@@ -159,7 +171,8 @@ class NetworkTest(unittest.TestCase):
         self.assertAlmostEqual(used(two, 8, "all_gather"), 0.875e-3)  # half of an all-reduce
 
     def test_collectives_of_fsdp2_take_their_copies_over_any_link(self):
-        # 2 ms a byte of an all-reduce without a link, and as much or half as much of FSDP2's; what they take more is copies.
+        # 2 ms a byte of an all-reduce without a link, and as much or half as much of FSDP2's; what
+        # they take more is copies.
         def over(processor, **more):
             recorded = MeasuredLink(
                 LinkCosts(
@@ -204,10 +217,11 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(replayed([2, 5], 5, [1, 10])[:2], (5, 15))
 
     def test_computation_and_communication_slow_each_other_down(self):
-        # From 2 on, 12 s of computation and 10 s of communication, both 1.5 times as long: the collective ends at 17, when 2 s
-        # of computation are left.
+        # From 2 on, 12 s of computation and 10 s of communication, both 1.5 times as long: the
+        # collective ends at 17, when 2 s of computation are left.
         self.assertEqual(replayed([2], 14, [10], used=0.5), (19, 17, 12))
-        # Both at 1 / 1.5 until 2 + 6 = 8, when 4 s of the collective are done; then it goes on at its own pace.
+        # Both at 1 / 1.5 until 2 + 6 = 8, when 4 s of the collective are done; then it goes on at
+        # its own pace.
         backward, done, work = replayed([2], 6, [10], used=0.5)
         self.assertAlmostEqual(backward, 8)
         self.assertAlmostEqual(done, 14)
@@ -231,13 +245,15 @@ class ReplayTest(unittest.TestCase):
     def test_two_in_flight_share_the_link_and_gain_together(self):
         # Two of 10 take 16 together: each at 10 / 16 of its pace.
         self.assertEqual(replayed([0, 0], 0, [10, 10], together=16)[1], 16)
-        # The second begins at 5: 5 are left of the first, which take 8; then 5 of the second, alone. A third waits its turn.
+        # The second begins at 5: 5 are left of the first, which take 8; then 5 of the second,
+        # alone. A third waits its turn.
         self.assertEqual(replayed([0, 5], 5, [10, 10], together=16)[1], 18)
         self.assertEqual(replayed([0, 0, 0], 0, [10, 10, 10], together=16)[1], 26)
 
 
 class DrawTest(unittest.TestCase):
-    """Of 2 measured ranks and 20 rounds, whose values tell both: 100 times the rank, and the round."""
+    """Of 2 measured ranks and 20 rounds, whose values tell both: 100 times the rank, and the
+    round."""
 
     def draws(self, world_size, buckets=1):
         ranks = [[100 * rank + number for number in range(20)] for rank in range(2)]
@@ -273,7 +289,7 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(len(self.draws(16384, buckets=60)), 12)
 
     def test_a_bootstrap_takes_all_values_and_normal_paces(self):
-        paces, picks = zip(*replay.resamples(5))
+        paces, picks = zip(*replay.resamples(5), strict=True)
         self.assertEqual(len(paces), 1000)
         self.assertAlmostEqual(fmean(paces), 0, delta=0.1)
         self.assertAlmostEqual(stdev(paces), 1, delta=0.1)
@@ -289,6 +305,52 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(picks, [4, 0, 0, 4, 3])
         self.assertEqual(self.draws(4), self.draws(4))
         self.assertEqual(self.draws(4)[:2], [[0, 16, 100, 105], [1, 8, 101, 115]])
+
+
+class PredictTest(unittest.TestCase):
+    """Of 12 equal rounds of two ranks."""
+
+    def predicted(self, *ranks, sizes=(1,), used=0.0, log_error=0.0, waits=Waits.OPTIMIZER):
+        kind = Operation.ALL_REDUCE if waits is Waits.OPTIMIZER else Operation.ALL_GATHER
+        return replay.predict(
+            Scenario(
+                ranks=[[rank] * 12 for rank in ranks],
+                collectives=[Collective(size, kind) for size in sizes],
+                world_size=len(ranks),
+                costs=LinkCosts([Cost(1, 1, used), Cost(1, 1, used, Operation.ALL_GATHER)]),
+                processors=Processors(1, 1),
+                log_error=log_error,
+                waits=waits,
+            )
+        )
+
+    def test_a_step_begins_with_its_last_rank(self):
+        one = self.predicted(*[RankStep(begin, 2, [2], 4, 1) for begin in (10, 13)])
+        self.assertEqual((one.step_s.value, one.slowest_s, one.exposed_s), (5, 5, 0))
+        # The last rank gathers after 2 s, for 1 s, and computes 2 s and 1 s more.
+        ranks = [RankStep(begin, 2, [2], 4, 1, [2]) for begin in (10, 13)]
+        for waits in (Waits.ALL_RANKS, Waits.COMPUTATION):
+            one = self.predicted(*ranks, waits=waits)
+            self.assertEqual((one.step_s.value, one.slowest_s, one.exposed_s), (6, 5, 1))
+
+    def test_no_order_takes_less_than_the_floor(self):
+        rank = RankStep(0, 2, [2, 4], 4, 1, [4, 4])
+        # The slowest rank; all bytes after the first gradient; computation and what moves bytes.
+        self.assertEqual(self.predicted(rank, sizes=(1, 1)).floor_s, 5)
+        self.assertEqual(self.predicted(rank, sizes=(9, 6)).floor_s, 2 + 15)
+        self.assertEqual(self.predicted(rank, sizes=(9, 6), used=0.5).floor_s, 2 + 15)
+        self.assertEqual(self.predicted(rank, sizes=(2, 1), used=0.5).floor_s, 5 + 1.5)
+        gathers = self.predicted(rank, sizes=(9, 6), used=1, waits=Waits.COMPUTATION)
+        self.assertEqual(gathers.floor_s, 5 + 15)
+
+    def test_an_interval_is_as_wide_as_the_link_is_uncertain(self):
+        rank = RankStep(0, 2, [4], 4, 1)
+        one = self.predicted(rank, sizes=(100,), log_error=0.1).step_s
+        self.assertEqual(one.value, 4 + 100 + 1)
+        self.assertAlmostEqual(one.low, 5 + 100 - 1.96 * (100 - 100 * math.exp(-0.1)), delta=1)
+        self.assertAlmostEqual(one.high, 5 + 100 + 1.96 * (100 * math.exp(0.1) - 100), delta=1)
+        exact = self.predicted(rank, sizes=(100,)).step_s
+        self.assertEqual((exact.low, exact.high), (105, 105))
 
 
 if __name__ == "__main__":

@@ -87,7 +87,14 @@ class MemoryTest(unittest.TestCase):
             self.need(held_bytes=[0, 20 * MIB, 0]).sharded(units, 2).moving, (20 + 4 + 1 + 2) * MIB
         )
         self.assertEqual(self.need().sharded(units, 4).fixed, (1 + 2 + 1) * MIB)
-        self.assertEqual(self.need().sharded(units, 2, keeps=True).fixed, (7 + 4) * MIB)
+        # Whole gradients are there all the time: none come to the 5 MiB of `b` and 4 of weights.
+        kept = self.need().sharded(units, 2, keeps=True)
+        self.assertEqual(kept, ((7 + 4) * MIB, (5 + 4) * MIB))
+
+    def test_units_that_stay_are_not_gathered_again(self):
+        units = [Unit("", (), False), Unit("h.0", (0, 1), False), Unit("h.1", (2,), False)]
+        # When `b` is ready: 5 MiB, its unit of 3, the buffer of `c`, and the half that is summed.
+        self.assertEqual(self.need().sharded(units, 2).moving, (5 + 3 + 1 + 0.5) * MIB)
 
     def test_reads_sizes(self):
         for text, size in (("80GB", 80e9), ("24GiB", 24 * 2**30), ("1.5 TB", 1.5e12), ("7B", 7)):
