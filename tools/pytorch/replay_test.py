@@ -340,8 +340,9 @@ class PredictTest(unittest.TestCase):
         self.assertEqual(self.predicted(rank, sizes=(9, 6)).floor_s, 2 + 15)
         self.assertEqual(self.predicted(rank, sizes=(9, 6), used=0.5).floor_s, 2 + 15)
         self.assertEqual(self.predicted(rank, sizes=(2, 1), used=0.5).floor_s, 5 + 1.5)
-        gathers = self.predicted(rank, sizes=(9, 6), used=1, waits=Waits.COMPUTATION)
-        self.assertEqual(gathers.floor_s, 5 + 15)
+        for used, floor_s in ((0, 2 + 15), (1, 5 + 15)):
+            gathers = self.predicted(rank, sizes=(9, 6), used=used, waits=Waits.COMPUTATION)
+            self.assertEqual(gathers.floor_s, floor_s)
 
     def test_an_interval_is_as_wide_as_the_link_is_uncertain(self):
         rank = RankStep(0, 2, [4], 4, 1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from gradsync import Refused, replay, sharding
 from gradsync.link import Cost, LinkCosts, Operation
+from gradsync.probes import Communication
 from gradsync.replay import Processors, Scenario, Schedule, Transfer, Waits
 from gradsync.schema import Launch, Step, StepMode, Unit
 from gradsync.sharding import Resharding
@@ -369,6 +370,16 @@ class ShardedTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "lacks times of its collectives"):
                 sent_by(one, "fully_shard")[1].update(change)
                 question([one])
+
+    def test_units_use_processors_as_large_all_reduces_do(self):
+        one = sharded()
+        for sent in sent_by(one, "all_reduce"):
+            if sent["in_flight"] == 1:
+                sent["cpu_ns"] = sent["wall_ns"] * len(sent["bytes"]) // 10
+        # Pieces of 1 MiB use 4 tenths of a processor, and all 4 MiB at once one tenth.
+        costs = Communication.of([Launch.from_json(one)]).link.costs
+        self.assertAlmostEqual(costs.processor(MIB, 1), 0.4)
+        self.assertAlmostEqual(costs.processor(MIB, 1, Operation.UNIT_GATHER), 0.1)
 
     def test_the_optimizer_updates_shards(self):
         one = sharded()
