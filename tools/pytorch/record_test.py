@@ -148,7 +148,7 @@ def check_on_two_ranks(rank, directory):
         FlatBuffer.average = own
         assert not events.listeners
         assert not any(p._post_accumulate_grad_hooks for p in recording.params)
-        total_bytes = recording.step.buffer.flat.nbytes
+        total_bytes = sum(p.nbytes for p in model.parameters())
         probes = len(probes_of(total_bytes)) + units.can_be_tried(recording.params)
         assert len(recording.plan) == 2 + probes + 1
     row = row_of(DDP(net(), bucket_cap_mb=2))
@@ -158,10 +158,9 @@ def check_on_two_ranks(rank, directory):
     dist.destroy_process_group()
 
 
-def in_buffer(recording, model):
-    """Whether gradients lie in the recorder's memory."""
-    own = recording.step.buffer.flat.untyped_storage().data_ptr()
-    return any(p.grad.untyped_storage().data_ptr() == own for p in model.parameters())
+def memories_of_gradients(model):
+    """The addresses of the memory in which the gradients of a model lie."""
+    return {p.grad.untyped_storage().data_ptr() for p in model.parameters()}
 
 
 def traces(*models):
@@ -496,9 +495,13 @@ class RecordTest(unittest.TestCase):
                 torch.nn.functional.cross_entropy(model(inputs), targets).backward()
                 optimizer.step()
             gradients = [p.grad.clone() for p in model.parameters()]
-            self.assertTrue(in_buffer(recording, model))
+            buffer = recording.step.buffer.flat
+            own = {buffer.untyped_storage().data_ptr()}
+            self.assertEqual(memories_of_gradients(model), own)
+            buffer = weakref.ref(buffer)
             recording.close()
-            self.assertFalse(in_buffer(recording, model))
+            self.assertIsNone(buffer(), "freed")
+            self.assertFalse(memories_of_gradients(model) & own)
             for p, gradient in zip(model.parameters(), gradients, strict=True):
                 torch.testing.assert_close(p.grad, gradient, rtol=0, atol=0)
             recording = Recorder(model, out)

@@ -45,10 +45,6 @@ class Prober:
         sent.cpu_ns = time.process_time_ns() - cpu_ns
         return sent
 
-    def close(self) -> None:
-        """Frees the units."""
-        self._groups = []
-
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
         """Returns what communicates and sets its marks. What takes time before is done here."""
         if probe.kind is CollectiveKind.FULLY_SHARD:

@@ -54,10 +54,10 @@ class StepRecorder:
     def close(self) -> None:
         """Leaves nothing of the recording in gradients, and frees what probes use."""
         self._end_memory()
-        if self._prober:
-            self._prober.close()
         if self.buffer:
             self.buffer.release()
+        self.buffer = None
+        self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
         """A step begins, for which the target is prepared. `called`: when its forward was."""
