@@ -70,6 +70,13 @@ REFUSED = (
         TWICE,
     ),
     (
+        "a script that catches all",
+        MODEL
+        + "for step in range(int(sys.argv[1])):\n    try:\n        model(x).mean().backward()\n"
+        "        model(x).mean().backward() #!\n        optimizer.step()\n    except: pass\n",
+        TWICE,
+    ),
+    (
         "two losses",
         MODEL
         + LOOP.replace(
