@@ -19,6 +19,7 @@ second begins.
 """
 import argparse
 import copy
+import dataclasses
 import os
 import pathlib
 import socket
@@ -119,7 +120,10 @@ def measure(name, out, rounds, fsdp, blocks):
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
     from torch.distributed.optim import ZeroRedundancyOptimizer
-    from gradsync import recorder as recording
+    from gradsync.ddp_target import row_of
+    from gradsync.recorder import Recorder
+    from gradsync.schema import Step, StepMode
+    from gradsync.torch_private import DDP
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     model, data, loss = make(name, dist.get_rank())
@@ -130,7 +134,7 @@ def measure(name, out, rounds, fsdp, blocks):
         return torch.optim.SGD(params, lr=1e-4, momentum=0.9)
 
     def row(label, cap, optimizer=sgd, hook=None, passes=1, **more):
-        ddp = recording.DDP(copy.deepcopy(model), bucket_cap_mb=cap, gradient_as_bucket_view=True)
+        ddp = DDP(copy.deepcopy(model), bucket_cap_mb=cap, gradient_as_bucket_view=True)
         if hook:
             ddp.register_comm_hook(None, hook)
         return label, ddp, optimizer(ddp.parameters()), passes, more
@@ -146,8 +150,8 @@ def measure(name, out, rounds, fsdp, blocks):
         rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
         rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook),
                  row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
-    ddp = recording.DDP(model, gradient_as_bucket_view=True)
-    optimizer, recorder = sgd(ddp.parameters()), recording.Recorder(ddp, out, rounds)
+    ddp = DDP(model, gradient_as_bucket_view=True)
+    optimizer, recorder = sgd(ddp.parameters()), Recorder(ddp, out, rounds)
     last = rounds * len(recorder.plan) - 1
     every = len(recorder.plan) / len(rows) / 3  # what is measured takes three turns for each of what predicts it
     taken = 0
@@ -164,11 +168,10 @@ def measure(name, out, rounds, fsdp, blocks):
             row_optimizer.step()
             end = time.monotonic_ns()
             if taken >= 2 * len(rows):  # buckets are rebuilt in the second step
-                recorder.steps.append({"mode": "ddp", "row": index + 1, "begin_ns": begin, "step_ns": end - begin})
+                recorder.steps.append(Step(StepMode.SCRIPT, row=index + 1, begin_ns=begin, step_ns=end - begin))
             taken += 1
         if recorder.taken == last:
-            recorder.head["rows"] = [recording.row_of(ddp if blocks else m, label, passes=p, **more)
-                                     for label, m, _, p, more in rows]
+            recorder.extra_rows = [row_of(ddp if blocks else m, label, passes=p, **more) for label, m, _, p, more in rows]
         optimizer.zero_grad(set_to_none=True)
         loss(ddp(data)).backward()
         optimizer.step()
@@ -178,7 +181,7 @@ def sharded(kind, model, **more):
     """Under FSDP2, by blocks."""
     from torch.distributed.fsdp import fully_shard
     from gradsync import sharding
-    units = sharding.units_of({"units": [], "parameters": [{"name": name} for name, _ in model.named_parameters()]})
+    units = sharding.repeated_blocks([name for name, _ in model.named_parameters()])
     for unit in units[1:]:
         block = model.get_submodule(unit.name)
         if kind == "bert":
@@ -190,7 +193,9 @@ def sharded(kind, model, **more):
 def measure_sharded(name, model, data, loss, out, rounds):
     import torch
     import torch.distributed as dist
-    from gradsync.sharded import recorder_of
+    from gradsync.recorder import Recorder
+    from gradsync.schema import CollectiveKind, Step, StepMode
+    from gradsync.turns import Turn
     models = [sharded(name, copy.deepcopy(model)), sharded(name, model, reshard_after_forward=False)]
     optimizers = [torch.optim.SGD(one.parameters(), lr=1e-4, momentum=0.9) for one in models]
 
@@ -199,9 +204,11 @@ def measure_sharded(name, model, data, loss, out, rounds):
         loss(models[k](data)).backward()
         optimizers[k].step()
 
-    recorder = recorder_of(models[0], out, rounds)
-    whole = max((mode for mode in recorder.plan if mode[1:2] == ("all_reduce",)), key=lambda mode: mode[2:])
-    recorder.plan = [("none",), whole, ("none",), ("ddp",)]
+    recorder = Recorder(models[0], out, rounds)
+    all_reduces = [turn for turn in recorder.plan if turn.probe and turn.probe.kind is CollectiveKind.ALL_REDUCE]
+    whole = max(all_reduces, key=lambda turn: (turn.probe.piece_bytes, turn.probe.in_flight))
+    alone = Turn(StepMode.UNSYNCHRONISED)
+    recorder.plan = [alone, whole, alone, Turn(StepMode.SCRIPT)]
     taken, last = 0, rounds * len(recorder.plan) - 1
     while not recorder.done:
         while taken * len(recorder.plan) <= recorder.taken:  # one in each round
@@ -210,10 +217,11 @@ def measure_sharded(name, model, data, loss, out, rounds):
             step(1)
             end = time.monotonic_ns()
             if taken:
-                recorder.steps.append({"mode": "ddp", "row": 1, "begin_ns": begin, "step_ns": end - begin})
+                recorder.steps.append(Step(StepMode.SCRIPT, row=1, begin_ns=begin, step_ns=end - begin))
             taken += 1
         if recorder.taken == last:
-            recorder.head["rows"] = [{**recorder._rows()[0], "name": "fully_shard, no reshard", "whole": True}]
+            own, = recorder.target.rows(passes=1)
+            recorder.extra_rows = [dataclasses.replace(own, name="fully_shard, no reshard", whole=True)]
         step(0)
 
 
@@ -263,7 +271,7 @@ def main():
                 if flags.fsdp and n == 0:
                     predicted = prediction_errors.rows_of(str(file))
                     file.with_suffix(".predicted").write_text("".join("%s: %.4f to %.4f ms\n" % (
-                        row["name"], *(1e3 * s for s in row["predicted_s"][1:])) for row in predicted))
+                        row.name, 1e3 * row.predicted_s.low, 1e3 * row.predicted_s.high) for row in predicted))
     prediction_errors.main(flags.out)
 
 

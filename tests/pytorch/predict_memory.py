@@ -22,7 +22,10 @@ import predict_ddp
 def main(names):
     import torch
     import torch.distributed as dist
-    from gradsync import answer, memory, recorder, sharding
+    from gradsync import memory, sharding
+    from gradsync.recorder import Recorder
+    from gradsync.recording import Recording
+    from gradsync.torch_private import DDP
     from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as checkpoints
     from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
     from torch.distributed._tools.mem_tracker import MemTracker
@@ -31,7 +34,7 @@ def main(names):
     for name in names:
         model, data, loss = predict_ddp.make(name.removesuffix(":checkpoint"), 0)
         if name.endswith(":checkpoint"):
-            blocks = sharding.units_of({"units": [], "parameters": [{"name": one} for one, _ in model.named_parameters()]})[1:]
+            blocks = sharding.repeated_blocks([name for name, _ in model.named_parameters()])[1:]
             blocks = [model.get_submodule(block.name) for block in blocks]
             checkpoints.apply_activation_checkpointing(model, check_fn=lambda module: any(module is block for block in blocks))
 
@@ -49,7 +52,7 @@ def main(names):
             optimizer = torch.optim.AdamW(one.parameters(), lr=1e-4)
             steps(one, optimizer, times(1))
             loss(one(data)).backward()
-            views = [p.grad for p in one.parameters()] if isinstance(one, recorder.DDP) else []
+            views = [p.grad for p in one.parameters()] if isinstance(one, DDP) else []
             optimizer.step()
             optimizer.zero_grad()
             tracked = FSDPMemTracker(one, optimizer) if tracker else MemTracker()
@@ -61,16 +64,16 @@ def main(names):
 
         with tempfile.TemporaryDirectory() as directory:
             one = copy.deepcopy(model)
-            optimizer, recording = torch.optim.AdamW(one.parameters(), lr=1e-4), recorder.Recorder(one, f"{directory}/out", 2, views=True)
+            optimizer, recording = torch.optim.AdamW(one.parameters(), lr=1e-4), Recorder(one, f"{directory}/out", 2, views=True)
             steps(one, optimizer, lambda: not recording.done)
-            question = answer.Question(answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"]))
-        need, units = memory.Need(question.recording), sharding.units_of(question.launch)
+            recorded = Recording(f"{directory}/out")
+        need, units = memory.Need(recorded), sharding.units_of(recorded.first)
         rows = [("one process", need.replicated(buckets=False), peak(copy.deepcopy(model)))]
         dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-        rows.append(("DDP, views", need.replicated(), peak(recorder.DDP(copy.deepcopy(model), gradient_as_bucket_view=True))))
+        rows.append(("DDP, views", need.replicated(), peak(DDP(copy.deepcopy(model), gradient_as_bucket_view=True))))
         dist.destroy_process_group()
         dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
-        for way, how, more in (("fully_shard", "all", {}), ("fully_shard, no reshard", "none", {"reshard_after_forward": False})):
+        for way, how, more in (("fully_shard", sharding.Resharding.ALL, {}), ("fully_shard, no reshard", sharding.Resharding.NONE, {"reshard_after_forward": False})):
             one = predict_ddp.sharded("", copy.deepcopy(model), **more)
             rows.append((way, need.sharded(sharding.reshard(units, how), 2), peak(one, True)))
         dist.destroy_process_group()

@@ -9,15 +9,17 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "pytorch"))
-from gradsync import answer
+from gradsync.answering import answer_of, measured_steps
+from gradsync.text import text_of
+from gradsync.what_if_command import parse, question_from
 
 
 def question(*arguments):
-    return answer.Question(answer.parse([*map(str, arguments)]))
+    return question_from(parse([*map(str, arguments)]))
 
 
 def rows_of(*arguments):
-    return answer.measured_of(question(*arguments))["measured"]
+    return measured_steps(question(*arguments))
 
 
 def sizes(text, errors):
@@ -39,10 +41,16 @@ def single_launches(path):
             yield rows_of(one.name)
 
 
+def is_inside(row):
+    """Whether what was measured lies within what is predicted."""
+    return row.predicted_s.low <= row.measured_s.value <= row.predicted_s.high
+
+
 def summary(paths, answers):
     """`paths`: by model and link."""
-    rows = [row for one in answers for row in one["measured"]]
-    pairs, right = (sum(one.get(name, 0) for one in answers) for name in ("pairs", "pairs_right"))
+    rows = [row for one in answers for row in one.measured]
+    pairs = sum(one.pairs for one in answers)
+    right = sum(one.pairs_right for one in answers)
     both = [pair for path in paths.values() for pair in zip(*single_launches(path))]
     named, across = [], []
     for (model, link), path in paths.items():
@@ -51,32 +59,32 @@ def summary(paths, answers):
             named += rows_of(loopback, f"--link={link.replace('gbit', 'Gbit')},100us", f"--at={path}")
             other = models[(models.index(model) + 1) % len(models)]
             across += rows_of(loopback, f"--link={paths[other, link]}", f"--at={path}") if other != model else []
-    outside = sum(not row["predicted_s"][1] <= row["measured_s"][0] <= row["predicted_s"][2] for row in named)
-    signs = [row["cost_error"] > 0 for row in rows if row["cost_error"] is not None]
-    inside = sum(row["predicted_s"][1] <= row["measured_s"][0] <= row["predicted_s"][2] for row in rows)
-    return [*sizes("Errors of predictions", (row["error"] for row in rows)),
-            *sizes("Of costs, which are steps less those without synchronisation", (row["cost_error"] for row in rows)),
+    outside = sum(not is_inside(row) for row in named)
+    signs = [row.cost_error > 0 for row in rows if row.cost_error is not None]
+    inside = sum(map(is_inside, rows))
+    return [*sizes("Errors of predictions", (row.error for row in rows)),
+            *sizes("Of costs, which are steps less those without synchronisation", (row.cost_error for row in rows)),
             f"Of these {len(signs)} costs {sum(signs)} are predicted too long. Of {len(rows)} measured steps {inside} are inside of "
             "what is predicted.",
-            *sizes("Of second runs", (row["second_run_error"] for row in rows)),
+            *sizes("Of second runs", (row.second_run_error for row in rows)),
             f"Of {pairs} pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is "
             f"predicted: {right}.", "",
-            *sizes("By one launch of two, of its own steps", (row["error"] for pair in both for row in pair)),
-            *sizes("Of the other launch's steps", (a["predicted_s"][0] / b["measured_s"][0] - 1 for one, other in both
+            *sizes("By one launch of two, of its own steps", (row.error for pair in both for row in pair)),
+            *sizes("Of the other launch's steps", (a.predicted_s.value / b.measured_s.value - 1 for one, other in both
                                                    for a, b in ((one, other), (other, one)))),
-            *sizes("From loopback, over the link of another model's recording", (row["error"] for row in across)),
-            *sizes("From loopback, of steps over a link whose rate and latency alone are given", (row["error"] for row in named)),
+            *sizes("From loopback, over the link of another model's recording", (row.error for row in across)),
+            *sizes("From loopback, of steps over a link whose rate and latency alone are given", (row.error for row in named)),
             *([f"Of these {len(named)} are outside of what is predicted: {outside}."] if named else [])]
 
 
 def main(directory, *flags):
     paths = {tuple(path.name.split(".")[:2]): path for path in sorted(pathlib.Path(directory).glob("*.jsonl*"))}
-    answers = [answer.ask(question(path)) for path in paths.values()]
+    answers = [answer_of(question(path)) for path in paths.values()]
     lines = summary(paths, answers)
     if "--summary" not in flags:
         lines += ["", "```"]
         for path, one in zip(paths.values(), answers):
-            _, title, rows = answer.screen(one).partition("\nDDP  ")
+            _, title, rows = text_of(one).partition("\nDDP  ")
             lines += [path.name.partition(".jsonl")[0], *(f"  {line}" for line in (title + rows).splitlines()[1:])]
         lines.append("```")
     print("\n".join(lines))

@@ -2,10 +2,21 @@
 
 import random
 import unittest
+from dataclasses import replace
 
-from sample_recordings import MIB, MS, changed, launch, steps_of, written
 from gradsync import Refused
-from gradsync.recording import Recording, estimate, trimmed_mean
+from gradsync.estimates import Estimate, Interval, estimate, trimmed_mean
+from gradsync.recording import Recording
+from gradsync.schema import Row
+from sample_recordings import MIB, MS, changed, launch, steps_of, written
+
+
+def row(first_bucket_bytes, bucket_bytes):
+    return replace(
+        Row.by_default("", passes=1),
+        first_bucket_bytes=first_bucket_bytes,
+        bucket_bytes=bucket_bytes,
+    )
 
 
 class RecordingTest(unittest.TestCase):
@@ -26,9 +37,7 @@ class RecordingTest(unittest.TestCase):
             (1, 1, ((4,), (2,), (0,), (1,), (3,))),
             (1000, 1, ((4, 2, 0, 1, 3),)),
         ):
-            self.assertEqual(
-                recording.buckets({"first_bucket_bytes": first, "bucket_bytes": size}), expected
-            )
+            self.assertEqual(recording.buckets(row(first, size)), expected)
 
     def test_each_dtype_has_buckets_of_its_own(self):
         one = launch()
@@ -48,15 +57,15 @@ class RecordingTest(unittest.TestCase):
         recording = Recording(written(one))
         # Each begins with a first bucket. Those that are not full come last.
         self.assertEqual(
-            recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 60}),
+            recording.buckets(row(10, 60)),
             ((0,), (1,), (2, 4), (3, 5)),
         )
         self.assertEqual(
-            recording.buckets({"first_bucket_bytes": 10, "bucket_bytes": 31}),
+            recording.buckets(row(10, 31)),
             ((0,), (1,), (2, 4), (3, 5)),
         )
         self.assertEqual(
-            recording.buckets({"first_bucket_bytes": 40, "bucket_bytes": 30}),
+            recording.buckets(row(40, 30)),
             ((0, 2), (1, 3), (4,), (5,)),
         )
 
@@ -65,9 +74,7 @@ class RecordingTest(unittest.TestCase):
         for step in steps_of(one, "probe"):
             step["ready_ns"][2] = -1
         self.assertEqual(
-            Recording(written(one)).buckets({"first_bucket_bytes": MIB, "bucket_bytes": 25 * MIB})[
-                0
-            ],
+            Recording(written(one)).buckets(row(MIB, 25 * MIB))[0],
             (1,),
         )
 
@@ -104,43 +111,64 @@ class RecordingTest(unittest.TestCase):
             for kind, sample in enumerate(
                 (values, [v + offsets[i // 10] for i, v in enumerate(values)])
             ):
-                _, low, high = estimate(sample, [10] * 4)
-                missed[kind] += not low <= 10 <= high
+                launches = [sample[i : i + 10] for i in range(0, 40, 10)]
+                interval = estimate(launches).interval
+                missed[kind] += not interval.low <= 10 <= interval.high
         for count in missed:  # 20 of 400; launches that differ are the samples
             self.assertTrue(8 < count < 36, missed)
-        self.assertEqual(estimate([3, 3], [2]), (3, 3, 3))
-        self.assertEqual(estimate([3], [1]), (3, None, None))
+        self.assertEqual(estimate([[3, 3]]), Estimate(3, Interval(3, 3, 3)))
+        self.assertEqual(estimate([[3]]), Estimate(3, None))
+        # Too few to tell how much launches vary: as of one launch.
+        self.assertEqual(estimate([[1], [3]]), estimate([[1, 3]]))
+        self.assertEqual(estimate([[1, 2], [4]]), estimate([[1, 2, 4]]))
 
-    def test_refuses_what_is_no_launch(self):
-        def said_of(*launches):
-            with self.assertRaises(Refused) as refused:
-                Recording(written(*launches))
-            self.assertNotIn("\n", str(refused.exception))
-            return str(refused.exception)
 
-        def broken(change):
-            one = launch()
-            change(one)
-            return said_of(one)
+def said_of(*launches):
+    """Why a recording of these launches, or texts, is refused."""
+    try:
+        Recording(written(*launches))
+    except Refused as refused:
+        return str(refused)
+    raise AssertionError("was read")
 
-        self.assertIn(
-            "gradsync_torch is 2, expected 1 to 1", broken(lambda one: one.update(gradsync_torch=2))
-        )
-        self.assertIn("line 1: no gradsync_torch", said_of("{}"))
-        self.assertIn("no parameters", broken(lambda one: one.update(parameters=[])))
-        self.assertIn(
-            "2 ranks on 2 hosts, expected 3", broken(lambda one: one.update(world_size=3))
-        )
-        self.assertIn("2 ranks on 1 hosts, expected 2", broken(lambda one: one.update(hosts=["a"])))
-        self.assertIn(
-            "different numbers of steps", broken(lambda one: one["ranks"].__setitem__(1, []))
-        )
-        self.assertIn("lacks its row or ready times", broken(lambda one: one.update(rows=[])))
-        self.assertIn(
-            'parameters[0].bytes is "many", expected 1 to 1e+18',
-            broken(lambda one: one["parameters"][0].update(bytes="many")),
-        )
-        for i, change, said in (
+
+def said_of_changed(change):
+    """Why a launch is refused that was changed by this function."""
+    one = launch()
+    change(one)
+    return said_of(one)
+
+
+def said_of_step(i, part=None, **values):
+    """Why a launch is refused whose rank 0 has these values in step `i`, or in a part of it."""
+    one = launch()
+    step = one["ranks"][0][i]
+    (step[part] if part else step).update(values)
+    return said_of(one)
+
+
+class RefusedTest(unittest.TestCase):
+    def assert_said(self, expected, said):
+        self.assertIn(expected, said)
+        self.assertNotIn("\n", said)
+
+    def test_launches_that_contradict_themselves(self):
+        for expected, change in (
+            ("gradsync_torch is 2, expected 1 to 1", lambda one: one.update(gradsync_torch=2)),
+            ("no parameters", lambda one: one.update(parameters=[])),
+            ("2 ranks on 2 hosts, expected 3", lambda one: one.update(world_size=3)),
+            ("2 ranks on 1 hosts, expected 2", lambda one: one.update(hosts=["a"])),
+            ("different numbers of steps", lambda one: one["ranks"].__setitem__(1, [])),
+            ("lacks its row or ready times", lambda one: one.update(rows=[])),
+            (
+                'parameters[0].bytes is "many", expected 1 to 1e+18',
+                lambda one: one["parameters"][0].update(bytes="many"),
+            ),
+        ):
+            self.assert_said(expected, said_of_changed(change))
+
+    def test_steps_that_lack_something(self):
+        for i, values, expected in (
             (0, {"mode": "ddp"}, "step 0 differs between ranks"),
             (0, {"ready_ns": [1]}, "step 0 lacks its row or ready"),
             (0, {"step_ns": 0}, "step 0 takes no time"),
@@ -153,19 +181,25 @@ class RecordingTest(unittest.TestCase):
             ),
             (0, {"mode": 3}, "ranks[0][0].mode is 3, expected a text"),
         ):
-            self.assertIn(said, broken(lambda one: one["ranks"][0][i].update(change)))
+            self.assert_said(expected, said_of_step(i, **values))
+
+    def test_collectives_that_lack_something(self):
         for i, name, value in (
             (1, "ns", [1]),
             (1, "ns", [1, 1, 1, 0]),
             (1, "wall_ns", 0),
+            (1, "bytes", []),
             (4, "out_ns", []),
             (4, "in_ns", []),
+            (4, "in_flight", 0),
+            (5, "in_flight", 1),
         ):
-            self.assertIn(
-                f"step {i} lacks times",
-                broken(lambda one: one["ranks"][0][i]["collectives"].update({name: value})),
-            )
-        for text, said in (
+            said = said_of_step(i, "collectives", **{name: value})
+            self.assert_said(f"step {i} lacks times of its collectives", said)
+
+    def test_texts_that_are_no_launch(self):
+        for text, expected in (
+            ("{}", "line 1: no gradsync_torch"),
             ('{"gradsync_torch": 1, ', "cut off (one is a line), error at byte 23"),
             ("{1}", "no launch, or cut off (one is a line), error at byte 2"),
             ("notes", "error at byte 1"),
@@ -176,7 +210,9 @@ class RecordingTest(unittest.TestCase):
             ("[1]", "expected an object"),
             ("NaN", ""),
         ):
-            self.assertIn(said, said_of(text))
+            self.assert_said(expected, said_of(text))
+
+    def test_launches_that_differ(self):
         self.assertEqual(len(Recording(written(launch(), changed(hosts=["b", "b"]))).launches), 2)
         for name, value in (
             ("threads", 2),
@@ -186,11 +222,10 @@ class RecordingTest(unittest.TestCase):
             ("cores", 3),
             ("processor", "another"),
             ("hosts", ["a", "b"]),
+            ("parameters", [{**p, "bytes": 8} for p in launch()["parameters"]]),
         ):
-            self.assertIn(
-                "line 2: another script, model, world or machine",
-                said_of(launch(), changed(**{name: value})),
-            )
+            said = said_of(launch(), changed(**{name: value}))
+            self.assert_said("line 2: another script, model, world or machine", said)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What FSDP2 does beside what is said of it: the order of its collectives, its memory, and scripts under it as they are recorded."""
+"""Models under fully_shard, and scripts that use it, as they are recorded."""
 
 import contextlib
 import json
@@ -7,20 +7,19 @@ import pathlib
 import tempfile
 import unittest
 
-from run_ranks import launch, sys, torch
+from run_ranks import launch, torch
 
 import torch.distributed as dist
-from gradsync import answer, live, memory, record, sharding
-from gradsync.recorder import DDP, Recorder
-from gradsync.sharded import CALLS, ShardedRecorder
-from gradsync.units import is_sharded
 from torch import nn
-from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
-from torch.distributed._tools.mem_tracker import MemTracker
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives
-from torch.testing._internal.distributed.fake_pg import FakeStore
-from torch.utils.checkpoint import checkpoint
+
+from gradsync import events, record, sharding
+from gradsync.recorder import Recorder
+from gradsync.schema import CollectiveKind
+from gradsync.sharded import SyncFlags
+from gradsync.step_machine import State
+from gradsync.torch_private import DDP, sharded_groups
+from sharded_net import Net, sharded_net, step
 
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist
@@ -29,8 +28,14 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully
 dist.init_process_group("gloo"); torch.manual_seed(0)
 class Net(nn.Module):
     def __init__(self):
-        super().__init__(); self.e = nn.Embedding(50, 16); self.h = nn.ModuleList(nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(),
-            nn.Linear(24 + 8 * i, 16)) for i in range(3)); self.head = nn.Linear(16, 50, bias=False); self.head.weight = self.e.weight
+        super().__init__()
+        self.e = nn.Embedding(50, 16)
+        self.h = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 24 + 8 * i), nn.ReLU(), nn.Linear(24 + 8 * i, 16))
+            for i in range(3)
+        )
+        self.head = nn.Linear(16, 50, bias=False)
+        self.head.weight = self.e.weight
     def forward(self, x):
         x = self.e(x)
         for h in self.h: x = x + h(x)
@@ -58,195 +63,9 @@ def script(options="options = {}", steps=400, passes=1, sync="i == PASSES - 1", 
     return text.replace("SYNC", sync).replace("PASSES", str(passes))
 
 
-class Net(nn.Module):
-    recomputes = False  # activations of blocks
-
-    def __init__(self):
-        super().__init__()
-        self.e, self.head = nn.Embedding(200, 32), nn.Linear(32, 200)
-        self.h = nn.ModuleList(
-            nn.Sequential(nn.Linear(32, 32 + 16 * i), nn.GELU(), nn.Linear(32 + 16 * i, 32))
-            for i in range(4)
-        )
-
-    def forward(self, x):
-        x = self.e(x)
-        for h in self.h:
-            x = x + (checkpoint(h, x, use_reentrant=False) if self.recomputes else h(x))
-        return self.head(x)
-
-
-def sharded_net(how=None, nested=False):
-    torch.manual_seed(0)
-    net = Net()
-    for i, h in enumerate(net.h):
-        if nested and i in (1, 2):
-            fully_shard(h[0], reshard_after_forward=how)
-        fully_shard(h, reshard_after_forward=how)
-    return fully_shard(net)
-
-
-def step(model, optimizer, x, passes=1):
-    for _ in range(passes):
-        nn.functional.cross_entropy(model(x).flatten(0, 1), x.flatten()).backward()
-    optimizer.step()
-    optimizer.zero_grad()
-
-
-@contextlib.contextmanager
-def ranks(backend, count):
-    """This process, as the first of so many."""
-    dist.init_process_group(
-        backend,
-        rank=0,
-        world_size=count,
-        store=FakeStore() if backend == "fake" else dist.HashStore(),
-    )
-    try:
-        yield torch.randint(200, (16, 64))
-    finally:
-        dist.destroy_process_group()
-
-
-class OrderTest(unittest.TestCase):
-    def test_collectives_are_in_the_order_in_which_fsdp2_issues_them(self):
-        issued, calls = [], []
-        for kind, named in (
-            ("all_gather", _fsdp_collectives.DefaultAllGather),
-            ("reduce_scatter", _fsdp_collectives.DefaultReduceScatter),
-        ):
-
-            def told(own, *args, kind=kind, call=named.__call__, **kwargs):
-                issued.append(
-                    (
-                        kind,
-                        kwargs["output_tensor" if kind == "all_gather" else "input_tensor"].numel(),
-                    )
-                )
-                return call(own, *args, **kwargs)
-
-            named.__call__, call = told, named.__call__
-            self.addCleanup(setattr, named, "__call__", call)
-        for nested in (False, True):
-            for how in (None, True, False):
-                with ranks("fake", 2) as x:
-                    net = sharded_net(how, nested)
-                    groups = [
-                        m._get_fsdp_state()._fsdp_param_group
-                        for m in net.modules()
-                        if is_sharded(m)
-                    ]
-                    for unit, group in enumerate(groups):
-                        for name in CALLS:
-
-                            def told(
-                                *args, name=name, unit=unit, call=getattr(group, name), **kwargs
-                            ):
-                                if (name, unit) not in calls:
-                                    calls.append((name, unit))
-                                return call(*args, **kwargs)
-
-                            setattr(group, name, told)
-                    for _ in range(2):
-                        issued.clear(), calls.clear()
-                        net(x).sum().backward()
-                    units = [
-                        sharding.Unit("", (), group.post_forward_mesh_info is not None)
-                        for group in groups
-                    ]
-                    sizes = [
-                        2 * sum(p._sharded_param_data.numel() for p in group.fsdp_params)
-                        for group in groups
-                    ]
-                    for overlaps in (False, True):
-                        plan = sharding.collectives(
-                            [(i, *call) for i, call in enumerate(calls)], units, overlaps
-                        )
-                        self.assertEqual(
-                            [(c.kind, sizes[c.unit]) for c in plan], issued, (nested, how, overlaps)
-                        )
-                    self.assertEqual(
-                        len(plan),
-                        {(False, False): 10, (True, False): 14}.get(
-                            (nested, how is not False), len(plan)
-                        ),
-                    )
-
-
-class MemoryTest(unittest.TestCase):
-    def test_gradients_are_counted_until_they_are_ready(self):
-        params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
-        one = live.Memory([*params], params, [], [])
-        one.on_backward()
-        for i, p in enumerate(params):
-            p.grad = torch.ones_like(p) + torch.zeros_like(p)  # two tensors, and their sum
-            one.on_ready(i)
-        one.end()
-        self.assertEqual(
-            (one.result["ready_bytes"], one.result["held_bytes"]), ([12000, 120], [0, 0])
-        )
-
-    def test_peaks_are_those_of_pytorchs_trackers_with_checkpoints_too(self):
-        self.addCleanup(setattr, Net, "recomputes", False)
-        Net.recomputes = True
-        self.test_peaks_are_those_of_pytorchs_trackers()
-
-    def test_peaks_are_those_of_pytorchs_trackers(self):
-        with tempfile.TemporaryDirectory() as directory:
-            x, model = torch.randint(200, (16, 64)), Net()
-            optimizer, recorder = (
-                torch.optim.AdamW(model.parameters()),
-                Recorder(model, f"{directory}/out", rounds=2, views=True),
-            )
-            while not recorder.done:
-                step(model, optimizer, x)
-            question = answer.Question(
-                answer.parse([f"{directory}/out", "--link=1Gbit", "--world_size=2"])
-            )
-        need, units = memory.Need(question.recording), sharding.units_of(question.launch)
-
-        def tracked(model, tracker, track):
-            optimizer = torch.optim.AdamW(model.parameters())
-            step(model, optimizer, x)
-            nn.functional.cross_entropy(model(x).flatten(0, 1), x.flatten()).backward()
-            views = [p.grad for p in model.parameters()] if isinstance(model, DDP) else []
-            optimizer.step()
-            optimizer.zero_grad()
-            one = tracker(model, optimizer)
-            track(one, model, optimizer, views)
-            with one:
-                step(model, optimizer, x)
-            (peak,) = one.get_tracker_snapshot("peak").values()
-            return peak["Total"]
-
-        def external(tracker, *tensors):
-            tracker.track_external(*tensors[:2], x, *tensors[2])
-
-        found = {
-            "one process": (
-                need.replicated(buckets=False),
-                tracked(Net(), lambda *_: MemTracker(), external),
-            )
-        }
-        with ranks("gloo", 1):
-            found["DDP"] = (
-                need.replicated(),
-                tracked(
-                    DDP(Net(), gradient_as_bucket_view=True), lambda *_: MemTracker(), external
-                ),
-            )
-        for name, how in (("all", None), ("none", False)):
-            with ranks("fake", 2):
-                found[name] = (
-                    need.sharded(sharding.reshard(units, name), 2),
-                    tracked(
-                        sharded_net(how),
-                        FSDPMemTracker,
-                        lambda tracker, *_: tracker.track_inputs((x,)),
-                    ),
-                )
-        for way, (predicted, measured) in found.items():
-            self.assertAlmostEqual(sum(predicted) / measured, 1, delta=0.01, msg=way)
+def tries_units(recorder):
+    kind = CollectiveKind.FULLY_SHARD
+    return any(turn.probe is not None and turn.probe.kind is kind for turn in recorder.plan)
 
 
 class ScriptTest(unittest.TestCase):
@@ -287,7 +106,7 @@ class ScriptTest(unittest.TestCase):
             self.assertTrue(all(map(torch.equal, weights, plain)))
             self.assertEqual(
                 [(u["name"], u["reshards"]) for u in one["units"]],
-                list(zip(["", "h.0", "h.1", "h.2"], reshards)),
+                list(zip(["", "h.0", "h.1", "h.2"], reshards, strict=True)),
             )
             self.assertEqual(
                 (one["passes"], one["optimizer"], len(one["parameters"])), (passes, "AdamW", 13)
@@ -306,14 +125,10 @@ class ScriptTest(unittest.TestCase):
                         (4, True, True),
                     )
                     for begin, end, back, last in one_step["units_ns"][1:]:
-                        self.assertTrue(
-                            0
-                            < begin
-                            < end
-                            < back
-                            < last
-                            <= one_step["before_ns"] + one_step["backward_ns"]
-                        )
+                        # Those of the last pass.
+                        before_ns = one_step["before_ns"]
+                        self.assertTrue(0 < begin < end <= before_ns <= back < last)
+                        self.assertLessEqual(last, before_ns + one_step["backward_ns"])
                     ends = [own[3] for own in one_step["units_ns"]]
                     self.assertEqual(ends, sorted(ends, reverse=True))
             self.assertAlmostEqual(
@@ -325,23 +140,61 @@ class ScriptTest(unittest.TestCase):
             dist.init_process_group("gloo")
             net = sharded_net()
             optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
-            recorder, kinds = ShardedRecorder(net, f"{directory}/out", rounds=2), []
-            assert not any("fully_shard" in mode for mode in recorder.plan), (
-                "its own units are timed"
-            )
+            recorder, kinds = Recorder(net, f"{directory}/out", rounds=2), []
+            assert not tries_units(recorder), "its own units are timed"
+            before_step, preparing = recorder.target.before_step, []
+
+            def watched_before_step(turn):
+                preparing.append(turn)
+                before_step(turn)
+                preparing.clear()
+
+            recorder.target.before_step = watched_before_step
             for named in (
                 _fsdp_collectives.DefaultAllGather,
                 _fsdp_collectives.DefaultReduceScatter,
             ):
 
                 def told(own, *args, call=named.__call__, **kwargs):
-                    kinds.append(recorder.mode[0] if recorder.state == "open" else "between")
+                    mode = recorder.step.turn.mode
+                    is_open = recorder.machine.state is State.OPEN and not preparing
+                    kinds.append(mode and mode.value if is_open else "between")
                     return call(own, *args, **kwargs)
 
                 named.__call__ = told
             while recorder.taken < len(recorder.plan):
                 step(net, optimizer, x)
-            assert {"first", "ddp", "between"} == set(kinds), set(kinds)
+            assert {None, "ddp", "between"} == set(kinds), set(kinds)
+
+        with tempfile.TemporaryDirectory() as directory:
+            status, printed = launch(run, 2, f"{directory}/printed")
+        self.assertEqual(status, 0, printed)
+
+    def test_what_is_refused_within_a_step_leaves_units_as_they_were(self):
+        def run(rank):
+            dist.init_process_group("gloo")
+            net = sharded_net()
+            groups = [g for m in net.modules() for g in sharded_groups(m)]
+            optimizer, x = torch.optim.SGD(net.parameters(), lr=0.1), torch.randint(200, (2, 8))
+            step(net, optimizer, x)  # in which FSDP2 initialises itself
+            before = [(g.post_forward_mesh_info, SyncFlags.of(g), {*vars(g)}) for g in groups]
+            recorder = Recorder(net, f"{directory}/out", rounds=2)
+            while recorder.taken < 1:
+                step(net, optimizer, x)
+            net(x).sum().backward()
+            with contextlib.suppress(ValueError):
+                net(x).sum().backward()
+            assert not events.listeners, "refused"
+            after = [(g.post_forward_mesh_info, SyncFlags.of(g), {*vars(g)}) for g in groups]
+            assert after == before, (after, before)
+            recorder = Recorder(net, f"{directory}/out", rounds=2)
+            optimizer.zero_grad()
+            while recorder.taken < 1:
+                step(net, optimizer, x)
+            net(x)
+            assert [g.post_forward_mesh_info for g in groups] != [b[0] for b in before]
+            recorder.close()
+            assert [g.post_forward_mesh_info for g in groups] == [b[0] for b in before]
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")
@@ -365,24 +218,24 @@ class ScriptTest(unittest.TestCase):
             ):
 
                 def told(own, *args, call=named.__call__, kind=kind, of=of, **kwargs):
-                    sent.append((recorder.mode[1], kind, kwargs[of].nbytes))
+                    sent.append((recorder.step.turn.probe.kind, kind, kwargs[of].nbytes))
                     return call(own, *args, **kwargs)
 
                 named.__call__ = told
             while not recorder.done:
                 step(net, optimizer, x)
+            names = [name for name, _ in recorder.target.named]
             units = [
                 sum(recorder.params[p].nbytes for p in unit.parameters)
-                for unit in sharding.units_of(recorder.head | {"units": []})
+                for unit in sharding.repeated_blocks(names)
             ]
+            kind = CollectiveKind.FULLY_SHARD
             assert len(units) > 2 and sent == 2 * [
-                ("fully_shard", kind, size) for size in units for kind in ("gather", "reduce")
+                (kind, what, size) for size in units for what in ("gather", "reduce")
             ], sent
             net = Net()
             net.scale = nn.Parameter(torch.ones(()))  # FSDP2 wants at least one dimension
-            assert not any(
-                "fully_shard" in mode for mode in Recorder(DDP(net), f"{directory}/out").plan
-            )
+            assert not tries_units(Recorder(DDP(net), f"{directory}/out"))
 
         with tempfile.TemporaryDirectory() as directory:
             status, printed = launch(run, 2, f"{directory}/printed")
@@ -402,7 +255,8 @@ class ScriptTest(unittest.TestCase):
                 "with an mp_policy",
             ),
             (
-                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=('r', 's'))}",
+                "names = ('r', 's')\n"
+                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)}",
                 {},
                 "over two dimensions (HSDP)",
             ),
@@ -410,6 +264,17 @@ class ScriptTest(unittest.TestCase):
                 "options = {}",
                 {"more": "net.h[0].set_modules_to_forward_prefetch([net.h[1]])"},
                 "with explicit prefetching",
+            ),
+            (
+                "options = {}; net.bfloat16(); torch.optim.AdamW = torch.optim.SGD\n"
+                "for p in net.parameters(): p.grad_dtype = torch.float32",
+                {},
+                "parameters whose gradients have another dtype, such as e.weight",
+            ),
+            (
+                "options = {}",
+                {"more": "net.set_manual_backward_finalization(True)"},
+                "with set_manual_backward_finalization: leave it out",
             ),
             (
                 "options = {}",

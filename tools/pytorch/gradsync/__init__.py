@@ -1,10 +1,40 @@
-"""Records steps of a PyTorch model, and predicts its steps with DistributedDataParallel: `python -m gradsync --help`.
+"""Records steps of a PyTorch model, and predicts its steps with DistributedDataParallel.
 
-gradsync.record has a Recorder for other training loops. Only gradsync.record and gradsync.check need PyTorch."""
+`python -m gradsync --help` describes the commands. In Python, what_if() answers what the command of
+this name prints, and Recorder records one's own training loop; of these only Recorder needs
+PyTorch. Input that cannot be used raises Refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradsync.answering import what_if
+    from gradsync.recorder import Recorder
+
+__version__ = "0.1.0"
+__all__ = ["Recorder", "Refused", "__version__", "what_if"]
 
 # Exit statuses, as in model/base/exit_status.h. Those of `check` are in check.py.
-FAILED, BAD_ARGUMENTS, LACKING = 1, 2, 4
+FAILED = 1
+BAD_ARGUMENTS = 2
+LACKING = 4
 
 
 class Refused(ValueError):
-    """An input cannot be used: one line with the flag or file, the value found, and the value expected."""
+    """An input cannot be used: one line with the flag or file, the value found, and the value
+    expected."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what_if() and Recorder when they are first used, since PyTorch takes seconds."""
+    if name == "what_if":
+        from gradsync.answering import what_if
+
+        return what_if
+    if name == "Recorder":
+        from gradsync.recorder import Recorder
+
+        return Recorder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

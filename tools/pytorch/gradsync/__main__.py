@@ -1,8 +1,11 @@
-"""python -m gradsync record|what_if|check ..."""
+"""The command line: `python -m gradsync record|what_if|check`, and `gradsync` once installed."""
+
+from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, LACKING
+from gradsync import BAD_ARGUMENTS, LACKING, __version__, what_if_command
 
 USAGE = """\
 python -m gradsync record [--out=FILE] [--continue] [--rounds=N] train.py ARGS...
@@ -13,40 +16,67 @@ torchrun --nproc_per_node=2 -m gradsync record [--no-ddp] ... train.py ARGS...
 gradsync what_if FILE [--help]
     asks on: other links, other numbers of ranks.
 python -m gradsync check train.py ARGS, or by torchrun as above
-    compares what optimizers are handed with the mean of all ranks' gradients: 0 the same, 1 a difference, 2 cannot be checked.
-"""
+    compares what optimizers are handed with the mean of all ranks' gradients: 0 the same, 1 a difference, 2 cannot be checked,
+    5 check itself has failed.
+gradsync --version
+    prints the version.
+"""  # noqa: E501
+COMMANDS = ("record", "what_if", "check")
+OLDEST_PYTORCH = (2, 3)  # the first with torch.amp.GradScaler and torch.compiler.is_compiling
+NEEDS = "it needs PyTorch {}.{} or newer".format(*OLDEST_PYTORCH)
 
 
-def end(text, status):
+def end(text: str, status: int) -> NoReturn:
+    """Prints a text to stderr, and ends the process."""
     print(text, file=sys.stderr)
     sys.exit(status)
 
 
-def main():
-    command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
-    if command in ("-h", "--help"):
-        sys.exit(print(USAGE))
-    if command not in ("record", "what_if", "check"):
-        end(
-            f"gradsync: no command {command}: expected record, what_if or check (--help)"
-            if command
-            else USAGE,
-            BAD_ARGUMENTS,
-        )
-    from gradsync import answer
+def refuse_old_pytorch(command: str, status: int) -> None:
+    """Ends the process in one line if this PyTorch is older than OLDEST_PYTORCH."""
+    import torch
 
-    if command == "what_if":
-        sys.exit(answer.main(arguments))
+    major, minor, *_ = torch.__version__.split(".")
+    if (int(major), int(minor)) < OLDEST_PYTORCH:
+        end(f"{command}: PyTorch {torch.__version__} is too old: {NEEDS}", status)
+
+
+def print_answer(recording: str) -> None:
+    """Prints what `what_if` says of a file."""
+    what_if_command.main([recording])
+
+
+def run_with_pytorch(command: str, arguments: list[str]) -> NoReturn:
+    """Runs `record` or `check`, and ends the process."""
+    # 2 of `check` says that it cannot check.
+    status = BAD_ARGUMENTS if command == "check" else LACKING
     try:
-        from gradsync import check, record  # PyTorch takes seconds to import
-    except ModuleNotFoundError as error:  # 2 of `check` says that it cannot check
-        end(
-            f"{command}: no module {error.name}: it needs PyTorch 2.1 or newer",
-            2 if command == "check" else LACKING,
-        )
+        refuse_old_pytorch(command, status)
+        from gradsync import check, record  # seconds, of which `what_if` needs none
+    except ModuleNotFoundError as error:
+        end(f"{command}: no module {error.name}: {NEEDS}", status)
     if command == "check":
-        sys.exit(check.main(arguments))
-    record.main(arguments, finished=lambda out: answer.main([out]))
+        check.main(arguments)
+    record.main(arguments, finished=print_answer)
+
+
+def main() -> NoReturn:
+    """Runs the command that sys.argv names."""
+    command, *arguments = sys.argv[1:] or [""]
+    if command in ("-h", "--help"):
+        print(USAGE)
+        sys.exit(0)
+    if command == "--version":
+        print(f"gradsync {__version__}")
+        sys.exit(0)
+    if command == "":
+        end(USAGE, BAD_ARGUMENTS)
+    if command not in COMMANDS:
+        expected = "record, what_if or check (--help)"
+        end(f"gradsync: no command {command}: expected {expected}", BAD_ARGUMENTS)
+    if command == "what_if":
+        sys.exit(what_if_command.main(arguments))
+    run_with_pytorch(command, arguments)
 
 
 if __name__ == "__main__":

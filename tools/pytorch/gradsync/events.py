@@ -1,144 +1,270 @@
-"""What a process calls while it trains, told to those in `listeners` that have a method of this name. Nothing is kept in the
-script's objects, which it may copy and save.
+"""What a process calls while it trains, told to listeners.
 
-    on_forward(model)                   a DDP, or the outermost module of a class that watch_calls() watches, is called
-    on_call(module, args, kwargs)       the latter alone, with its arguments
-    on_prepare(reducer)                 DDP is about to prepare for synchronising; returns whether it may
-    on_losses(tensors, ...)             what torch.autograd.backward is called with, before on_backward()
-    on_backward(), on_backward_end()    of the outermost one: a checkpoint's is within another
-    on_update(optimizer, args, kwargs)  step() begins; returns what to call it with, if not with this
-    on_updated(optimizer)               step() has ended
-    on_scaled(optimizer)                a GradScaler has stepped it, or skipped that
+PyTorch's names are replaced while there is a listener: from the first listen() on, until the last
+stop_listening(). Nothing is kept in the script's objects, which it may copy and save.
 """
 
-import functools
+from __future__ import annotations
+
 import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from gradsync.patches import Patches
+from gradsync.torch_private import (
+    DDP,
+    Call,
+    Reducer,
+    StepHook,
+    after_every_step,
+    before_every_step,
+    is_last_hook,
+    untraced,
 )
 
-DDP = torch.nn.parallel.DistributedDataParallel
 LIBRARIES = tuple(
     os.path.realpath(path) + os.sep
     for path in (
         os.path.dirname(os.path.realpath(__file__)),
         os.path.join(torch.__file__, "../.."),
-        *map(sysconfig.get_path, ("stdlib", "purelib")),
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
     )
 )
 
-listeners = []
-_depth = 0  # of nested backward passes
+
+class Listener:
+    """Something that is told what a script calls. By default it ignores each event."""
+
+    def on_forward(self, model: torch.nn.Module) -> None:
+        """A DDP, or the outermost module of a class that watch_calls() watches, is called."""
+
+    def on_call(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """The outermost module of a watched class is called so; after on_forward()."""
+
+    def on_prepare(self, reducer: Any) -> bool:
+        """DDP is about to prepare this reducer for synchronising. Returns whether it may."""
+        return True
+
+    def on_losses(self, tensors: Any, gradients: Any = None) -> None:
+        """What torch.autograd.backward is called with; before on_backward()."""
+
+    def on_backward(self) -> None:
+        """The outermost backward pass begins: a checkpoint's is within another."""
+
+    def on_backward_end(self) -> None:
+        """The outermost backward pass has ended."""
+
+    def on_update(
+        self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
+        """step() begins. Returns what to call it with, or None for the arguments that it has."""
+        return None
+
+    def on_updated(self, optimizer: Optimizer) -> None:
+        """step() has ended."""
+
+    def on_scaled(self, optimizer: Optimizer) -> None:
+        """A GradScaler has stepped this optimizer, or has left its step out."""
 
 
-def place(error=None, otherwise=""):
-    """Returns the line of the script, or of other code that is not in a library, that runs or that raised this error. If no line
-    does, as in a thread of autograd: `otherwise`, or the script."""
-    frames = (
-        reversed([*traceback.walk_tb(error.__traceback__)])
-        if error
-        else traceback.walk_stack(sys._getframe(1))
-    )
-    lines = ((frame.f_code.co_filename, line) for frame, line in frames)
-    return next(
-        (
-            f"{path}:{line}"
-            for path, line in lines
-            if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES)
-        ),
-        otherwise or sys.argv[0],
-    )
+def place(error: BaseException | None = None, otherwise: str = "") -> str:
+    """Returns FILE:LINE of the script, or of other code that is not in a library.
+
+    The line is the one that runs, or the one that raised `error`. If there is none, as in a thread
+    of autograd, it is `otherwise`, or the script.
+    """
+    frames: Iterator[tuple[FrameType, int]]
+    if error:
+        frames = reversed(list(traceback.walk_tb(error.__traceback__)))
+    else:
+        frames = traceback.walk_stack(sys._getframe(1))
+    for frame, line in frames:
+        path = frame.f_code.co_filename
+        if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES):
+            return f"{path}:{line}"
+    return otherwise or sys.argv[0]
 
 
-def in_backward():
-    return _depth > 0
+def _listening() -> Iterator[Listener]:
+    """Yields all listeners but those that stop listening while others are told."""
+    for listener in listeners.copy():
+        if listener in listeners:
+            yield listener
 
 
-def _tell(event, *arguments, **options):
-    return [
-        getattr(one, event)(*arguments, **options)
-        for one in list(listeners)
-        if one in listeners and hasattr(one, event)
-    ]
+def _tell_forward(model: torch.nn.Module) -> None:
+    for listener in _listening():
+        listener.on_forward(model)
 
 
-def watch_calls(kind):
-    """Tells of modules of this class until what it returns is called. Compiled code is left as it is."""
-    own, call, inside = kind.__dict__.get("__call__"), kind.__call__, []
+def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
+    """Tells of calls of this class's modules until `patches` are undone, but in compiled code."""
+    inside = False
 
-    def told(module, *args, **kwargs):
+    def told_call(
+        call: Callable[..., Any], module: torch.nn.Module, *args: Any, **kwargs: Any
+    ) -> Any:
+        nonlocal inside
         if torch.compiler.is_compiling() or inside:
             return call(module, *args, **kwargs)
-        inside.append(module)
+        inside = True
         try:
-            _tell("on_forward", module)
-            _tell("on_call", module, args, kwargs)
+            _tell_forward(module)
+            for listener in _listening():
+                listener.on_call(module, args, kwargs)
             return call(module, *args, **kwargs)
         finally:
-            inside.pop()
+            inside = False
 
-    kind.__call__ = told
-    return lambda: setattr(kind, "__call__", own) if own else delattr(kind, "__call__")
+    patches.replace(kind, "__call__", told_call)
 
 
-@functools.lru_cache(None)
-def listen():
-    """Starts to call listeners."""
-    # torch.compile around DDP would trace listeners, and compile the model again for each kind of step.
-    untraced = torch.compiler.disable(_tell)
-    pre_forward, prepare, backward = (
-        DDP._pre_forward,
-        dist.Reducer.prepare_for_backward,
-        torch.autograd.backward,
-    )
-    scaled = torch.amp.GradScaler.step
+class _Backward:
+    """Tells of backward passes. `depth`: how many run; a checkpoint's is within another."""
 
-    def told_pre_forward(model, *args, **kwargs):
-        untraced("on_forward", model)
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def told(self, backward: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        self.depth += 1
+        try:
+            if self.depth == 1:
+                self._tell_begin(*args, **kwargs)
+            backward(*args, **kwargs)
+            if self.depth == 1:
+                for listener in _listening():
+                    listener.on_backward_end()
+        finally:
+            self.depth -= 1
+
+    def _tell_begin(self, tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> None:
+        for listener in _listening():
+            listener.on_losses(tensors, grad_tensors)
+        for listener in _listening():
+            listener.on_backward()
+
+
+class _StepHook:
+    """A hook of PyTorch that is called around every optimizer's step().
+
+    PyTorch iterates over a dictionary of such hooks, from which only the last can be removed
+    meanwhile. If listening ends within a call and other people's hooks follow, this one stays, does
+    nothing, and is removed when it can be.
+    """
+
+    def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
+        self._tell = tell
+        self._is_called = False
+        self._is_over = False
+        # A compiled optimizer.step would trace listeners otherwise.
+        self._handle = register(untraced(self._call))
+
+    def _call(
+        self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
+        if self._is_over:
+            self._remove_last()
+            return None
+        self._is_called = True
+        try:
+            return self._tell(optimizer, args, kwargs)
+        except BaseException:  # which ends PyTorch's iteration
+            if self._is_over:
+                self._handle.remove()
+            raise
+        finally:
+            self._is_called = False
+
+    def remove(self) -> None:
+        self._is_over = True
+        if self._is_called:
+            self._remove_last()
+        else:
+            self._handle.remove()
+
+    def _remove_last(self) -> None:
+        if is_last_hook(self._handle):
+            self._handle.remove()
+
+
+def _tell_update(
+    optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Call | None:
+    for listener in _listening():
+        args, kwargs = listener.on_update(optimizer, args, kwargs) or (args, kwargs)
+    return args, kwargs
+
+
+def _tell_updated(optimizer: Optimizer, *_: Any) -> None:
+    for listener in _listening():
+        listener.on_updated(optimizer)
+
+
+def _tell_scaled(
+    step: Callable[..., Any], scaler: Any, optimizer: Optimizer, *args: Any, **kwargs: Any
+) -> Any:
+    result = step(scaler, optimizer, *args, **kwargs)
+    for listener in _listening():
+        listener.on_scaled(optimizer)
+    return result
+
+
+def _replace_names() -> None:
+    # torch.compile around DDP would trace listeners, and compile the model again for each kind of
+    # step.
+    untraced_tell_forward = untraced(_tell_forward)
+
+    def told_pre_forward(
+        pre_forward: Callable[..., Any], model: torch.nn.Module, *args: Any, **kwargs: Any
+    ) -> Any:
+        untraced_tell_forward(model)
         return pre_forward(model, *args, **kwargs)
 
-    @torch.compiler.disable
-    def told_prepare(reducer, outputs):
-        if all(_tell("on_prepare", reducer)):
+    @untraced
+    def told_prepare(prepare: Callable[..., None], reducer: Any, outputs: Any) -> None:
+        if all([listener.on_prepare(reducer) for listener in _listening()]):
             prepare(reducer, outputs)
 
-    @functools.wraps(backward)
-    def told_backward(*args, **kwargs):
-        global _depth
-        _depth += 1
-        try:
-            if _depth == 1:
-                _tell("on_losses", *args, **kwargs)
-                _tell("on_backward")
-            backward(*args, **kwargs)
-            if _depth == 1:
-                _tell("on_backward_end")
-        finally:
-            _depth -= 1
+    _patches.replace(DDP, "_pre_forward", told_pre_forward)
+    _patches.replace(Reducer, "prepare_for_backward", told_prepare)
+    _patches.replace(torch.autograd, "backward", _backward.told)
+    _patches.replace(torch.amp.GradScaler, "step", _tell_scaled)
+    _patches.keep(_StepHook(before_every_step, _tell_update))
+    _patches.keep(_StepHook(after_every_step, _tell_updated))
 
-    @functools.wraps(scaled)
-    def told_scaled(scaler, optimizer, *args, **kwargs):
-        result = scaled(scaler, optimizer, *args, **kwargs)
-        _tell("on_scaled", optimizer)
-        return result
 
-    def told_update(optimizer, args, kwargs):
-        for one in list(listeners):  # all listeners that have the method
-            args, kwargs = one.on_update(optimizer, args, kwargs) or (args, kwargs)
-        return args, kwargs
+def listen(listener: Listener) -> None:
+    """Tells `listener` of all events, after those that listen already."""
+    if not listeners:
+        _replace_names()
+    listeners.append(listener)
 
-    DDP._pre_forward, dist.Reducer.prepare_for_backward, torch.autograd.backward = (
-        told_pre_forward,
-        told_prepare,
-        told_backward,
-    )
-    torch.amp.GradScaler.step = told_scaled
-    register_optimizer_step_pre_hook(told_update)
-    register_optimizer_step_post_hook(lambda optimizer, *_: _tell("on_updated", optimizer))
+
+def stop_listening(listener: Listener) -> None:
+    """Tells `listener` of no more events, also not of the one that others are told now."""
+    if listener not in listeners:
+        return
+    listeners.remove(listener)
+    if not listeners:
+        _patches.undo()
+
+
+def in_backward() -> bool:
+    """Returns whether a backward pass runs that torch.autograd.backward began."""
+    return _backward.depth > 0
+
+
+listeners: list[Listener] = []
+_patches = Patches()  # while there are listeners
+_backward = _Backward()

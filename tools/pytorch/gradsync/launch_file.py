@@ -1,42 +1,45 @@
 """The file to which launches are added."""
 
-import json
+from __future__ import annotations
+
+import dataclasses
 import os
-import pathlib
+from typing import Any
 
-from gradsync.recording import kind_of
+from gradsync import Refused
+from gradsync.launch_checks import differing_field
+from gradsync.recording_file import parse_launch, read_bytes
 
 
-def unusable(out, head, keys):
-    """Returns why a launch cannot be added to a file, whose launches what_if uses together; None if it can."""
-    exists = os.path.exists(out)
-    if (
-        not os.access(os.path.dirname(out), os.W_OK)
-        or exists
-        and not (os.path.isfile(out) and os.access(out, os.W_OK))
-    ):
-        return f"--out={out} cannot be written, or is no file"
+class UnusableFile(Refused):
+    """A file that a launch cannot be added to."""
+
+
+def check_usable(path: str, **known: Any) -> None:
+    """Raises UnusableFile if a launch cannot be added to a file, whose launches what_if uses
+    together: they have to agree in the fields of schema.Launch that are known of it.
+    """
+    if not _can_be_written(path):
+        raise UnusableFile(f"--out={path} cannot be written, or is no file")
+    if not os.path.exists(path):
+        return
     try:
-        with open(out if exists else os.devnull) as file:
-            line = file.readline()
-        differs = [
-            key for key in keys if line and kind_of(json.loads(line), key) != kind_of(head, key)
-        ]
-    except (ValueError, AttributeError, KeyError):
-        return f"{out} is no recording, to which a launch could be added: name another file (--out)"
-    return (
-        f"{out} holds launches that differ in {differs[0]}: record this one to another file (--out)"
-        if differs
-        else ""
-    )
+        lines = read_bytes(path).decode("utf-8-sig", errors="replace").splitlines()
+        if not lines:
+            return
+        first = parse_launch(lines[0])
+    except Refused:
+        raise UnusableFile(
+            f"{path} is no recording, to which a launch could be added: name another file (--out)"
+        ) from None
+    field = differing_field(first, dataclasses.replace(first, **known), list(known))
+    if field:
+        raise UnusableFile(
+            f"{path} holds launches that differ in {field}: record this one to another file (--out)"
+        )
 
 
-def append(out, line):
-    """Writes the whole text or nothing. Raises OSError."""
-    out, whole = pathlib.Path(out), pathlib.Path(f"{out}.{os.getpid()}")
-    try:
-        whole.write_text((out.read_text() if out.exists() else "") + line)
-        whole.replace(out)
-    except OSError:
-        whole.unlink(missing_ok=True)
-        raise
+def _can_be_written(path: str) -> bool:
+    if os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
+        return False
+    return os.access(os.path.dirname(path), os.W_OK)

@@ -1,152 +1,179 @@
-"""What tensors a step keeps alive beside weights, gradients and the optimizer's state: activations, and what is computed from them.
+"""What tensors a step keeps alive beside weights, gradients and the optimizer's state: activations,
+and what is computed from them.
 
-The step must not synchronise. Storages are counted from the operation that makes or takes them until they are freed."""
+The step must not synchronise. Storages are counted from the operation that makes or takes them
+until they are freed.
+"""
 
-import sys
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-UNKNOWN = {
-    "weight_bytes": 0,
-    "buffer_bytes": 0,
-    "state_bytes": 0,
-    "keeps_gradients": False,
-    "forward_bytes": 0,
-    "order": [],
-    "ready_bytes": [],
-    "held_bytes": [],
-    "optimizer_bytes": 0,
-}
+from gradsync.schema import Memory
+from gradsync.torch_private import tensors_of
 
 
-def storage_of(tensor):
-    tensor = getattr(tensor, "_local_tensor", tensor)  # a DTensor's own part
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """Returns the storage of a tensor, of a DTensor that of its own part; None if it has none."""
+    tensor = getattr(tensor, "_local_tensor", tensor)
     return tensor.untyped_storage() if tensor.layout is torch.strided else None
 
 
-def bytes_of(tensors):
-    """Of all of their storages, each once."""
-    own = {s._cdata: s.nbytes() for s in map(storage_of, tensors) if s is not None}
-    return sum(own.values())
+def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """Returns the bytes of all storages of these tensors, each counted once."""
+    storages = [storage_of(tensor) for tensor in tensors]
+    return sum({s._cdata: s.nbytes() for s in storages if s is not None}.values())
 
 
-def is_compiled():
-    """Whether anything is: operations of compiled code are not seen."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return bool(
-        dynamo and (dynamo.counters["stats"]["unique_graphs"] or dynamo.counters["frames"]["ok"])
-    )
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts bytes of tensors that operations make or take, from start() to end()."""
 
-
-class Live(TorchDispatchMode):
-    """From start() to end(). `apart`: tensors that are counted apart, such as weights."""
-
-    def __init__(self, apart):
-        super().__init__()
-        self.bytes, self.now, self.most, self.is_on, self.watched = (
-            {},
-            0,
-            0,
-            False,
-            [],
-        )  # by storage
-        self.apart = set()
+    def __init__(self, apart: Iterable[torch.Tensor]) -> None:
+        """`apart`: tensors that are not counted, such as weights."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = 0
+        self._most = 0
+        self.is_on = False
+        # Storages, by the address of their implementation.
+        self._bytes: dict[int, int] = {}
+        self._apart: set[int] = set()
+        self._watched: list[weakref.finalize[Any, Any]] = []
         for tensor in apart:
             self.leave_out(tensor)
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         result = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves((args, kwargs, result)):
-            if isinstance(tensor, torch.Tensor):
-                self._see(storage_of(tensor))
+        for tensor in tensors_of((args, kwargs, result)):
+            self._see(storage_of(tensor))
         return result
 
-    def _see(self, storage):
-        key = None if storage is None else storage._cdata
-        if key is None or key in self.bytes or key in self.apart or storage.device.type == "meta":
+    def _see(self, storage: torch.UntypedStorage | None) -> None:
+        if storage is None or storage.device.type == "meta":
             return
-        self.bytes[key] = storage.nbytes()
-        self.now += self.bytes[key]
-        self.most = max(self.most, self.now)
-        self.watched.append(weakref.finalize(storage, self._forget, key))
+        key = storage._cdata
+        if key in self._bytes or key in self._apart:
+            return
+        self._bytes[key] = storage.nbytes()
+        self.now += self._bytes[key]
+        self._most = max(self._most, self.now)
+        self._watch(storage)
 
-    def _forget(self, key):
-        self.now -= self.bytes.pop(key, 0)
-        self.apart.discard(key)
+    def _watch(self, storage: torch.UntypedStorage) -> None:
+        self._watched.append(weakref.finalize(storage, self._forget, storage._cdata))
 
-    def leave_out(self, tensor):
-        """From now on it is counted apart."""
+    def _forget(self, key: int) -> None:
+        self.now -= self._bytes.pop(key, 0)
+        self._apart.discard(key)
+
+    def leave_out(self, tensor: torch.Tensor) -> None:
+        """From now on this tensor is not counted."""
         storage = storage_of(tensor)
         if storage is None:
             return
-        if storage._cdata not in self.bytes:
-            self.watched.append(weakref.finalize(storage, self._forget, storage._cdata))
-        self.apart.add(storage._cdata)
-        self.now -= self.bytes.pop(storage._cdata, 0)
+        if storage._cdata not in self._bytes:
+            self._watch(storage)
+        self._apart.add(storage._cdata)
+        self.now -= self._bytes.pop(storage._cdata, 0)
 
-    def take(self):
-        """The most since the last call, or the start."""
-        most, self.most = self.most, self.now
+    def take(self) -> int:
+        """Returns the most bytes since the last call, or the start."""
+        most = self._most
+        self._most = self.now
         return most
 
-    def start(self):
+    def start(self) -> None:
         if not self.is_on:
-            self.__enter__()
+            self.__enter__()  # type: ignore[no-untyped-call]
             self.is_on = True
 
-    def end(self):
+    def end(self) -> None:
         if self.is_on:
             self.is_on = False
-            self.__exit__(None, None, None)
-            for one in self.watched:
-                one.detach()
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            for finalizer in self._watched:
+                finalizer.detach()
 
 
-class Memory:
-    """Of the step that begins now; `result` is what the file says of it. A gradient is part of what is computed until it is
-    ready. `apart`: tensors of the recorder's own."""
+class StepMemory:
+    """Measures the memory of the step that begins now. A gradient is part of what is computed until
+    it is ready.
+    """
 
-    def __init__(self, params, module, optimizers, apart):
-        self.params = params
-        states = [
-            t
-            for optimizer in optimizers
-            for t in tree_leaves(dict(optimizer.state))
-            if isinstance(t, torch.Tensor)
-        ]
+    def __init__(
+        self,
+        params: Sequence[torch.nn.Parameter],
+        module: torch.nn.Module,
+        optimizers: Iterable[torch.optim.Optimizer],
+        apart: Iterable[torch.Tensor],
+    ) -> None:
+        """`params`: those that train. `apart`: tensors of the recorder's own."""
+        self._params = params
+        states = tensors_of([dict(optimizer.state) for optimizer in optimizers])
         gradients = [p.grad for p in params if p.grad is not None]
-        weights, buffers = [*module.parameters()], [*module.buffers()]
-        self.live = Live([*weights, *params, *buffers, *states, *gradients, *apart])
-        self.result = UNKNOWN | {
-            "weight_bytes": bytes_of(weights),
-            "buffer_bytes": bytes_of(buffers),
-            "state_bytes": bytes_of(states),
-            "keeps_gradients": bool(gradients),
-            "ready_bytes": [0] * len(params),
-            "held_bytes": [0] * len(params),
-        }
-        self.live.start()
+        weights = list(module.parameters())
+        buffers = list(module.buffers())
+        self._weight_bytes = bytes_of(weights)
+        self._buffer_bytes = bytes_of(buffers)
+        self._state_bytes = bytes_of(states)
+        self._keeps_gradients = bool(gradients)
+        self._forward_bytes = 0
+        self._order: list[int] = []
+        self._ready_bytes = [0] * len(params)
+        self._held_bytes = [0] * len(params)
+        self._optimizer_bytes = 0
+        self._live = LiveBytes([*weights, *params, *buffers, *states, *gradients, *apart])
+        self._live.start()
 
-    def on_backward(self):
-        self.result |= {
-            "forward_bytes": max(self.result["forward_bytes"], self.live.take()),
-            "order": [],
-        }
+    def on_backward(self) -> None:
+        """A backward begins, perhaps of several. Like all that follows it is ignored when the step
+        has ended.
+        """
+        if not self._live.is_on:
+            return
+        self._forward_bytes = max(self._forward_bytes, self._live.take())
+        self._order = []
 
-    def on_ready(self, i):
-        self.live.leave_out(self.params[i].grad)
-        self.result["ready_bytes"][i] = max(self.result["ready_bytes"][i], self.live.take())
-        self.result["held_bytes"][i] = self.live.now
-        self.result["order"].append(i)
+    def on_ready(self, i: int) -> None:
+        """The gradient of a parameter is ready."""
+        gradient = self._params[i].grad
+        if gradient is None or not self._live.is_on:
+            return
+        self._live.leave_out(gradient)
+        self._ready_bytes[i] = max(self._ready_bytes[i], self._live.take())
+        self._held_bytes[i] = self._live.now
+        self._order.append(i)
 
-    def on_update(self):
-        """After backward, and what the recorder itself does then."""
-        self.live.take()
+    def on_update(self) -> None:
+        """An update begins, after backward and what the recorder itself has done then."""
+        if self._live.is_on:
+            self._live.take()
 
-    def end(self):
-        if self.live.is_on:
-            self.live.end()
-            self.result["optimizer_bytes"] = self.live.take()
+    def end(self) -> None:
+        """The step has ended. Can be called again."""
+        if self._live.is_on:
+            self._live.end()
+            self._optimizer_bytes = self._live.take()
+
+    def result(self) -> Memory:
+        return Memory(
+            weight_bytes=self._weight_bytes,
+            buffer_bytes=self._buffer_bytes,
+            state_bytes=self._state_bytes,
+            keeps_gradients=self._keeps_gradients,
+            forward_bytes=self._forward_bytes,
+            order=tuple(self._order),
+            ready_bytes=tuple(self._ready_bytes),
+            held_bytes=tuple(self._held_bytes),
+            optimizer_bytes=self._optimizer_bytes,
+        )

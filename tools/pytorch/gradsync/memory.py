@@ -1,11 +1,18 @@
-"""What a rank's tensors need at the peak of a step, in bytes, as record's Live has seen one step without synchronisation.
+"""What a rank's tensors need at the peak of a step, in bytes.
 
-Resident memory is more: allocators keep what they have, and libraries have their own."""
+It is computed from what record has seen of one step without synchronisation (live.py). Resident
+memory is more: allocators keep what they have, and libraries have their own.
+"""
+
+from __future__ import annotations
 
 import re
-from collections import namedtuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from gradsync.sharding import bytes_of
+from gradsync.recording import Recording
+from gradsync.schema import Unit
 
 UNITS = {
     "": 1,
@@ -18,100 +25,194 @@ UNITS = {
     "Gi": 2**30,
     "Ti": 2**40,
 }
-# `fixed`: held all the time. `moving`: the most that comes to it: activations, gradients, what is gathered and sent, or, after
-# backward, what the optimizer computes with.
-Peak = namedtuple("Peak", "fixed moving")
 
 
-def parse_bytes(text):
-    """ "80GB", "24GiB"; None for another text."""
+class Peak(NamedTuple):
+    """The bytes of one rank, which add up.
+
+    `fixed`: held all the time. `moving`: the most that comes to it: activations, gradients, what is
+    gathered and sent, or, after backward, what the optimizer computes with.
+    """
+
+    fixed: float
+    moving: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The time until the gradient of one parameter is ready. `computing`: bytes of activations and
+    of what else is computed with, at most. `made`: bytes of the gradients that were ready before.
+    """
+
+    parameter: int
+    computing: float
+    made: int
+
+
+def parse_bytes(text: str) -> float | None:
+    """Returns how many bytes "80GB" or "24GiB" are; None for another text."""
     match = re.fullmatch(r"(\d+\.?\d*) ?([kMGT]i?|)B", text)
-    return float(match[1]) * UNITS[match[2]] if match and float(match[1]) > 0 else None
+    if not match:
+        return None
+    size = float(match[1]) * UNITS[match[2]]
+    return size if size > 0 else None
 
 
 class Need:
-    """Of one launch. `live`: what it recorded; `order`: in which gradients were ready."""
+    """What ranks need that train the recorded model, whose recording has memory."""
 
-    def __init__(self, recording):
-        self.recording, self.live, self.bytes = (
-            recording,
-            recording.launches[0]["memory"],
-            recording.bytes,
-        )
-        self.order = self.live["order"]
-        self.gradients = sum(self.bytes)
-        self.views = recording.launches[0]["views"]
+    def __init__(self, recording: Recording) -> None:
+        launch = recording.first
+        if launch.memory is None:
+            raise ValueError(f"{recording.path} holds no memory")
+        self._recorded = launch.memory
+        self._gradient_bytes = recording.gradient_bytes
+        self._all_gradients = sum(self._gradient_bytes)
+        self._are_views = launch.views  # gradients, of buckets
 
-    def moments(self, batch):
-        """(activations and what else is computed, bytes of gradients before it) until each gradient is ready, forward first."""
-        made, ready = 0, self.live["ready_bytes"]
-        yield batch * self.live["forward_bytes"], 0, None
-        for p in self.order:
-            yield batch * ready[p], made, p
-            made += self.bytes[p]
+    def replicated(
+        self,
+        states: float = 1,
+        keeps: bool = False,
+        more: float = 0,
+        batch: float = 1,
+        buckets: bool = True,
+    ) -> Peak:
+        """Returns what a rank needs that holds the whole model, as with DistributedDataParallel.
 
-    def replicated(self, states=1, keeps=False, more=0, batch=1, buckets=True):
-        """Of DistributedDataParallel. `states`: the part of the optimizer's state that a rank has. `keeps`: whether all gradients
-        are there all the time, as where passes accumulate. `more`: bytes beside buckets. Its buckets are there all the time, and
-        gradients are views of them, or come to them."""
-        live = self.live
-        held = keeps or live["keeps_gradients"]
-        own = 0 if buckets and self.views else self.gradients  # of gradients that are no views
-        fixed = (
-            live["weight_bytes"]
-            + live["buffer_bytes"]
-            + states * live["state_bytes"]
-            + buckets * self.gradients
-        )
-        backward = max(
-            now + (own if held else min(made, own)) for now, made, _ in self.moments(batch)
-        )
-        return Peak(fixed, max(backward + more, own + states * live["optimizer_bytes"]))
+        `states`: the part of the optimizer's state that the rank has. `keeps`: whether all
+        gradients are there all the time, as where passes accumulate. `more`: bytes that come to
+        buckets. `batch`: how many times the recorded one. `buckets`: whether there are any. They
+        are there all the time, and gradients are views of them, or come to them.
+        """
+        recorded = self._recorded
+        own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
+        fixed = recorded.weight_bytes + recorded.buffer_bytes + states * recorded.state_bytes
+        if buckets:
+            fixed += self._all_gradients
+        are_held = keeps or recorded.keeps_gradients
+        backward = batch * recorded.forward_bytes + (own if are_held else 0)
+        for moment in self._moments(batch):
+            backward = max(
+                backward, moment.computing + (own if are_held else min(moment.made, own))
+            )
+        update = own + states * recorded.optimizer_bytes
+        return Peak(fixed, max(backward + more, update))
 
-    def sharded(self, units, ranks, batch=1, keeps=False):
-        """Of FSDP2 between so many ranks (_fsdp_param_group.py, _fsdp_collectives.py). A unit is gathered into a buffer and
-        copied out of it; its gradients are copied into a buffer, and their sum into a part of it."""
-        live, sizes = self.live, bytes_of(self.recording, units)
-        parts = (live["weight_bytes"] + live["state_bytes"]) / ranks
-        unit_of = {p: u for u, unit in enumerate(units) for p in unit.parameters}
-        steps = list(self.moments(batch))
-        # In the order of backward, by their first gradients.
-        turn = list(dict.fromkeys(unit_of[p] for p in self.order))
-        left = [sum(u == unit_of[p] for p in self.order) for u in range(len(units))]
-        blocks = [u for u in turn if u and sizes[u]]
-        ahead = dict(zip(blocks, blocks[1:]))
-        stays = [size for size, unit in zip(sizes, units) if not unit.reshards]
-        largest = max((size for size, unit in zip(sizes, units) if unit.reshards), default=0)
-        peak, forward = steps[0][0], sum(stays) + 2 * largest
-        there, made = (
-            {u: sizes[u] for u, unit in enumerate(units) if not unit.reshards and sizes[u]},
-            0,
-        )
-        peak += forward
-        whole, summed, sent = (
-            {},
-            0,
-            0,
-        )  # gradients that are not reduced yet; parts that are; the last buffer
-        for now, _, p in steps[1:]:
-            u = unit_of[p]
-            there.setdefault(u, sizes[u])
-            next_u = ahead.get(u)
-            gathered = sizes[next_u] if next_u is not None and next_u not in there else 0
-            held = sum(there.values()) + gathered + sent + summed / ranks
-            peak = max(peak, now + held + sum(whole.values()))
-            whole[u] = whole.get(u, 0) + (0 if keeps else self.bytes[p])
-            left[u] -= 1
-            if not left[u]:
-                there.pop(u)
-                peak = max(
-                    peak, batch * live["held_bytes"][p] + held - sent + sum(whole.values())
-                )  # its buffer for its weights
-                sent, summed = sizes[u], summed + sizes[u]
-                whole.pop(u)
-        # Passes that do not reduce add to whole gradients.
-        kept = self.gradients if keeps else self.gradients / ranks if live["keeps_gradients"] else 0
-        return Peak(
-            parts + live["buffer_bytes"] + kept,
-            max(peak, (0 if kept else self.gradients / ranks) + live["optimizer_bytes"] / ranks),
-        )
+    def sharded(
+        self, units: Sequence[Unit], ranks: int, batch: float = 1, keeps: bool = False
+    ) -> Peak:
+        """Returns what a rank needs that shares these units of FSDP2 with others.
+
+        `batch` and `keeps` are those of replicated(). Of FSDP2 are _fsdp_param_group.py and
+        _fsdp_collectives.py in torch/distributed/fsdp/_fully_shard.
+        """
+        recorded = self._recorded
+        buffers = UnitBuffers(units, self._gradient_bytes, recorded.order, ranks)
+        peak = batch * recorded.forward_bytes + buffers.in_forward()
+        for moment in self._moments(batch):
+            parameter = moment.parameter
+            unit = buffers.unit_of[parameter]
+            buffers.gather(unit)
+            peak = max(peak, moment.computing + buffers.held(unit))
+            buffers.add_gradient(unit, 0 if keeps else self._gradient_bytes[parameter])
+            if buffers.is_last(unit):
+                computing = batch * recorded.held_bytes[parameter]
+                peak = max(peak, computing + buffers.held_when_reducing(unit))
+                buffers.reduce(unit)
+        shard = self._all_gradients / ranks
+        kept = 0.0
+        if keeps:  # passes that do not reduce add to whole gradients
+            kept = self._all_gradients
+        elif recorded.keeps_gradients:
+            kept = shard
+        parts = (recorded.weight_bytes + recorded.state_bytes) / ranks
+        update = (0 if kept else shard) + recorded.optimizer_bytes / ranks
+        return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
+
+    def _moments(self, batch: float) -> list[Moment]:
+        """Returns the moments of backward, in order, for this multiple of the recorded batch."""
+        moments = []
+        made = 0
+        for parameter in self._recorded.order:
+            computing = batch * self._recorded.ready_bytes[parameter]
+            moments.append(Moment(parameter, computing, made))
+            made += self._gradient_bytes[parameter]
+        return moments
+
+
+class UnitBuffers:
+    """What FSDP2 holds of its units, beside the rank's own shards, while backward runs.
+
+    A unit is gathered into a buffer and copied out of it. Backward gathers one unit ahead. A unit's
+    gradients are copied into a buffer when all are ready, and their sum into a part of it.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        gradient_bytes: Sequence[int],
+        order: Sequence[int],
+        ranks: int,
+    ) -> None:
+        """`order`: parameters in the order in which their gradients are ready."""
+        self.unit_of = {p: number for number, unit in enumerate(units) for p in unit.parameters}
+        self._units = units
+        self._ranks = ranks
+        self._sizes = [sum(gradient_bytes[p] for p in unit.parameters) for unit in units]
+        self._left = [sum(number == self.unit_of[p] for p in order) for number in range(len(units))]
+        # In the order of backward, by their first gradients; the root is there from its begin.
+        turn = dict.fromkeys(self.unit_of[p] for p in order)
+        blocks = [number for number in turn if number > 0 and self._sizes[number]]
+        self._ahead = dict(zip(blocks, blocks[1:], strict=False))
+        self._gathered = {
+            number: self._sizes[number]
+            for number, unit in enumerate(units)
+            if not unit.reshards and self._sizes[number]
+        }
+        self._gradients: dict[int, int] = {}  # whole ones, which are not reduced yet, by unit
+        self._sent = 0  # the buffer of the last reduction
+        self._summed = 0  # whose parts are reduced
+
+    def in_forward(self) -> int:
+        """Returns the most that forward gathers: units that stay, and one that is copied out of
+        its buffer."""
+        sizes = list(zip(self._units, self._sizes, strict=True))
+        stay = sum(size for unit, size in sizes if not unit.reshards)
+        largest = max((size for unit, size in sizes if unit.reshards), default=0)
+        return stay + 2 * largest
+
+    def gather(self, unit: int) -> None:
+        self._gathered.setdefault(unit, self._sizes[unit])
+
+    def held(self, unit: int) -> float:
+        """Returns the bytes of all buffers while gradients of this unit are computed."""
+        return self._held_but_sent(unit) + self._sent
+
+    def held_when_reducing(self, unit: int) -> float:
+        """Returns the same while this unit's gradients are copied, into a buffer that takes the
+        place of its weights; that of the reduction before is free."""
+        return self._held_but_sent(unit)
+
+    def _held_but_sent(self, unit: int) -> float:
+        following = self._ahead.get(unit)
+        coming = 0
+        if following is not None and following not in self._gathered:
+            coming = self._sizes[following]
+        gathered = sum(self._gathered.values()) + coming
+        return gathered + self._summed / self._ranks + sum(self._gradients.values())
+
+    def add_gradient(self, unit: int, size: int) -> None:
+        self._gradients[unit] = self._gradients.get(unit, 0) + size
+        self._left[unit] -= 1
+
+    def is_last(self, unit: int) -> bool:
+        """Whether all gradients of the unit are ready."""
+        return self._left[unit] == 0
+
+    def reduce(self, unit: int) -> None:
+        """Frees the unit's weights and gradients, of which the sum's shard is kept."""
+        self._gathered.pop(unit)
+        self._gradients.pop(unit)
+        self._sent = self._sizes[unit]
+        self._summed += self._sizes[unit]

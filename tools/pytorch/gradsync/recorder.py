@@ -1,713 +1,385 @@
 """Records the steps of one model, from within the process that trains it.
 
-Steps take turns. `none` does not synchronise. A `probe` does to memory what DistributedDataParallel (DDP) does and overlaps
-nothing: it copies each gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has
-gradient_as_bucket_view), communicates the buffer in pieces after backward, and copies gradients back that are no views. One
-probe gathers and reduces as FSDP2 would, if blocks of the model were its units.
-`ddp` is the script's own. The first step is left as it is, and shows what there is to record. After what is timed, and before
-the optimizer, steps of `none` and probes get the gradients that DDP would have made: training goes on as without the recorder.
+Steps take turns. UNSYNCHRONISED ones do not synchronise. A PROBE does to memory what
+DistributedDataParallel (DDP) does and overlaps nothing: it copies each gradient into a flat buffer
+as it is ready (and leaves a view of it, if DDP has gradient_as_bucket_view), communicates the
+buffer in pieces after backward, and copies gradients back that are no views. One probe gathers and
+reduces as FSDP2 would, if blocks of the model were its units. SCRIPT steps are the script's own.
+The first step is left as it is, and shows what there is to record. After what is timed, and before
+the optimizer, steps that did not synchronise get the gradients that DDP would have made: training
+goes on as without the recorder.
 
-A step begins with a forward in training, behind a barrier, and ends with the step() of the last of the model's optimizers, with
-a forward of the next step, or where an optimizer calls its closure again. What else happens than this is refused:
-
-    BETWEEN --forward--> OPEN --backward--> SYNCED --step()--> UPDATED --the last step(), or forward--> BETWEEN
-    BETWEEN --backward of a forward in eval mode, where steps begin from now on--> SKIPPED --the end of step()--> BETWEEN
-
-A backward under no_sync leaves a step OPEN. DDP decides after forward whether it will synchronise, and then prepares its
-reducer: steps that are not `ddp` keep it from that. Without DDP a step has as many passes as most before it, and those that have
-others are not recorded. Steps that a GradScaler skips are not recorded either.
+step_machine.py says where a step begins and ends, and what is refused. DDP decides in forward
+whether it will synchronise, and then prepares its reducer: steps that are not the script's own keep
+it from that. Without DDP a step has as many passes as most before it, and those that have others
+are not recorded. Steps that a GradScaler skips are not recorded either.
 """
 
-import collections
-import datetime
-import itertools
-import json
+from __future__ import annotations
+
+import contextlib
 import os
-import pathlib
-import platform
-import re
-import sys
-import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NoReturn
 
 import torch
-import torch.distributed as dist
-from gradsync import BAD_ARGUMENTS, Refused
-from gradsync.events import DDP, in_backward, listen, listeners, place, watch_calls
-from gradsync.launch_file import append, unusable
-from gradsync.live import UNKNOWN, Memory, is_compiled
-from gradsync.recording import KIND, THREE_TIMES
-from gradsync.settings import MIB, flat_of, gathered, hook_of, row_of
-from gradsync.sharding import units_of
-from gradsync.units import can_be_tried, gather, group_like, reduce
+from torch.optim import Optimizer
 
-BETWEEN, OPEN, SYNCED, UPDATED, SKIPPED = "between", "open", "synced", "updated", "skipped"
-AGREE = ("parameters", *KIND)  # fields that agree in all launches of one file
-PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
-MOST_PIECES = 128  # pieces of a probe; with the smallest pieces, more add nothing
-WAIT = datetime.timedelta(seconds=30)  # time for other ranks to begin recording
-
-
-def probes_of(total_bytes):
-    """Returns (kind, bytes of a piece, number in flight) of each probe."""
-    sizes = [p for p in PIECES if 2 * p <= total_bytes] + [total_bytes]
-    return [
-        *(("all_reduce", size, 1) for size in sizes),
-        *(("all_reduce", size, 0) for size in sizes[1:-1]),
-        ("bf16", min(MIB, total_bytes), 1),
-        ("bf16", min(16 * MIB, total_bytes), 1),
-        ("zero1", total_bytes, 0),
-    ]
+from gradsync import Refused
+from gradsync.clock import Mark, clock_of
+from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.launch_facts import launch_of
+from gradsync.launch_writer import LaunchWriter
+from gradsync.model_optimizers import ModelOptimizers
+from gradsync.observer import Observer
+from gradsync.patches import Patches
+from gradsync.schema import Row, Step
+from gradsync.sharding import repeated_blocks
+from gradsync.step_machine import Action, Event, Refusal, State, StepMachine, Target
+from gradsync.step_recorder import StepRecorder
+from gradsync.targets import target_of
+from gradsync.torch_private import Call, is_anything_compiled, when_gradient_is_ready
+from gradsync.turns import FIRST, Rounds, Turn, Verdict, plan_of, probes_of
+from gradsync.weight_watch import WeightWatch
+from gradsync.world import World
 
 
-class Recorder:
-    """Records the steps of a module until it is `done`; then writes. `roots`: modules of it whose call begins a step, if it is
-    not called itself. `only`: ids of the parameters that train, by default all that require a gradient."""
+class Recorder(Listener):
+    """Records the steps of a model until it is `done`, and writes them.
 
-    count = 0  # recorders that have started in this process
+    Raises Refused, from within the call that shows it, if the model cannot be recorded: then
+    recording has ended, and the model trains on as without it.
+    """
 
     def __init__(
         self,
-        model,
-        out="gradsync.jsonl",
-        rounds=16,
-        ddp=True,
-        views=None,
-        command=None,
-        script=None,
-        roots=None,
-        only=None,
-    ):
-        self.wrapper, self.script, self.place = (
-            model if isinstance(model, DDP) else None,
-            script,
-            place(),
-        )
-        module, ignored = (
-            (model.module, model.parameters_to_ignore) if self.wrapper else (model, ())
-        )
-        named = [
-            (name, p)
-            for name, p in self._named(module)
-            if p.requires_grad
-            and p.numel()
-            and name not in ignored
-            and (only is None or id(p) in only)
-        ]
-        self.names, self.params, self.roots = (
-            [name for name, _ in named],
-            [p for _, p in named],
-            roots or [model],
-        )
-        self.out, self.rounds = os.path.realpath(out), rounds
-        self.views = (
-            bool(self.wrapper and self.wrapper.gradient_as_bucket_view) if views is None else views
-        )
-        devices = {p.device for p in self.params}
-        if len(devices) != 1 or not {device.type for device in devices} <= {"cpu", "cuda"}:
-            raise Refused(
-                f"{self.place}: gradsync records modules on one CPU or GPU; this one is on {devices or 'none'}"
-            )
-        self.device, self.world = (
-            self.params[0].device,
-            dist.get_world_size() if dist.is_initialized() else 1,
-        )
-        self.rank = dist.get_rank() if self.world > 1 else 0
-        self.cuda, self.ids = self.device.type == "cuda", {id(p) for p in self.params}
-        total = sum(p.nbytes for p in self.params)
-        probes = [("probe", *p) for p in probes_of(total)] if self.world > 1 else [("probe",)]
-        if self.world > 1 and self._can_try_units():
-            probes.append(("probe", "fully_shard", total, 1))
-        half = len(probes) // 2
-        self.plan = [
-            ("none",),
-            *probes[:half],
-            ("none",),
-            *probes[half:],
-            *[("ddp",)] * bool(self.wrapper and ddp),
-        ]
-        processor = (
-            re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-            or [platform.machine()]
-        )[0]
-        self.head = {
-            "gradsync_torch": 1,
-            "time": datetime.datetime.now().isoformat(timespec="seconds"),
-            "torch": torch.__version__,
-            "command": command or list(sys.argv),
-            "world_size": self.world,
-            "backend": dist.get_backend() if self.world > 1 else "none",
-            "device": torch.cuda.get_device_name(self.device) if self.cuda else "cpu",
-            "processor": processor,
-            "threads": torch.get_num_threads(),
-            "cores": len(os.sched_getaffinity(0)),
-            "views": self.views,
-            "rows": [],
-            "parameters": [
-                {
-                    "name": n,
-                    "numel": p.numel(),
-                    "bytes": p.nbytes,
-                    "dtype": str(p.dtype)[len("torch.") :],
-                }
-                for n, p in named
-            ],
-        }
-        if "GRADSYNC_LINK_RATE" in os.environ:
-            self.head["link_rate"] = int(os.environ["GRADSYNC_LINK_RATE"])
-        self.steps, self.taken, self.done = (
-            [],
-            -1,
-            False,
-        )  # without the first step, which shows the model
-        self.state, self.mode, self.in_eval, self.seen_in_eval = BETWEEN, ("first",), False, False
-        self.optimizers, self.stepping, self.stepped = (
-            [],
-            None,
-            0,
-        )  # ours; the one within step(); how many did in this step
-        self.silent, self.kept = (
-            False,
-            None,
-        )  # whether what updates is no optimizer of torch.optim; a copy that tells
-        self.module, self.memory = module, None  # of a step
-        self.tried = None  # FSDP2's groups, like blocks of the model
-        self.updated = None
-        # Passes of this step, how many steps had which, and how many others came since the last that was recorded. How many
-        # there will be, if DDP does not tell.
-        self.passed, self.counts, self.unlike, self.expected = 0, collections.Counter(), 0, None
-        self.arrived, self.sparse = (
-            0,
-            None,
-        )  # gradients since the last step, and one that cannot be recorded
-        self.handles = [
-            p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i)).remove
-            for i, p in enumerate(self.params)
-        ]
-        if not self.wrapper:
-            self.handles += map(watch_calls, {type(root) for root in self.roots})
-        listen()
-        listeners.append(self)
+        model: torch.nn.Module,
+        out: str | os.PathLike[str] = "gradsync.jsonl",
+        rounds: int = 16,
+        ddp: bool = True,
+        views: bool | None = None,
+        command: Sequence[str] = (),
+        *,
+        observer: Observer | None = None,
+        roots: Sequence[torch.nn.Module] = (),
+        only: Collection[int] | None = None,
+    ) -> None:
+        """`model`: any module, or one in DDP or under fully_shard.
 
-    def close(self):
-        if self.memory:
-            self.memory.end()
-        while self.handles:
-            self.handles.pop()()
-        if self in listeners:
-            listeners.remove(self)
-        self.tried = None
+        `out`: the file that gets a line. `rounds`: how often each kind of step is taken; the first
+        round is warm-up. `ddp`: whether the script's own steps are recorded, too. `views`: whether
+        gradients are views of buckets, by default as DDP has it. `command`: what the recording says
+        was run. `roots`: modules of `model` whose call begins a step, if it is not called itself.
+        `only`: ids of the parameters that train, by default of all that require a gradient.
+        """
+        self.place = place()
+        self.done = False
+        self._observer = observer
+        try:
+            self.target = target_of(model, views=views, roots=roots, only=only)
+        except Refused as error:
+            raise Refused(f"{self.place}: {error}") from None
+        self.params = self.target.params
+        device = self.params[0].device
+        clock = clock_of(device)
+        self._clock = clock
+        self.world = World(device, clock)
+        self.target.attach(self.world, clock)
+        launch = launch_of(self.target, self.world, command)
+        self._writer = LaunchWriter(os.path.realpath(out), launch, self.world)
+        self._rounds = Rounds(self._plan(with_own_steps=ddp), rounds)
+        self.steps: list[Step] = []
+        self.extra_rows: list[Row] = []  # of steps that somebody else adds to `steps`
+        self.machine = StepMachine(self.target.kind)
+        self.step = StepRecorder(self.target, self.world, clock)
+        self._optimizers = ModelOptimizers(self.target.optimized_ids())
+        self._weights = WeightWatch(self.params)
+        self._begins_in_eval_mode = False
+        self._has_unseen_updates = False
+        self._actions = self._list_actions()
+        self._patches = Patches()
+        self._begin_listening()
 
-    def _named(self, module):
-        return module.named_parameters()
+    def _plan(self, with_own_steps: bool) -> list[Turn]:
+        probes = []
+        if self.world.are_several:
+            total_bytes = sum(param.nbytes for param in self.params)
+            probes = probes_of(total_bytes, with_units=self.target.can_try_units())
+        return plan_of(probes, with_own_steps and self.target.has_own_steps)
 
-    def _can_try_units(self):
-        """Whether FSDP2's collectives can be timed, of which the script has none."""
-        return can_be_tried(self.params)
+    @property
+    def rounds(self) -> int:
+        return self._rounds.rounds
 
-    def _refuse(self, text, at=None, **status):
+    @property
+    def plan(self) -> list[Turn]:
+        """The kinds of steps that take turns."""
+        return self._rounds.plan
+
+    @plan.setter
+    def plan(self, plan: Sequence[Turn]) -> None:
+        self._rounds.plan = list(plan)
+
+    @property
+    def taken(self) -> int:
+        """Turns that were taken; -1 until the first step has ended, which is none."""
+        return self._rounds.taken
+
+    def holds(self, ids: Collection[int]) -> bool:
+        """Whether one of these ids is that of a parameter which optimizers of the model hold."""
+        return not self._optimizers.ids.isdisjoint(ids)
+
+    def _begin_listening(self) -> None:
+        self.target.watch(self._patches)
+        for i, param in enumerate(self.params):
+            self._patches.keep(when_gradient_is_ready(param, self._ready_hook(i)))
+        if self.target.kind is not Target.DDP:
+            for kind in {type(root) for root in self.target.roots}:
+                watch_calls(kind, self._patches)
+        listen(self)
+
+    def close(self) -> None:
+        """Ends recording. Nothing of it is left in the model or in PyTorch."""
+        stop_listening(self)
+        self._patches.undo()
+        self.step.close()
+        self.target.close()
+
+    def _refuse(self, text: str, at: str = "", kind: type[Refused] = Refused) -> NoReturn:
+        error = kind(f"{at or place()}: {text}")
         self.close()
-        if not self.script:
-            raise Refused(f"{at or place()}: {text}")
-        self.script.refuse(f"{at or place()}: {text}", **status)
+        if self._observer:
+            self._observer.refused(error)
+        raise error
 
-    # Times. A mark is a number of nanoseconds or an event of the current stream.
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Recording ends if what is within is refused."""
+        try:
+            yield
+        except Refused as error:
+            self._refuse(str(error), kind=type(error))
 
-    def _mark(self):
-        if not self.cuda:
-            return time.monotonic_ns()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
+    # Events, in the order in which a step has them.
 
-    def _ns(self, a, b):
-        return b - a if not self.cuda else int(1e6 * a.elapsed_time(b))
-
-    def _meet(self):
-        if self.world > 1:
-            dist.barrier()
-        if self.cuda:
-            torch.cuda.synchronize()
-
-    # What a step calls, in this order.
-
-    def on_forward(self, model):
-        if (
-            not any(model is root for root in self.roots)
-            or not torch.is_grad_enabled()
-            or not any(p.requires_grad for p in self.params)
-        ):
+    def on_forward(self, model: torch.nn.Module) -> None:
+        is_root = any(model is root for root in self.target.roots)
+        trains = torch.is_grad_enabled() and any(p.requires_grad for p in self.params)
+        if not is_root or not trains:
             return
-        mark = self._mark()
-        if self.wrapper and self.wrapper._join_config.enable:
-            return self._refuse(
-                "gradsync does not record steps within join(): give all ranks as many batches"
-            )
-        if self.state == SYNCED and self.silent:
-            self.state, self.updating, self.updated = UPDATED, self.rest, mark
-        if self.state in (BETWEEN, UPDATED):
-            if not model.training and not self.in_eval:
-                self.seen_in_eval = True
-                return
-            if self.state == UPDATED:
-                self._end()
-            if not self.done:
-                self._begin(mark)
-        if self.wrapper and self.mode[0] == "none":
-            self.wrapper.require_forward_param_sync = False  # sends no buffers; DDP sets it again
+        moment = self._clock.mark()
+        if self.target.is_joining():
+            self._on(Event.JOINED_FORWARD, moment)
+        if self._has_unseen_updates:
+            self._on(Event.UNSEEN_UPDATE, moment)
+        in_mode = model.training or self._begins_in_eval_mode
+        self._on(Event.FORWARD if in_mode else Event.EVAL_FORWARD, moment)
+        between = (State.BETWEEN, State.EVALUATED, State.UPDATED)
+        if not self.done and self.machine.state not in between:
+            self.target.after_call(self.step.turn)
 
-    def _begin(self, called):
-        if self.taken < 0:
-            self._check_wrapper()
-        else:
-            self.mode = self.plan[(self.taken + self.taken // len(self.plan)) % len(self.plan)]
-            self._forget_used()
-            if self.world > 1:
-                passed = torch.tensor([self.passed, -self.passed], device=self.device)
-                dist.all_reduce(passed, op=dist.ReduceOp.MAX)
-                if passed.sum() != 0:
-                    self._refuse(
-                        "ranks took different numbers of passes in a step, which gradsync does not record"
-                    )
-            self._prepare()
-            self._meet()
-        self.state, self.passed, self.prepared, self.stepped = OPEN, 0, False, 0
-        self.step = {"mode": self.mode[0], "begin_ns": time.monotonic_ns()} | (
-            {"row": 0} if self.mode[0] == "ddp" else {}
-        )
-        if self.updated is not None:
-            self.step["between_ns"] = (self.updated, called)
-        if self.taken == 0 and not is_compiled():  # `none`, which warms up
-            self.memory = Memory(self.params, self.module, self.optimizers, [self.flat])
-        self.begin, self.untimed = self._mark(), None
-
-    def _prepare(self):
-        """What a step needs before it begins."""
-        if self.wrapper and self.mode[0] == "none" and self.wrapper.will_sync_module_buffers():
-            self.wrapper._sync_buffers()
-
-    def _forget_used(self):
-        """Steps that do not synchronise mark parameters as used."""
-        if self.wrapper and self.wrapper.find_unused_parameters:
-            self.wrapper.reducer._reset_state()
-
-    def _check_wrapper(self):
-        """Rejects a DDP that cannot be recorded, before its first step."""
-        ddp = self.wrapper
-        for found, text in (
-            ()
-            if not ddp
-            else (
-                (ddp.mixed_precision, "(mixed_precision=...): use torch.autocast"),
-                (any(isinstance(m, DDP) for m in ddp.module.modules()), " within another"),
-                (dist.get_world_size(ddp.process_group) != self.world, " of a part of the ranks"),
-                (
-                    hook_of(ddp) not in ("", "bf16_compress_hook"),
-                    f" with {hook_of(ddp)}: leave it out",
-                ),
-            )
-        ):
-            if found:
-                self._refuse("gradsync does not record DistributedDataParallel" + text, self.place)
-
-    def on_prepare(self, reducer):
-        if (
-            not self.wrapper
-            or reducer is not self.wrapper.reducer
-            or self.state in (BETWEEN, SKIPPED)
-        ):
+    def on_prepare(self, reducer: Any) -> bool:
+        between = (State.BETWEEN, State.EVALUATED, State.SKIPPED)
+        if not self.target.owns_reducer(reducer) or self.machine.state in between:
             return True
-        self.prepared = True
-        return self.mode[0] in ("first", "ddp")
+        self.step.is_prepared = True
+        return self.step.turn.is_scripts_own
 
-    def on_backward(self):
-        if self.memory:
-            self.memory.on_backward()
-        self.before, self.ready = self.arrived, [None] * len(self.params)
-        if not self.wrapper:
-            self.prepared = self.passed + 1 == self.expected
-        self.backward = self._mark()
+    def on_backward(self) -> None:
+        self.step.begin_backward(self._rounds.expected)
 
-    def _on_ready(self, p, i):
-        self.arrived += 1
-        if self.memory and in_backward():
-            self.memory.on_ready(i)
-        if p.grad.layout is not torch.strided:
-            self.sparse = self.names[i]
-        elif self.state == OPEN and in_backward():
-            if self.mode[0] == "probe" and self.prepared:
-                torch.mul(p.grad, self.share, out=self.slots[i])
-                if self.views:
-                    p.grad = self.slots[i]
-            self.ready[i] = self._mark()
+    def _ready_hook(self, i: int) -> Callable[[torch.Tensor], None]:
+        """Returns what is called when the gradient of a parameter is ready."""
 
-    def on_backward_end(self):
-        end = self._mark()
-        if self.arrived == self.before or self.state in (UPDATED, SKIPPED):
-            self.updated = (
-                None if self.state == BETWEEN else self.updated
-            )  # updates between steps belong to another model
-            return
-        if self.sparse:
-            self._refuse(
-                f"{self.sparse} gets a sparse gradient, which gradsync does not record: use Embedding(sparse=False)"
-            )
-        elif self.taken < 0 and self._is_updated():
-            self.silent, self.state, self.rest = True, SYNCED, end
-            if self.passed > 1:
-                self._refuse(
-                    "several passes and no optimizer of torch.optim that ends them: gradsync does not record that"
-                )
-        elif self.state == OPEN:
-            self.passed += 1
-            if self.prepared:
-                self._synchronise(end)
-        elif self.state == SYNCED and self.wrapper:
-            self._refuse(
-                "gradients come again after those of this step were synchronised, and nothing has updated the model: use "
-                "no_sync in all passes but the last"
-            )
-        elif self.state == SYNCED:
-            self.passed += 1
-        elif self.seen_in_eval:
-            self.in_eval, self.state = True, SKIPPED
-        else:
-            self._refuse(
-                "gradients come from no forward of the recorded model: call what DistributedDataParallel returned, not "
-                "its module"
-            )
+        def on_ready(param: torch.Tensor) -> None:
+            is_in_step = self.machine.state in (State.OPEN, State.PARTLY)
+            self.step.note_ready(i, is_in_step)
 
-    def _is_updated(self):
-        """Returns whether parameters have changed since the last backward."""
-        trained = [p for p in self.params if p.grad is not None]
-        smallest = min(trained, key=torch.numel).detach() if trained else None
-        kept, self.kept = self.kept, None if smallest is None else smallest.clone()
-        return (
-            kept is not None
-            and smallest is not None
-            and kept.shape == smallest.shape
-            and not torch.equal(kept, smallest)
-        )
+        return on_ready
 
-    def _synchronise(self, end):
-        begin, self.state = self.backward, SYNCED
-        self.step |= {
-            "before_ns": (self.begin, begin),
-            "backward_ns": (begin, end),
-            "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready],
-        }
-        local = None
-        if self.mode[0] == "probe" and self.world > 1:
-            self._fill(self.ready)
-            local = self.flat.clone()
-            self._meet()
-            self.step["collectives"] = self._communicate(*self.mode[1:])
-        if self.mode[0] == "probe" and not self.views:
-            begin = self._mark()
-            for p, slot in zip(self.params, self.slots):
-                if p.grad is not None:
-                    p.grad.copy_(slot)
-            self.step["copy_back_ns"] = (begin, self._mark())
-        if self.mode[0] in ("none", "probe") and self.world > 1:
-            end = self._mark()
-            self._average(local)
-            del local  # which takes milliseconds
-            self.untimed = (end, self._mark())
-        self.rest = self._mark()
+    def on_backward_end(self) -> None:
+        end = self._clock.mark()
+        self.target.after_backward()
+        self._on(self._event_of_backward(), end)
 
-    def _fill(self, there):
-        """Returns the flat buffer with this rank's parts of the averages, except parts that it already has."""
-        for p, slot, is_there in zip(self.params, self.slots, there):
-            if p.grad is None:
-                slot.zero_()
-            elif not is_there:
-                torch.mul(p.grad, self.share, out=slot)
+    def _event_of_backward(self) -> Event:
+        if not self.step.arrivals.end_backward():
+            return Event.NOTHING_CAME
+        if self.step.arrivals.sparse:
+            return Event.SPARSE_CAME
+        is_updating = self.machine.state in (State.UPDATED, State.SKIPPED)
+        may_be_unseen = self.taken < 0 and self.target.can_update_unseen and not is_updating
+        if may_be_unseen and self._weights.have_changed():
+            return Event.CHANGED if self.step.passes <= 1 else Event.CHANGED_AFTER_PASSES
+        return Event.SYNCHRONISED if self.step.is_prepared else Event.ACCUMULATED
 
-    def _average(self, local):
-        """Gives each rank the gradients that DDP would. `local`: this rank's parts of them in the flat buffer, if they are there
-        no more."""
-        used = torch.tensor(
-            [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.device
-        )
-        dist.all_reduce(used, op=dist.ReduceOp.MAX)
-        if local is None:
-            self._fill([None] * len(self.params))
-        else:
-            self.flat.copy_(local)
-        for part in self.parts:
-            sent = part.to(torch.bfloat16) if self.wrapper and hook_of(self.wrapper) else part
-            dist.all_reduce(sent)
-            part.copy_(sent)
-        for p, slot, is_used in zip(self.params, self.slots, used.tolist()):
-            if is_used and p.grad is None:
-                p.grad = slot.clone()
-            elif is_used:
-                p.grad.copy_(slot)
-
-    def _communicate(self, kind, piece_bytes, in_flight):
-        """Returns the flat buffer's values for the file."""
-        pieces, marks, works = (
-            self.wire.split(max(1, piece_bytes // self.wire.element_size()))[:MOST_PIECES],
-            [],
-            [],
-        )
-        cpu, begin = time.process_time_ns(), self._mark()
-        if kind == "fully_shard":
-            pieces = [
-                [self.params[i] for i in unit.parameters]
-                for unit in units_of(self.head | {"units": []})
-                if unit.parameters
-            ]
-            self.tried = self.tried or [*map(group_like, pieces)]
-            marks = [*map(self._try_unit, self.tried)]
-        elif kind == "zero1":
-            pieces = self.slots
-            works = [
-                dist.broadcast(flat_of(p), src=r, async_op=True)
-                for r in range(self.world)
-                for p in pieces[r :: self.world]
-            ]
-        elif not in_flight:
-            works = [dist.all_reduce(piece, async_op=True) for piece in pieces]
-        else:
-            for piece in pieces:
-                marks.append([self._mark()])
-                # The hook divides here; a probe has divided before.
-                sent = piece.to(torch.bfloat16).div_(1) if kind == "bf16" else piece
-                marks[-1].append(self._mark())
-                dist.all_reduce(sent)
-                marks[-1].append(self._mark())
-                if kind == "bf16":
-                    piece.copy_(sent)
-                    marks[-1].append(self._mark())
-        for work in works:
-            work.wait()
-        result = {
-            "kind": kind,
-            "in_flight": in_flight,
-            "wall_ns": (begin, self._mark()),
-            "cpu_ns": time.process_time_ns() - cpu,
-            "ns": [(m[1], m[2]) for m in marks],
-            "bytes": [
-                sum(t.nbytes for t in p) if kind == "fully_shard" else p.nbytes for p in pieces
-            ],
-        }
-        if kind in THREE_TIMES:
-            result |= {
-                "in_ns": [(m[0], m[1]) for m in marks],
-                "out_ns": [(m[2], m[3]) for m in marks],
-            }
-        return result
-
-    def _try_unit(self, group):
-        """Marks around FSDP2's gather and reduction of a unit, which ranks begin together."""
-        marks = []
-        for call in (gather, reduce):
-            self._meet()
-            marks.append(self._mark())
-            call(group)
-            marks.append(self._mark())
-            if call is gather:
-                for p in group.fsdp_params:
-                    p.unsharded_param.grad = torch.ones_like(p.unsharded_param)
-        for p in group.fsdp_params:
-            p.sharded_param.grad = None
-        return marks
-
-    def _owns(self, optimizer):
-        """Returns whether the optimizer updates the model."""
-        if any(optimizer is own for own in self.optimizers):
-            return True
-        if self.ids.isdisjoint(id(p) for group in optimizer.param_groups for p in group["params"]):
-            return False
-        if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
-            self._refuse(
-                "gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it distributes; what_if "
-                "predicts both"
-            )
-        self.optimizers.append(optimizer)
-        return True
-
-    def on_update(self, optimizer, args, kwargs):
-        if self.stepping not in (None, optimizer) or not self._owns(optimizer):
-            return None  # within the step of another optimizer, or of another model
-        self.stepping = optimizer
+    def on_update(
+        self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
+        if not self._optimizers.is_outermost(optimizer) or not self._is_of_model(optimizer):
+            return None
+        self._optimizers.stepping = optimizer
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        if (
-            not self._update()
-            and self.arrived
-            and self.state in (BETWEEN, OPEN)
-            and not callable(closure)
-        ):
-            self._refuse(
-                "an optimizer steps with gradients that no backward synchronised, which gradsync does not record"
-            )
+        is_update = self.step.arrivals.since_update and not callable(closure)
+        self._on(Event.STEP if is_update else Event.MAY_STEP, self._clock.mark())
         if not callable(closure):
             return None
 
-        def evaluate(*arguments, **options):
+        def evaluate(*arguments: Any, **options: Any) -> Any:
             loss = closure(*arguments, **options)
-            self._update()
+            self._on(Event.MAY_STEP, self._clock.mark())
             return loss
 
-        return (
-            ((args[0], evaluate, *args[2:]), kwargs)
-            if len(args) > 1
-            else (args, kwargs | {"closure": evaluate})
-        )
+        if len(args) > 1:
+            return (args[0], evaluate, *args[2:]), kwargs
+        return args, kwargs | {"closure": evaluate}
 
-    def _update(self):
-        """Begins the update of the model, if this can be the update, and returns whether it is."""
-        if self.state == SYNCED or self.state == OPEN and self.passed and not self.wrapper:
-            self.state, self.updating, self.updated = UPDATED, self._mark(), None
-            if self.memory:
-                self.memory.on_update()
-            return True
-        return False
-
-    def on_updated(self, optimizer):
-        if self.stepping is not optimizer:
+    def on_updated(self, optimizer: Optimizer) -> None:
+        if self._optimizers.stepping is not optimizer:
             return
-        self.stepping, self.arrived, self.seen_in_eval, self.kept = None, 0, False, None
-        if self.state == UPDATED:
-            self.updated = self._mark()
-            self.stepped += 1
-            if self.taken >= 0 and self.stepped >= len(self.optimizers):
-                self._end()
-        elif self.state == SKIPPED:
-            self.state = BETWEEN
+        self._optimizers.stepping = None
+        self.step.arrivals.since_update = 0
+        self._weights.forget()
+        is_last = self.taken >= 0 and self._optimizers.are_done_with_one_more()
+        self._on(Event.ALL_STEPPED if is_last else Event.STEPPED, self._clock.mark())
 
-    def on_scaled(self, optimizer):
-        if (
-            self.state in (OPEN, SYNCED) and self.passed and self._owns(optimizer)
-        ):  # skipped, because gradients are infinite
-            self.state, self.arrived, self.updated = BETWEEN, 0, None
+    def on_scaled(self, optimizer: Optimizer) -> None:
+        # It has stepped, unless gradients are infinite: then the step is over.
+        if self._is_of_model(optimizer):
+            self._on(Event.SCALED, self._clock.mark())
 
-    def _end(self):
-        if self.updated is None:  # the optimizer has called its closure again
-            self.updated = self._mark()
-        begin, end = self.updating, self.updated
-        self.state, self.arrived = BETWEEN, 0
-        if self.memory:
-            self.memory.end()
+    def _is_of_model(self, optimizer: Optimizer) -> bool:
+        if not self._optimizers.update(optimizer):
+            return False
+        if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
+            self._refuse(
+                "gradsync does not record ZeroRedundancyOptimizer: use the optimizer that it "
+                "distributes; what_if predicts both"
+            )
+        return True
+
+    # Actions.
+
+    def _on(self, event: Event, moment: Mark) -> None:
+        outcome = self.machine.on(event)
+        if isinstance(outcome, Refusal):
+            self._refuse(outcome.text.format(name=self.step.arrivals.sparse))
+        self._actions[outcome](moment)
+
+    def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
+        """Returns what is done in each action; the argument is the moment of the event."""
+        return {
+            Action.NOTHING: lambda moment: None,
+            Action.BEGIN: self._begin,
+            Action.END_AND_BEGIN: self._end_and_begin,
+            Action.COUNT_PASS: self._count_pass,
+            Action.SYNCHRONISE: self.step.synchronise,
+            Action.NOTE_UNSEEN_UPDATES: self._note_unseen_updates,
+            Action.BEGIN_IN_EVAL_MODE: self._begin_in_eval_mode,
+            Action.UPDATE: self.step.begin_update,
+            Action.UPDATE_UNSEEN: self.step.note_unseen_update,
+            Action.NOTE_UPDATED: self._note_updated,
+            Action.NOTE_UPDATED_AND_END: self._note_updated_and_end,
+            Action.FORGET_UPDATE: lambda moment: self.step.forget_update(),
+            Action.ABANDON: lambda moment: self.step.abandon(),
+        }
+
+    def _begin(self, called: Mark) -> None:
+        refusal = self.target.refusal() if self.taken < 0 else ""
+        refusal = refusal or self.target.refusal_of_step()
+        if refusal:
+            self._refuse(refusal, self.place)
+        turn = FIRST
+        if self.taken >= 0:
+            turn = self._rounds.turn()
+            self._prepare(turn)
+        if self.taken == 0 and not is_anything_compiled():  # the first turn warms up
+            self.step.measure_memory(self._optimizers.known)
+        self._optimizers.stepped = 0
+        self.step.begin(turn, called)
+
+    def _prepare(self, turn: Turn) -> None:
+        self.target.forget_used()
+        if self.world.have_other(self.step.passes):
+            self._refuse(
+                "ranks took different numbers of passes in a step, which gradsync does not record"
+            )
+        self.target.before_step(turn)
+        self.world.meet()
+
+    def _end_and_begin(self, called: Mark) -> None:
+        self._end(called)
+        if not self.done:
+            self._begin(called)
+
+    def _count_pass(self, moment: Mark) -> None:
+        self.step.passes += 1
+
+    def _note_unseen_updates(self, end: Mark) -> None:
+        self._has_unseen_updates = True
+        self.step.end_backward_unseen(end)
+
+    def _begin_in_eval_mode(self, moment: Mark) -> None:
+        self._begins_in_eval_mode = True
+
+    def _note_updated(self, moment: Mark) -> None:
+        self._optimizers.stepped += 1
+        self.step.note_updated(moment)
+
+    def _note_updated_and_end(self, moment: Mark) -> None:
+        self._note_updated(moment)
+        self._end(moment)
+
+    # Rounds.
+
+    def _end(self, moment: Mark) -> None:
+        self.step.end(moment)
         if self.taken < 0:
-            return self._start()
-        if self.cuda:
-            torch.cuda.synchronize()
-        is_whole = "ready_ns" in self.step and (self.wrapper or self.passed == self.expected)
-        if is_whole:
-            self.step |= {
-                "rest_ns": (self.rest, begin),
-                "optimizer_ns": (begin, end),
-                "step_ns": (self.begin, end),
-            }
-        if self.taken < len(self.plan):  # the first round is warm-up
-            self.counts[self.passed] += 1
-        elif is_whole and self.passed == self.head["passes"]:
-            step = self._resolved(self.step)
-            step["step_ns"] -= self._ns(*self.untimed) if self.untimed else 0
-            self.steps.append(step)
-            self.unlike = 0
-        else:  # the step is repeated
-            self.unlike += 1
-            if self.unlike > len(self.plan):
-                self._refuse(
-                    f"steps had {self.head['passes']} passes, which are recorded, and have {self.passed} now"
-                )
+            self._start()
             return
-        self.taken += 1
-        if self.taken == len(self.plan):
-            self.expected = self.head["passes"] = max(
-                self.counts, key=lambda passes: passes * self.counts[passes]
-            )  # most passes
-            self._check_file("passes")
-            if self.script:
-                self.script.warmed_up(self)
-        if self.taken == self.rounds * len(self.plan):
+        verdict = self._rounds.end_step(self.step.passes, self.step.is_synchronised())
+        if verdict is Verdict.REFUSE:
+            self._refuse(
+                f"steps had {self._rounds.expected} passes, which are recorded, and have "
+                f"{self.step.passes} now"
+            )
+        if verdict is Verdict.REPEAT:
+            return
+        if verdict is Verdict.KEEP:
+            self.steps.append(self.step.times())
+        elif self._rounds.are_warmed_up():
+            self._end_warm_up()
+        if self._rounds.are_over():
             self._finish()
 
-    def _start(self):
+    def _start(self) -> None:
         """Prepares recording, after the first step."""
-        world, order = (
-            self.world,
-            sorted(
-                range(len(self.params)),
-                key=lambda i: (-self.params[i].element_size(), str(self.params[i].dtype)),
-            ),
-        )
-        if world > 1:
-            Recorder.count += 1
-            store = dist.distributed_c10d._get_default_store()
-            try:
-                dist.distributed_c10d._store_based_barrier(
-                    self.rank, store, f"gradsync{Recorder.count}", world, WAIT
-                )
-            except RuntimeError:
-                return self._refuse(
-                    "not all ranks are recorded: start every one by torchrun -m gradsync record"
-                )
-        # One buffer for all gradients: the largest elements first, so that gradients of one dtype are adjacent and aligned.
-        self.parts, self.slots = [], [None] * len(order)
-        sizes, total = [p.nbytes for p in self.params], sum(p.nbytes for p in self.params)
-        widest = self.params[order[0]].element_size()
-        self.flat, offset = (
-            torch.zeros(-(-total // widest) * widest, dtype=torch.uint8, device=self.device),
-            0,
-        )
-        for dtype, same in itertools.groupby(order, key=lambda i: self.params[i].dtype):
-            begin = offset
-            for i in same:
-                self.slots[i] = (
-                    self.flat[offset : offset + sizes[i]].view(dtype).view(self.params[i].shape)
-                )
-                offset += sizes[i]
-            self.parts.append(
-                self.flat[begin:offset].view(dtype.to_real() if dtype.is_complex else dtype)
+        if not self.world.all_begin():
+            self._refuse(
+                "not all ranks are recorded: start every one by torchrun -m gradsync record"
             )
-        self.wire = self.flat.view(max(self.parts, key=lambda part: part.nbytes).dtype)
-        self.share, self.expected = 1 / world, self.passed
-        names = " and ".join(sorted(type(optimizer).__name__ for optimizer in self.optimizers))
-        self.head |= {
-            "hosts": gathered(platform.node(), self.device),
-            "optimizer": names or "no optimizer of torch.optim",
-        }
-        self._check_file(*(key for key in AGREE if key != "passes"))
-        self.taken = 0
-        if self.script:
-            self.script.started(self)
+        blocks = repeated_blocks([name for name, _ in self.target.named])
+        self.step.start([block.parameters for block in blocks])
+        with self._refusing():
+            self._writer.start(self._optimizers.names())
+        self._rounds.start(self.step.passes)
+        if self._observer:
+            self._observer.started(self)
 
-    def _check_file(self, *keys):
-        problem = self.rank == 0 and unusable(self.out, self.head, keys)
-        if problem:
-            self._refuse(problem, status=BAD_ARGUMENTS)
+    def _end_warm_up(self) -> None:
+        assert self._rounds.expected is not None
+        with self._refusing():
+            self._writer.set_passes(self._rounds.expected)
+        if self._observer:
+            self._observer.warmed_up(self)
 
-    def _resolved(self, value):
-        """Replaces pairs of marks by times."""
-        if isinstance(value, dict):
-            return {key: self._resolved(v) for key, v in value.items()}
-        if isinstance(value, list):
-            return [self._resolved(v) for v in value]
-        return self._ns(*value) if isinstance(value, tuple) else value
-
-    def _rows(self):
-        """What the script itself does."""
-        return [row_of(self.wrapper, passes=self.head["passes"])] if self.wrapper else []
-
-    def _memory(self):
-        return self.memory.result if self.memory else UNKNOWN
-
-    def _finish(self):
+    def _finish(self) -> None:
         self.done = True
         self.close()
-        self._forget_used()
-        self.head["rows"][:0] = self._rows()
-        self.head["memory"] = self._memory()
-        ranks = gathered(self.steps, self.device)
-        if self.rank == 0:
-            try:
-                append(
-                    self.out, json.dumps(self.head | {"ranks": ranks}, separators=(",", ":")) + "\n"
-                )
-            except OSError as error:
-                self._refuse(f"{self.out} was left as it was: {error.strerror}")
-        if self.script:
-            self.script.finished()
+        self.target.forget_used()
+        memory = self.step.memory()
+        rows = [*self.target.rows(self._writer.launch.passes), *self.extra_rows]
+        with self._refusing():
+            self._writer.write(self.steps, rows, memory and self.target.memory(memory))
+        if self._observer:
+            self._observer.finished(self)

@@ -1,211 +1,149 @@
-"""The mean of all ranks' gradients, in f64 and by collectives of its own, and which mistake made what differs from it.
+"""The mean of all ranks' gradients, in f64, and how far roundings can bring a gradient from it.
 
-The bound is Higham's (Accuracy and Stability of Numerical Algorithms, 4.2): n roundings change a sum by at most n u / (1 - n u) of
-the sum of magnitudes, whatever the order of the additions. u is half of a dtype's eps."""
+The bound is Higham's (Accuracy and Stability of Numerical Algorithms, 4.2): n roundings change a
+sum by at most n u / (1 - n u) of the sum of magnitudes, whatever the order of the additions. u is
+half of a dtype's eps.
+"""
 
-import copy
+from __future__ import annotations
+
 import ctypes
 import hashlib
+from collections.abc import Collection
 
 import torch
-import torch.distributed as dist
-from gradsync.settings import flat_of
+
+from gradsync import Refused
+from gradsync.collectives import flat_of
+from gradsync.ranks import Ranks, refusing_late_ranks
+from gradsync.torch_private import part_of, whole_of
+
+F64_UNIT = 2.0**-53  # u of f64, in which means are computed
+NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rounded on their way
 
 
-def exact(tensor):
-    """A copy in f64 on the CPU, of the whole tensor if ranks have parts of it. A complex number is two."""
-    return flat_of(
-        (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach()
-    ).to("cpu", torch.float64, copy=True)
+def exact(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a copy in f64 on the CPU, of the whole tensor if ranks have parts of it.
+
+    A complex number is two real ones, in a last dimension. All ranks that have parts of a
+    DTensor have to call this together.
+    """
+    with refusing_late_ranks():
+        whole = whole_of(tensor)
+    return flat_of(whole.detach()).to("cpu", torch.float64, copy=True)
 
 
-def total(tensor, group):
-    """The sum over ranks, in place. No group: of one rank."""
-    if group is not None:
-        dist.all_reduce(tensor, group=group)
-    return tensor
+def digest(tensor: torch.Tensor) -> str:
+    """Returns dtype, shape and a hash of the contents; of a DTensor, of this rank's part.
+
+    Raises Refused if the contents are in no memory that can be read, as those of sparse tensors.
+    """
+    try:
+        data = part_of(tensor).detach().cpu().contiguous()
+        address, size = data.data_ptr(), data.nbytes
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise Refused(f"a tensor on {tensor.device} cannot be read: {reason}") from error
+    content = (ctypes.c_char * size).from_address(address) if size else b""
+    hexadecimal = hashlib.blake2b(content, digest_size=16).hexdigest()
+    return f"{data.dtype} {tuple(data.shape)} {hexadecimal}"
 
 
-def digest(tensor):
-    """Of this rank's part of a sharded tensor, or of the tensor."""
-    data = (
-        (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach().cpu().contiguous()
-    )
-    content = (ctypes.c_char * data.nbytes).from_address(data.data_ptr()) if data.nbytes else b""
-    return (
-        f"{data.dtype} {tuple(data.shape)} {hashlib.blake2b(content, digest_size=16).hexdigest()}"
-    )
+def bound_of(
+    magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
+) -> torch.Tensor:
+    """Returns how far roundings can bring sums from what they are exactly, element by element.
 
-
-def bound_of(magnitude, dtypes, roundings):
-    """How far so many roundings to the coarsest of these dtypes, and as many of f64, can bring a sum of this magnitude."""
-    info = max(map(torch.finfo, dtypes), key=lambda one: one.eps)
-    share = sum(roundings * u / (1 - roundings * u) for u in (info.eps / 2, 2.0**-53))
-    return magnitude * share + roundings * info.tiny * info.eps
+    `magnitude`: the sum of the summands' magnitudes. So many roundings are to the coarsest of
+    `dtypes`, and as many to f64.
+    """
+    coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
+    share = 0.0
+    for unit in (coarsest.eps / 2, F64_UNIT):
+        share += roundings * unit / (1 - roundings * unit)
+    smallest = coarsest.tiny * coarsest.eps  # the spacing of subnormal numbers
+    return magnitude * share + roundings * smallest
 
 
 class Gradients:
-    """A rank's gradients of one parameter since its last update, as autograd delivered them: their sum and that of magnitudes."""
+    """A rank's gradients of one parameter since its last update, as autograd delivered them.
 
-    def __init__(self, like):
-        self.sums, self.roundings, self.dtype = (
-            torch.zeros(2, *flat_of(like).shape, dtype=torch.float64),
-            0,
-            flat_of(like).dtype,
-        )
+    `sums`: in f64, the sum of gradients and that of their magnitudes: (2, *shape). `roundings`:
+    to `dtype`, that each element's sum may have seen.
+    """
 
-    def add(self, gradient, scale=1):
-        """`scale`: of a GradScaler, which divides by it later: two roundings, of the factor and of the product."""
-        gradient = exact(gradient) / scale
-        self.sums += torch.stack([gradient, gradient.abs()])
-        self.roundings += 1 + 2 * (scale != 1)
+    def __init__(self, like: torch.Tensor) -> None:
+        flat = flat_of(like)
+        self.sums = torch.zeros(2, *flat.shape, dtype=torch.float64)
+        self.roundings = 0
+        self.dtype = flat.dtype
 
+    def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
+        """Adds a gradient that a GradScaler has multiplied by `scale`.
 
-def mistake(factor, tolerance, world, passes):
-    """The name of a factor, or an empty one."""
-    both, which = (
-        world * passes,
-        f"the number of ranks, {world}" + f", or of passes, {passes}" * (passes == world),
-    )
-    return next(
-        (
-            text
-            for known, text in (
-                (world, f"summed and not averaged: {which}"),
-                (1 / world, f"averaged twice: {which}"),
-                (both, f"ranks times passes, {both}"),
-                (passes, f"not divided by the number of passes, {passes}"),
-                (1 / passes, f"divided by the number of passes, {passes}"),
-                (1 / both, f"divided by ranks times passes, {both}"),
-            )
-            if known != 1 and abs(factor / known - 1) <= tolerance
-        ),
-        "",
-    )
+        It divides by it later, and rounds twice more: the factor and the product.
+        """
+        unscaled = exact(gradient) / scale
+        self.sums += torch.stack([unscaled, unscaled.abs()])
+        self.roundings += 1 if scale == 1 else 3
 
 
 class Comparison:
-    """A parameter's gradient, as an optimizer is handed it, beside the mean of all ranks'; all of `group` make it. By id(p): `held`, this rank's
-    Gradients, and `full`, what stands for p.grad. `share`: of the bound; wrong unless <= 1. `narrow`: the dtype that explains it, or an empty name."""
+    """The gradient of a parameter that an optimizer gets, beside the mean of all ranks' gradients.
 
-    def __init__(self, p, held, group, full={}):
-        self.group, self.world, self.rank = (
-            (group, 1, 0)
-            if group is None
-            else (group, dist.get_world_size(group), dist.get_rank(group))
-        )
-        grad = full.get(id(p), p.grad)
-        self.is_used, held, self.narrow = (
-            grad is not None,
-            held.get(id(p)) or Gradients(p if grad is None else grad),
-            "",
-        )
-        self.handed, self.own, roundings = (
-            exact(grad if self.is_used else torch.zeros_like(p)),
-            held.sums[0],
-            held.roundings + self.world,
-        )
-        self.mean, magnitude = total(held.sums.clone(), group) / self.world
+    All ranks have to make it together.
+
+    `gradient`: what the optimizer gets, None if nothing. `held`: this rank's gradients, None if
+    autograd delivered none.
+
+    `handed`, `own`, `mean`: in f64, the optimizer's, the sum of this rank's, and the mean of all
+    ranks' sums. `bound`: how far roundings can bring `handed` from `mean`. `share`: the largest
+    part of it that an element is off: the gradient is right if it is at most 1, which NaN is not.
+    `narrow`: the dtype, as text, whose rounding explains a larger one, or an empty text.
+    """
+
+    def __init__(
+        self,
+        p: torch.nn.Parameter,
+        gradient: torch.Tensor | None,
+        held: Gradients | None,
+        ranks: Ranks,
+    ) -> None:
+        if held is None:
+            held = Gradients(p if gradient is None else gradient)
+        self.is_used = gradient is not None
+        self.handed = exact(torch.zeros_like(p) if gradient is None else gradient)
+        self.own = held.sums[0]
+        self.mean, magnitude = ranks.total(held.sums.clone()) / ranks.size
+        roundings = held.roundings + ranks.size
         self.bound = bound_of(magnitude, {held.dtype, flat_of(p).dtype}, roundings)
+        self._ranks = ranks
+
         distance = abs(self.handed - self.mean)
         self.share = float((distance / self.bound).max()) if distance.numel() else 0.0
-        if (
-            not self.share <= 1
-        ):  # what is handed, or the sum that it is a mean of, has none but the dtype's numbers
-            self.narrow = next(
-                (
-                    str(dtype)
-                    for dtype in (torch.bfloat16, torch.float16)
-                    if (distance <= bound_of(magnitude, {dtype}, roundings)).all()
-                    and any(
-                        torch.equal(one.to(dtype).double(), one)
-                        for one in (self.handed, self.handed * self.world)
-                    )
-                ),
-                "",
-            )
+        self.narrow = ""
+        if not self.is_right():
+            self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
-    def explain(self, rank, of_passes, passes):
-        """Which factor of the mean rank `rank` is handed, if it is one, and words. `of_passes`: the mean of each pass."""
-        handed, mean, most = (
-            total(self.handed * (self.rank == rank), self.group),
-            self.mean,
-            self.bound.norm(),
+    def is_right(self) -> bool:
+        """Returns whether roundings to the dtypes of gradient and parameter explain what is off."""
+        return self.share <= 1
+
+    def is_own(self) -> bool:
+        """Returns whether the optimizer gets this rank's own gradient, of several ranks."""
+        is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
+        return self._ranks.size > 1 and bool(is_close.all())
+
+    def _narrow_dtype(self, distance: torch.Tensor, magnitude: torch.Tensor, roundings: int) -> str:
+        for dtype in NARROW_DTYPES:
+            is_within = bool((distance <= bound_of(magnitude, {dtype}, roundings)).all())
+            if is_within and self._has_only_numbers_of(dtype):
+                return str(dtype)
+        return ""
+
+    def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
+        """Returns whether what is handed is so, or the sum that it is a mean of."""
+        return any(
+            torch.equal(numbers.to(dtype).double(), numbers)
+            for numbers in (self.handed, self.handed * self._ranks.size)
         )
-        norm = mean.norm().clamp(min=1e-300)
-        factor = float((handed * mean).sum() / norm.square())
-        if (handed - factor * mean).norm() <= max(1, abs(factor)) * most:
-            return (
-                factor,
-                f"{factor:.6g} times the mean: {mistake(factor, float(most / norm), self.world, passes) or 'no known mistake'}",
-            )
-        off, text = (handed - mean).norm(), ""
-        if off.isfinite():
-            part = handed.flatten()[:4096, None]  # ranks exchange no more of their gradients
-            ranks = (
-                total(
-                    torch.stack(
-                        [
-                            self.own.flatten()[: len(part)] * (r == self.rank)
-                            for r in range(self.world)
-                        ]
-                    ),
-                    self.group,
-                ).T
-                / self.world
-            )
-            scales = torch.linalg.lstsq(ranks, part).solution
-            if (
-                len(part) > self.world
-                and 0 < scales.min() <= scales.max() < 1 + most / norm
-                and (ranks @ scales - part).norm() <= most
-            ):
-                text = f": ranks' are scaled before the sum, by {scales.min():.3g} to {scales.max():.3g}, as if each rank clipped its own"
-            elif (
-                len(of_passes) > 1 and handed.dim() > 1
-            ):  # the polar factor is what Muon's products approximate
-                factors = [
-                    u @ v
-                    for u, _, v in (
-                        torch.linalg.svd(one.flatten(1), full_matrices=False)
-                        for one in (mean, *of_passes)
-                    )
-                ]
-                once, each = (
-                    torch.cosine_similarity(handed.flatten(), one.flatten(), 0)
-                    for one in (factors[0], sum(factors[1:]))
-                )
-                text = (
-                    ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass"
-                    * bool(each > max(0.95, once))
-                )
-        return None, f"off by {off / norm:.3g} of its norm{text}"
-
-
-def fed(optimizer, compared, alone):
-    """What copies of this optimizer, without its attributes, make of the means if `alone`, a group of this rank, is the default one: of each
-    parameter its weights, and how far roundings can bring their norm, as gradients at their bounds show, up and down by drawn signs."""
-    every, ways = dist.distributed_c10d._world, []
-    world, every.default_pg = every.default_pg, alone
-    for way in (0, 1, -1):
-        twin, draw = copy.deepcopy(optimizer), torch.Generator().manual_seed(0)
-        params = [p for group in twin.param_groups for p in group["params"]]
-        for p, one in [
-            (p, one) for p, one in zip(params, compared) if one.is_used or one.mean.any()
-        ]:
-            p.grad = (
-                one.mean
-                + way * (torch.randint(2, one.mean.shape, generator=draw) * 2.0 - 1) * one.bound
-            ).to(p.device, p.dtype)
-        twin.step()
-        ways.append([exact(p) for p in params])
-    every.default_pg = world
-    return [
-        (
-            middle,
-            (up - middle).norm()
-            + (down - middle).norm()
-            + torch.finfo(p.dtype).eps * middle.norm(),
-        )
-        for p, middle, up, down in zip(params, *ways)
-    ]

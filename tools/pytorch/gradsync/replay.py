@@ -1,221 +1,392 @@
-"""What a step should take with collectives in it: replays of steps that do not synchronise, with collectives beside them."""
+"""Predicts a step: recorded steps that do not synchronise are replayed, with collectives beside
+them.
+
+replay() is the model. Computation and collectives go on at the same time, and slow each other down
+where they want more processors than there are. predict() replays all recorded rounds, and resamples
+them for an interval. Nothing is fitted to steps that synchronise. All times are seconds.
+"""
+
+from __future__ import annotations
 
 import math
-from collections import namedtuple
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
 from itertools import accumulate
-from statistics import quantiles
+from random import Random
+from statistics import NormalDist, quantiles
 
-from gradsync.recording import trimmed_mean
+from gradsync.estimates import Interval, trimmed_mean
+from gradsync.link import LinkCosts, Operation
+from gradsync.schema import Launch
 
-# What is predicted, in seconds. `ranks`: by rank its Rounds, of which those of one index were taken at the same time.
-# `bucket_bytes`: as sent, in the order of issue. `link`: a LinkCosts between world_size ranks. Of a rank's `available`
-# processors its `computing` threads use so many. `log_error`: how far collectives may be from the next launch's, a standard
-# deviation of the logarithm. `kinds`: of collectives that are no all-reduces. If one `blocks`, ranks wait for it where they
-# issue it.
-Step = namedtuple(
-    "Step",
-    "ranks bucket_bytes world_size link available computing log_error kinds blocks",
-    defaults=((), False),
-)
-# One rank's step without synchronisation, in seconds. `ready`: of each bucket, from the begin of the step; with those before.
-# `backward`: its end. `after`: from there on. `first`: when the first gradient is ready. `needed`: what of computation
-# waits for each collective, if not the optimizer alone.
-Round = namedtuple("Round", "begin first ready backward after needed", defaults=((),))
-# `step`: (trimmed mean over rounds, low, high of 95 %). `slowest`: the slowest rank's, without synchronisation. `exposed`: from
-# the end of the last rank's backward until all is received, or, if computation waits for collectives, what all of it takes
-# longer. `floor`: no schedule of these bytes takes less.
-Prediction = namedtuple("Prediction", "step slowest exposed floor")
-
-MOST_RANK_ACTIONS, FEWEST_DRAWS = 20_000_000, 12  # with more, thousands of ranks would take seconds
+# With more, thousands of ranks would take seconds.
+MOST_RANK_ACTIONS = 20_000_000
+FEWEST_DRAWS = 12
 REPLICATES = 1000
+# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
+# all releases, and that of none of its other functions. What is drawn for one purpose does not
+# depend on how much is drawn for the other.
+DRAWING_SEED = 1
+RESAMPLING_SEED = 2
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
-class Random:
-    """std::mt19937_64, seeded by 1, and std::normal_distribution as libstdc++ has it: the same numbers in every answer, and
-    those that published ones were made with."""
+@dataclass(frozen=True)
+class RankStep:
+    """One rank's step without synchronisation.
 
-    numbers, state = [], [1]  # drawn once for all answers
-    for i in range(1, 312):
-        state.append((6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i) & 0xFFFFFFFFFFFFFFFF)
+    `begin_s`: on a clock that all ranks of its round share. Other moments count from there:
+    `first_s`, when the first gradient is ready; `ready_s`, when each collective can be issued;
+    `backward_s`, the end of backward; `needed_s`, from when on computation waits for each
+    collective. `after_s`: what the rank does after backward.
+    """
 
-    def __init__(self, taken=0):
-        self.taken = taken
+    begin_s: float
+    first_s: float
+    ready_s: Sequence[float]
+    backward_s: float
+    after_s: float
+    needed_s: Sequence[float] = ()
 
-    def draw(self):
-        while self.taken >= len(self.numbers):
-            self.twist()
-        self.taken += 1
-        return self.numbers[self.taken - 1]
+
+class Waits(Enum):
+    """Who waits for a collective.
+
+    OPTIMIZER: the optimizer for all of them, as with DistributedDataParallel. COMPUTATION: what
+    needs its result, as with FSDP2 on a GPU. ALL_RANKS: every rank where it issues it, as with
+    FSDP2 over gloo.
+    """
+
+    OPTIMIZER = "optimizer"
+    COMPUTATION = "computation"
+    ALL_RANKS = "all_ranks"
+
+
+@dataclass(frozen=True)
+class Collective:
+    """What all ranks do together with so many bytes, as they are sent."""
+
+    bytes: float
+    operation: Operation = Operation.ALL_REDUCE
+
+
+@dataclass(frozen=True)
+class Processors:
+    """Of one rank: how many it may use, and how many threads compute."""
+
+    available: float
+    computing: float
 
     @classmethod
-    def twist(cls):
-        s = cls.state
-        for i in range(312):
-            x = s[i] & 0xFFFFFFFF80000000 | s[(i + 1) % 312] & 0x7FFFFFFF
-            s[i] = s[(i + 156) % 312] ^ x >> 1 ^ (0xB5026F5AA96619E9 if x & 1 else 0)
-        for x in s:
-            x ^= x >> 29 & 0x5555555555555555
-            x ^= x << 17 & 0x71D67FFFEDA60000
-            x ^= x << 37 & 0xFFF7EEE000000000
-            cls.numbers.append(x ^ x >> 43)
+    def of(cls, launch: Launch) -> Processors:
+        """Returns those of a rank of a recorded launch.
 
-    def normals(self):
-        while True:
-            x, y = (2 * (float(self.draw()) / 2**64) - 1 for _ in range(2))
-            square = x * x + y * y
-            if 0 < square <= 1:
-                factor = math.sqrt(-2 * math.log(square) / square)
-                yield y * factor
-                yield x * factor
+        With more threads than processors the measured computation was already slowed down, and must
+        not be slowed down again.
+        """
+        ranks_on_host = launch.hosts.count(launch.hosts[0])
+        return cls(max(launch.threads, launch.cores / ranks_on_host), launch.threads)
 
 
-@lru_cache(maxsize=None)
-def resamples(taken, count):
-    """Returns draws for a bootstrap of this number of values: paces of the link, and drawn values."""
-    random = Random(taken)
-    normals = random.normals()
-    return [
-        (next(normals), [random.draw() % count for _ in range(count)]) for _ in range(REPLICATES)
-    ]
+@dataclass(frozen=True)
+class Scenario:
+    """What is predicted.
+
+    `ranks`: by recorded rank its steps; those of one index are a round, taken at the same time.
+    `collectives`: in the order of issue. `costs`: between `world_size` ranks. `log_error`: how far
+    collectives may be from the next launch's, a standard deviation of the time's logarithm.
+    """
+
+    ranks: Sequence[Sequence[RankStep]]
+    collectives: Sequence[Collective]
+    world_size: int
+    costs: LinkCosts
+    processors: Processors
+    log_error: float
+    waits: Waits = Waits.OPTIMIZER
 
 
-def draw_rounds(step, random):
-    """Returns rounds of all ranks: measured rounds, or, in a larger world, rounds whose other ranks are drawn."""
-    measured, count, world = len(step.ranks), len(step.ranks[0]), step.world_size
-    if world <= measured:
-        return [[rank[k] for rank in step.ranks[:world]] for k in range(count)]
-    affordable = MOST_RANK_ACTIONS // (world * (4 * len(step.bucket_bytes) + 4))
-    draws = []
-    for k in range(min(max(affordable, FEWEST_DRAWS), count)):
-        drawn = {(r, k) for r in range(measured)}
-        for _ in range(world - measured):
-            drawn.add((random.draw() % measured, random.draw() % count))
-        draws.append(
-            [step.ranks[r][i] for r, i in sorted(drawn)]
-        )  # ranks of one round do equal work
-    return draws
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds of a step, means over rounds.
+
+    `step_s`: with an interval of 95 %. `slowest_s`: the slowest rank's step, without
+    synchronisation. `exposed_s`: from the end of the last rank's backward until all is received,
+    or, if computation waits for collectives, what all of it takes longer. `floor_s`: no order of
+    these collectives takes less.
+    """
+
+    step_s: Interval
+    slowest_s: float
+    exposed_s: float
+    floor_s: float
 
 
-def transmit(issued, backward, seconds, gains, used, available, computing, needed=()):
-    """Sends collectives in this order, each from the moment `issued`, as many at a time as there are channels. While k are in
-    flight each goes at gains[k - 1] of its pace alone, where it takes `seconds`, and uses used[k - 1] of a rank's processors.
-    Until `backward` the ranks compute. Where threads and communication want more processors than there are, both are slowed
-    down in proportion. Two clocks: time, and that of computation, which `issued` and `backward` are moments of, and those from
-    which on nothing is computed until a collective is done that is `needed`.
+@dataclass(frozen=True)
+class Transfer:
+    """What a collective takes: seconds alone, and, element k - 1 while k are in flight, its pace as
+    a part of its pace alone, and the processors that it uses of a rank.
+    """
 
-    Returns when `backward` is, in time, and when all are done, on both clocks."""
-    work = time = issued[0]
-    backward_time, following, channels, flight = None, 0, len(gains), []
-    needed_later = list(accumulate(reversed(needed), min))[
-        ::-1
-    ]  # by collectives that are not in flight
-    while flight or following < len(issued):
-        waits = (
-            [needed[i] for i, _ in flight] + needed_later[following : following + 1]
-            if needed
-            else ()
-        )
-        if backward_time is None and work >= backward:
-            backward_time = time
-        while following < len(issued) and len(flight) < channels and issued[following] <= work:
-            flight.append((following, seconds[following]))
+    alone_s: float
+    paces: Sequence[float]
+    processors: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A round of all ranks, in seconds of computation from the first rank's begin.
+
+    `issued_s`: when each collective can be issued, in this order. `needed_s`: from when on
+    computation waits for each; empty if it does not.
+    """
+
+    issued_s: Sequence[float]
+    backward_s: float
+    needed_s: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """When, in seconds from the first rank's begin, backward and all collectives were done.
+    `computed_s`: where the clock of computation stood when all collectives were done.
+    """
+
+    backward_s: float
+    done_s: float
+    computed_s: float
+
+
+def replay(
+    schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
+) -> Outcome:
+    """Sends collectives in the schedule's order, each from the moment of its issue, and as many at
+    a time as transfers have paces. `link_pace`: a factor of all their seconds.
+
+    There are two clocks: of time, and of computation, which the schedule's moments are of. While
+    threads and communication want more processors than there are, both are slowed down in
+    proportion. The clock of computation stands while a collective that is needed is not done, and
+    from the end of backward on.
+    """
+    backward = schedule.backward_s
+    issued = [min(moment, backward) for moment in schedule.issued_s]
+    needed = schedule.needed_s or [math.inf] * len(issued)
+    # When the first of the collectives from this one on is needed.
+    first_needed = [*reversed([*accumulate(reversed(needed), min)]), math.inf]
+    time = work = issued[0]
+    backward_done: float | None = None
+    following = 0
+    left: dict[int, float] = {}  # of collectives in flight, in seconds alone
+    while left or following < len(issued):
+        if backward_done is None and work >= backward:
+            backward_done = time
+        free = len(transfers[0].paces) - len(left)
+        while free and following < len(issued) and issued[following] <= work:
+            left[following] = link_pace * transfers[following].alone_s
             following += 1
-        if not flight:
+            free -= 1
+        if not left:  # computation goes on alone
             time += issued[following] - work
             work = issued[following]
             continue
-        gain, use = gains[len(flight) - 1], used[len(flight) - 1]
-        wanted = 0
-        for i, _ in flight:
-            wanted += use[i]
-        stop = min(waits, default=math.inf)
-        slow, slow_link = max(1, (computing + wanted) / available), max(1, wanted / available)
-        step, next_work = math.inf, None
-        if stop <= work:
-            slow = math.inf  # nothing is computed
-        elif work < backward:
-            slow_link = slow
-            step, next_work = (backward - work) * slow, backward
-            if stop < backward:
-                step, next_work = (stop - work) * slow, stop
-        if (
-            following < len(issued)
-            and len(flight) < channels
-            and (issued[following] - work) * slow < step
-        ):
-            step, next_work = (issued[following] - work) * slow, issued[following]
-        for i, left in flight:
-            if left * slow_link / gain[i] < step:
-                step, next_work = left * slow_link / gain[i], None
-        time += step
-        work = work + step / slow if next_work is None else next_work
-        flight = [(i, left - step * gain[i] / slow_link) for i, left in flight]
-        flight = [(i, left) for i, left in flight if left > INSTANT]
-    return time + max(0, backward - work) if backward_time is None else backward_time, time, work
+        # Computation goes on until it ends, needs a collective, or issues one that begins at once.
+        until = min(backward, first_needed[following], *[needed[i] for i in left])
+        computes = work < until
+        if free and following < len(issued):
+            until = min(until, issued[following])
+        used = sum([transfers[i].processors[len(left) - 1] for i in left])
+        threads = processors.computing if computes else 0
+        slowness = max(1, (threads + used) / processors.available)
+        paces = {i: transfers[i].paces[len(left) - 1] / slowness for i in left}
+        until_work_s = (until - work) * slowness if computes else math.inf
+        until_done_s = min([seconds / paces[i] for i, seconds in left.items()])
+        passed_s = min(until_work_s, until_done_s)
+        time += passed_s
+        if passed_s == until_work_s:
+            work = until
+        elif computes:
+            work += passed_s / slowness
+        left = {i: seconds - passed_s * paces[i] for i, seconds in left.items()}
+        left = {i: seconds for i, seconds in left.items() if seconds > INSTANT}
+    if backward_done is None:
+        backward_done = time + max(0, backward - work)
+    return Outcome(backward_done, time, work)
 
 
-def predict(step):
-    random = Random()
-    draws, sizes, link = draw_rounds(step, random), step.bucket_bytes, step.link
-    sent = list(zip(sizes, step.kinds or ["all_reduce"] * len(sizes)))
-    channels = 1 if step.kinds else link.channels
-    gains = [[link.gain(b, k) / k for b, _ in sent] for k in range(1, channels + 1)]
-    used = [[link.processor(b, k, kind) / k for b, kind in sent] for k in range(1, channels + 1)]
-    paces = [math.exp(-step.log_error), 1, math.exp(step.log_error)]
-    alone = [link.seconds(b, kind) for b, kind in sent]
-    seconds = [[pace * s for s in alone] for pace in paces]
-    steps, nones, exposed, first = [], [], [], []
-    for draw in draws:
-        begin = min(r.begin for r in draw)
-        late = max(r.begin for r in draw) - begin
-        issued, needed = (
-            list(map(max, *([r.begin - begin + t for t in times] for r, times in zip(draw, own))))
-            if len(draw) > 1
-            else own[0]
-            for own in ([r.ready for r in draw], [r.needed for r in draw])
-        )
-        backward = max(r.begin - begin + r.backward for r in draw)
-        if step.blocks:  # each makes all ranks wait for the slowest
-            parts = [[b - a for a, b in zip([0, *r.ready], [*r.ready, r.backward])] for r in draw]
-            *issued, backward = accumulate(map(max, zip(*parts)), initial=late)
-            issued = needed = issued[1:]
-        at_paces = []
-        for pace in range(3):
-            backward_time, time, work = transmit(
-                issued, backward, seconds[pace], gains, used, step.available, step.computing, needed
-            )
-            end = max(
-                max(backward if step.blocks else r.begin - begin + r.backward, work) + r.after
-                for r in draw
-            )
-            at_paces.append(time + end - work - late)
-            if pace == 1:
-                exposed.append(
-                    time + max(0, backward - work) - backward
-                    if step.kinds
-                    else max(0, time - backward_time)
-                )
-        steps.append((at_paces[1], at_paces[1] - at_paces[0], at_paces[2] - at_paces[1]))
-        nones.append(max(r.begin - begin + r.backward + r.after for r in draw) - late)
-        first.append(max(r.first for r in draw))
-    slowest, means = trimmed_mean(nones), []
-    for z, picks in resamples(random.taken, len(draws)):
-        at = [step + z * (faster if z < 0 else slower) for step, faster, slower in steps]
-        means.append(trimmed_mean([at[i] for i in picks]))
-    low, *_, high = quantiles(means, n=40, method="inclusive")
-    if step.kinds:
-        link_s, processor_s = sum(alone), sum(s * u for s, u in zip(alone, used[0]))
-    else:
-        total = sum(sizes)
-        link_s = link.seconds(total)  # at the pace of one large collective
-        processor_s = link_s * link.processor(total, 1)
-    floor = max(
-        slowest,
-        trimmed_mean(first) + link_s,
-        (slowest * step.computing + processor_s) / step.available,
-    )
+@cache
+def resamples(count: int) -> list[tuple[float, list[int]]]:
+    """Returns a bootstrap's draws from `count` values. Each is a pace of the link, in standard
+    deviations, and the positions of the values that are taken.
+    """
+    random, normal = Random(RESAMPLING_SEED), NormalDist()
+    return [
+        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
+        for _ in range(REPLICATES)
+    ]
+
+
+def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
+    """Returns rounds of all ranks: measured rounds, or, in a larger world, measured rounds with
+    other ranks that are drawn from all ranks and rounds.
+    """
+    ranks = scenario.ranks
+    measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
+    if world_size <= measured:
+        return [[rank[k] for rank in ranks[:world_size]] for k in range(count)]
+    random = Random(DRAWING_SEED)
+    affordable = MOST_RANK_ACTIONS // (world_size * (4 * len(scenario.collectives) + 4))
+    draws = []
+    for k in range(min(max(affordable, FEWEST_DRAWS), count)):
+        # A set, because ranks of one round do equal work: what is drawn twice is as late as once.
+        drawn = {(rank, k) for rank in range(measured)}
+        for _ in range(world_size - measured):
+            drawn.add((int(measured * random.random()), int(count * random.random())))
+        draws.append([ranks[rank][number] for rank, number in sorted(drawn)])
+    return draws
+
+
+def predict(scenario: Scenario) -> Prediction:
+    """Returns what a step should take."""
+    transfers = _transfers(scenario)
+    rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
+    slowest_s = trimmed_mean([one.alone_s for one in rounds])
+    first_s = trimmed_mean([one.first_s for one in rounds])
     return Prediction(
-        (trimmed_mean([s for s, _, _ in steps]), low, high), slowest, trimmed_mean(exposed), floor
+        step_s=_interval(rounds),
+        slowest_s=slowest_s,
+        exposed_s=trimmed_mean([one.exposed_s for one in rounds]),
+        floor_s=_floor_s(scenario, transfers, slowest_s, first_s),
+    )
+
+
+@dataclass(frozen=True)
+class _RoundTimes:
+    """What a round's step takes: as costs are, and with a link that is faster or slower by a
+    standard deviation. `alone_s`: its slowest rank's, without synchronisation. `exposed_s`: see
+    Prediction. `first_s`: when the last rank has its first gradient.
+    """
+
+    step_s: float
+    faster_link_s: float
+    slower_link_s: float
+    alone_s: float
+    exposed_s: float
+    first_s: float
+
+    def at(self, deviations: float) -> float:
+        """Returns the step over a link that is slower by so many standard deviations."""
+        if deviations < 0:
+            return self.step_s + deviations * (self.step_s - self.faster_link_s)
+        return self.step_s + deviations * (self.slower_link_s - self.step_s)
+
+
+def _transfers(scenario: Scenario) -> list[Transfer]:
+    """Where computation waits for collectives, FSDP2 has one in flight at a time."""
+    costs = scenario.costs
+    channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
+    return [
+        Transfer(
+            costs.seconds(one.bytes, one.operation),
+            [costs.gain(one.bytes, k) / k for k in range(1, channels + 1)],
+            [costs.processor(one.bytes, k, one.operation) / k for k in range(1, channels + 1)],
+        )
+        for one in scenario.collectives
+    ]
+
+
+def _replay_round(
+    scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
+) -> _RoundTimes:
+    """Replays one round of all ranks. A step is from the last one's begin to the last one's end."""
+    begin = min(rank.begin_s for rank in ranks)
+    late = max(rank.begin_s for rank in ranks) - begin
+    blocks = scenario.waits is Waits.ALL_RANKS
+    schedule = _blocking_schedule(ranks, late) if blocks else _schedule(ranks, begin)
+    ends = [
+        (schedule.backward_s if blocks else rank.begin_s - begin + rank.backward_s, rank.after_s)
+        for rank in ranks
+    ]
+
+    def at_pace(link_pace: float) -> tuple[Outcome, float]:
+        outcome = replay(schedule, transfers, scenario.processors, link_pace)
+        end = max(max(backward, outcome.computed_s) + after for backward, after in ends)
+        return outcome, outcome.done_s + end - outcome.computed_s - late
+
+    outcome, step_s = at_pace(1)
+    if scenario.waits is Waits.OPTIMIZER:
+        exposed = max(0, outcome.done_s - outcome.backward_s)
+    else:
+        rest = max(0, schedule.backward_s - outcome.computed_s)
+        exposed = outcome.done_s + rest - schedule.backward_s
+    return _RoundTimes(
+        step_s=step_s,
+        faster_link_s=at_pace(math.exp(-scenario.log_error))[1],
+        slower_link_s=at_pace(math.exp(scenario.log_error))[1],
+        alone_s=max(rank.begin_s - begin + rank.backward_s + rank.after_s for rank in ranks) - late,
+        exposed_s=exposed,
+        first_s=max(rank.first_s for rank in ranks),
+    )
+
+
+def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
+    """A collective begins when the last rank issues it."""
+
+    def latest(moments: Sequence[Sequence[float]]) -> list[float]:
+        from_begin = [
+            [rank.begin_s - begin + moment for moment in own]
+            for rank, own in zip(ranks, moments, strict=True)
+        ]
+        return [max(own) for own in zip(*from_begin, strict=True)]
+
+    return Schedule(
+        issued_s=latest([rank.ready_s for rank in ranks]),
+        backward_s=max(rank.begin_s - begin + rank.backward_s for rank in ranks),
+        needed_s=latest([rank.needed_s for rank in ranks]),
+    )
+
+
+def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
+    """Each collective makes all ranks wait for the slowest one's computation before it."""
+    parts = [
+        [
+            end - start
+            for start, end in zip([0, *rank.ready_s], [*rank.ready_s, rank.backward_s], strict=True)
+        ]
+        for rank in ranks
+    ]
+    slowest = map(max, zip(*parts, strict=True))
+    *issued, backward = [*accumulate(slowest, initial=late)][1:]
+    return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
+
+
+def _interval(rounds: Sequence[_RoundTimes]) -> Interval:
+    """A bootstrap over rounds, in which the link is as of another launch in each replicate."""
+    means = []
+    for deviations, positions in resamples(len(rounds)):
+        steps = [one.at(deviations) for one in rounds]
+        means.append(trimmed_mean([steps[i] for i in positions]))
+    low, *_, high = quantiles(means, n=40, method="inclusive")
+    return Interval(trimmed_mean([one.step_s for one in rounds]), low, high)
+
+
+def _floor_s(
+    scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
+) -> float:
+    """The slowest rank computes, nothing is sent before the first gradient is there, and processors
+    do what both want of them.
+    """
+    if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
+        total = sum(one.bytes for one in scenario.collectives)
+        link_s = scenario.costs.seconds(total)
+        processor_s = link_s * scenario.costs.processor(total, 1)
+    else:
+        link_s = sum(one.alone_s for one in transfers)
+        processor_s = sum(one.alone_s * one.processors[0] for one in transfers)
+    processors = scenario.processors
+    return max(
+        slowest_s,
+        first_s + link_s,
+        (slowest_s * processors.computing + processor_s) / processors.available,
     )

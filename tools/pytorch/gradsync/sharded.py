@@ -1,206 +1,251 @@
-"""Records the steps of a model under FSDP2 (torch.distributed.fsdp.fully_shard), as recorder.py does those under DDP.
+"""A model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-Steps that do not synchronise hold the whole model: before they begin all units are gathered, nothing is freed after forward or
-backward, and gradients are reduced before the optimizer. All of that is done unit by unit, as FSDP2 itself does it, and timed, but
-is no part of the step. A model that does not fit into one rank's memory cannot be recorded so: the first such step ends the script
-with the allocator's error."""
+Steps that do not synchronise hold the whole model: before they begin all units are gathered,
+nothing is freed after forward or backward, and gradients are reduced before the optimizer. All of
+that is done unit by unit, as FSDP2 itself does it, and timed, but is no part of the step. A model
+that does not fit into one rank's memory cannot be recorded so: the first such step ends the script
+with the allocator's error.
+"""
 
-from gradsync.live import is_compiled
-from gradsync.recorder import SYNCED, Recorder
-from gradsync.settings import MIB
-from gradsync.sharding import CALLS
-from gradsync.units import gather, groups_of, is_sharded, reduce
+from __future__ import annotations
 
-FLAGS = ("reduce_grads", "all_reduce_grads", "reshard_after_backward")
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradsync.clock import Mark, Span
+from gradsync.flat_buffer import FlatBuffer
+from gradsync.patches import Patches
+from gradsync.schema import Memory, Row, Unit
+from gradsync.step_machine import Target
+from gradsync.step_marks import StepMarks, UnitMarks
+from gradsync.target import ModelTarget
+from gradsync.torch_private import (
+    ShardedGroup,
+    is_anything_compiled,
+    is_sharded,
+    is_sharded_finalised_by_hand,
+    make_whole_parameters,
+    sharded_groups,
+    sharded_state,
+    whole_parameter,
+)
+from gradsync.turns import Turn
+from gradsync.unit_schedule import CALLS, Call
+from gradsync.units import gather, reduce
+
+if TYPE_CHECKING:
+    from gradsync.recorder import Recorder
+
+NOT_RECORDED = "gradsync does not record fully_shard"
+ROW_NAME = "fully_shard as it is"
 
 
-class ShardedRecorder(Recorder):
-    def __init__(self, model, out="gradsync.jsonl", rounds=16, ddp=True, **more):
-        self.groups = []  # by unit, the root's first
+@dataclasses.dataclass(frozen=True)
+class SyncFlags:
+    """What a group does in backward."""
+
+    reduce_grads: bool
+    all_reduce_grads: bool
+    reshard_after_backward: bool
+
+    @classmethod
+    def of(cls, group: ShardedGroup) -> SyncFlags:
+        return cls(group.reduce_grads, group.all_reduce_grads, group.reshard_after_backward)
+
+    def apply(self, group: ShardedGroup) -> None:
+        group.reduce_grads = self.reduce_grads
+        group.all_reduce_grads = self.all_reduce_grads
+        group.reshard_after_backward = self.reshard_after_backward
+
+
+ALL = SyncFlags(True, True, True)
+NONE = SyncFlags(False, False, False)
+
+
+class ShardedTarget(ModelTarget):
+    """A model whose script calls fully_shard. Parameters are the whole ones, with which modules
+    compute; optimizers hold this rank's parts of them.
+    """
+
+    kind = Target.SHARDED
+    has_own_steps = True
+    can_update_unseen = False  # what modules compute with is freed here
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model = model
+        self.groups: list[ShardedGroup] = []  # by unit, the root's first
         for module in filter(is_sharded, model.modules()):
-            self.groups += [g for g in groups_of(module) if g not in self.groups]
-            module.unshard()  # makes the parameters with which modules compute
-            module.reshard()
+            self.groups += [g for g in sharded_groups(module) if g not in self.groups]
+            make_whole_parameters(module)
         self.shards = {id(p.sharded_param): p for g in self.groups for p in g.fsdp_params}
-        super().__init__(model, out, rounds, False, True, **more)
-        self.views = False  # a probe leaves gradients to FSDP2
-        self.ids = {
-            id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad
-        }
-        self.plan += [("ddp",)] * ddp
-        number = {id(p): i for i, p in enumerate(self.params)}
-        fqns = {id(m): name for name, m in model.named_modules()}
-        self.head["units"] = [
-            {
-                "name": fqns.get(id(g.modules[0]), ""),
-                "reshards": g.post_forward_mesh_info is not None,
-                "parameters": [
-                    number[id(p._unsharded_param)]
-                    for p in g.fsdp_params
-                    if id(p._unsharded_param) in number
-                ],
-            }
-            for g in self.groups
+        named = []
+        for name, shard in model.named_parameters():
+            if id(shard) in self.shards:
+                whole = whole_parameter(self.shards[id(shard)])
+                assert whole is not None
+                named.append((name, whole))
+        super().__init__(model, model, named)
+        self.units = self._units()
+        self._script_flags: list[SyncFlags] = []  # by group, while others are set
+        self._meshes: list[Any] = []  # by group, while all are kept whole after forward
+        self._gathers: list[Span] = []
+        self._forget_calls()
+
+    def _units(self) -> tuple[Unit, ...]:
+        number = {id(param): i for i, param in enumerate(self.params)}
+        names = {id(module): name for name, module in self.model.named_modules()}
+        units = [
+            Unit(
+                name=names.get(id(group.modules[0]), ""),
+                parameters=tuple(
+                    number[id(whole_parameter(p))]
+                    for p in group.fsdp_params
+                    if id(whole_parameter(p)) in number
+                ),
+                reshards=group.post_forward_mesh_info is not None,
+            )
+            for group in self.groups
         ]
-        self.head["units"][0]["reshards"] &= not model._get_fsdp_state()._auto_reshard_after_forward
-        self.set, self.marks = {}, [[None] * len(CALLS) for _ in self.groups]
+        if sharded_state(self.model)._auto_reshard_after_forward:
+            units[0] = dataclasses.replace(units[0], reshards=False)  # FSDP2 keeps the root whole
+        return tuple(units)
+
+    def watch(self, patches: Patches) -> None:
         for unit, group in enumerate(self.groups):
-            for k, name in enumerate(CALLS):
-                self._watch(group, unit, k, name)
+            for call in CALLS:
+                patches.replace(group, call.value, self._marking(unit, call))
 
-    def _watch(self, group, unit, k, name):
-        call = getattr(group, name)
+    def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
+        """Returns what is called around this call of a unit, and marks when that begins."""
 
-        def watched(*args, **kwargs):
-            if k == 0:  # of another pass
-                self.marks[unit] = [None] * len(CALLS)
-            if self.marks[unit][k] is None:  # the end of backward calls post_backward again
-                self.marks[unit][k] = self._mark()
-            return call(*args, **kwargs)
+        def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if call == CALLS[0]:  # of another pass
+                self._calls[unit] = {}
+            # The end of backward calls post_backward again.
+            if call not in self._calls[unit]:
+                self._calls[unit][call] = self.clock.mark()
+            return own(*args, **kwargs)
 
-        setattr(group, name, watched)
-        self.handles.append(lambda: group.__dict__.pop(name, None))
+        return watched
 
-    def _named(self, module):
-        return [
-            (name, self.shards[id(p)]._unsharded_param)
-            for name, p in module.named_parameters()
-            if id(p) in self.shards
-        ]
+    def _forget_calls(self) -> None:
+        self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
-    def _check_wrapper(self):
-        states = [m._get_fsdp_state() for m in self.module.modules() if is_sharded(m)]
-        for found, text in (
-            (
-                any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups),
-                "over two dimensions (HSDP)",
-            ),
-            (
-                any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups),
-                "with an offload_policy",
-            ),
-            (
-                any(
-                    p.mp_policy.param_dtype or p.mp_policy.reduce_dtype
-                    for p in self.shards.values()
-                ),
-                "with an mp_policy: use torch.autocast",
-            ),
-            (
-                any(g._reduce_scatter_process_group.size() != self.world for g in self.groups),
-                "over a part of the ranks",
-            ),
-            (
-                any(
-                    s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states
-                ),
-                "with explicit prefetching",
-            ),
-            (is_compiled(), "with torch.compile, whose blocks may leave out its hooks"),
-        ):
-            if found:
-                self._refuse("gradsync does not record fully_shard " + text, self.place)
+    def optimized_ids(self) -> set[int]:
+        return {id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad}
 
-    def _can_try_units(self):
+    def can_try_units(self) -> bool:
         return False  # those of the script are timed
 
-    def _prepare(self):
+    def refusal(self) -> str:
+        states = [sharded_state(m) for m in self.model.modules() if is_sharded(m)]
+        policies = [p.mp_policy for p in self.shards.values()]
+        about = ""
+        if any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups):
+            about = "over two dimensions (HSDP)"
+        elif any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups):
+            about = "with an offload_policy"
+        elif any(policy.param_dtype or policy.reduce_dtype for policy in policies):
+            about = "with an mp_policy: use torch.autocast"
+        elif any(g._reduce_scatter_process_group.size() != self.world.size for g in self.groups):
+            about = "over a part of the ranks"
+        elif any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states):
+            about = "with explicit prefetching"
+        elif is_anything_compiled():
+            about = "with torch.compile, whose blocks may leave out its hooks"
+        return f"{NOT_RECORDED} {about}" if about else super().refusal()
+
+    def refusal_of_step(self) -> str:
+        if not is_sharded_finalised_by_hand(self.model):
+            return ""
+        return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
+
+    def before_step(self, turn: Turn) -> None:
         """Gathers all units, and keeps them whole after forward."""
-        self.marks = [[None] * len(CALLS) for _ in self.groups]
-        if self.mode[0] in ("first", "ddp"):
+        self._forget_calls()
+        if turn.is_scripts_own:
             return
-        self._meet()
-        self.step_times = {"gather_ns": []}
+        self.world.meet()
+        self._gathers = []
         for group in self.groups:
-            begin = self._mark()
+            begin = self.clock.mark()
             gather(group)
-            self.step_times["gather_ns"].append((begin, self._mark()))
-        self.after_forward = [group.post_forward_mesh_info for group in self.groups]
+            self._gathers.append(Span(begin, self.clock.mark()))
+        self._meshes = [group.post_forward_mesh_info for group in self.groups]
         for group in self.groups:
             group.post_forward_mesh_info = None
 
-    def on_backward(self):
-        super().on_backward()
-        self.prepared = all(group.reduce_grads for group in self.groups)
-        self.set = [[getattr(group, flag) for flag in FLAGS] for group in self.groups]
-        if self.mode[0] in ("none", "probe"):
-            self._set([[False] * len(FLAGS)] * len(self.groups))
+    def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
+        self._script_flags = [SyncFlags.of(group) for group in self.groups]
+        if not turn.is_scripts_own:
+            self._set([NONE] * len(self.groups))
+        return all(flags.reduce_grads for flags in self._script_flags)
 
-    def _is_updated(self):
-        return False  # by an optimizer alone; what modules compute with is freed here
+    def after_backward(self) -> None:
+        self._set(self._script_flags)
 
-    def _set(self, values):
-        for group, own in zip(self.groups, values):
-            for flag, value in zip(FLAGS, own):
-                setattr(group, flag, value)
+    def _set(self, flags: Sequence[SyncFlags]) -> None:
+        for group, own in zip(self.groups, flags, strict=True):
+            own.apply(group)
 
-    def on_backward_end(self):
-        self._set(self.set)
-        if self.state == SYNCED and self.arrived != self.before:
-            self._refuse(
-                "gradients come again after those of this step were reduced: use set_requires_gradient_sync(False) in all "
-                "passes but the last"
-            )
-        super().on_backward_end()
+    def keep(self, buffer: FlatBuffer) -> None:
+        """Gradients stay where they are until FSDP2 reduces them."""
 
-    def _synchronise(self, end):
-        begin, self.state = self.backward, SYNCED
-        self.step |= {
-            "before_ns": (self.begin, begin),
-            "backward_ns": (begin, end),
-            "ready_ns": [(begin, ready) if ready else -1 for ready in self.ready],
-        }
-        if self.mode[0] in ("none", "probe"):
-            # A unit whose input needs no gradient, such as the root, ends with backward.
-            units = [
-                [
-                    (self.begin, mark or other)
-                    for mark, other in zip(own, (self.begin, begin, begin, end))
-                ]
-                for own in self.marks
-            ]
-            if self.mode[0] == "probe":
-                self._fill(self.ready)
-                self._meet()
-                self.step["collectives"] = self._communicate(*self.mode[1:])
-            untimed = self._mark()
-            self.step |= {**self.step_times, "units_ns": units, "reduce_ns": self._reduce()}
-            self.untimed = (untimed, self._mark())
-        self.rest = self._mark()
+    def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
+        """Reduces all units' gradients, last first, and frees what was gathered."""
+        begin = self.clock.mark()
+        marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
+        marks.untimed = Span(begin, self.clock.mark())
 
-    def _reduce(self):
-        """All units' gradients, last first, and frees what was gathered; times by unit."""
-        times = [None] * len(self.groups)
-        self._meet()
-        self._set([[True] * len(FLAGS)] * len(self.groups))
-        for unit in reversed(range(len(self.groups))):
-            begin = self._mark()
-            reduce(self.groups[unit])
-            times[unit] = (begin, self._mark())
-        for group, mesh in zip(self.groups, self.after_forward):
-            group.post_forward_mesh_info = mesh
-        self._set(self.set)
-        return times
-
-    def _rows(self):
+    def _spans_of_calls(self, marks: StepMarks) -> list[list[Span]]:
+        assert marks.last_backward is not None
+        backward = marks.last_backward
+        # A unit whose input needs no gradient, such as the root, ends with backward.
+        defaults = dict(
+            zip(CALLS, (marks.begin, backward.begin, backward.begin, backward.end), strict=True)
+        )
         return [
-            {
-                "name": "fully_shard as it is",
-                "bucket_bytes": 25 * MIB,
-                "first_bucket_bytes": MIB,
-                "bf16": False,
-                "zero1": False,
-                "fsdp": True,
-                "passes": self.head["passes"],
-                "rebuilt_bucket_bytes": [],
-            }
+            [Span(marks.begin, own.get(call, default)) for call, default in defaults.items()]
+            for own in self._calls
         ]
 
-    def _memory(self):
-        """The optimizer's part is that of a rank's shards."""
-        own = super()._memory()
-        return own | {name: own[name] * self.world for name in ("state_bytes", "optimizer_bytes")}
+    def _reduce(self) -> list[Span]:
+        self.world.meet()
+        self._set([ALL] * len(self.groups))
+        spans = []
+        for group in reversed(self.groups):
+            begin = self.clock.mark()
+            reduce(group)
+            spans.append(Span(begin, self.clock.mark()))
+        self._keep_whole_no_longer()
+        self._set(self._script_flags)
+        return spans[::-1]
+
+    def _keep_whole_no_longer(self) -> None:
+        for group, mesh in zip(self.groups, self._meshes, strict=False):  # none between steps
+            group.post_forward_mesh_info = mesh
+        self._meshes = []
+
+    def rows(self, passes: int) -> tuple[Row, ...]:
+        return (Row.by_default(ROW_NAME, passes, fsdp=True),)
+
+    def memory(self, own: Memory) -> Memory:
+        """The optimizer's part is that of this rank's shards."""
+        return dataclasses.replace(
+            own,
+            state_bytes=own.state_bytes * self.world.size,
+            optimizer_bytes=own.optimizer_bytes * self.world.size,
+        )
+
+    def close(self) -> None:
+        self._keep_whole_no_longer()
 
 
-def recorder_of(model, *args, **more):
-    return (ShardedRecorder if is_sharded(model) else Recorder)(model, *args, **more)
+def recorder_of(model: torch.nn.Module, *args: Any, **options: Any) -> Recorder:
+    """Returns Recorder(model, ...), which knows by itself how a model is synchronised."""
+    from gradsync.recorder import Recorder  # which imports this module
+
+    return Recorder(model, *args, **options)

@@ -1,58 +1,57 @@
-"""FSDP2's units (torch.distributed.fsdp.fully_shard), and their collectives, issued one by one."""
+"""Collectives of FSDP2's units (torch.distributed.fsdp.fully_shard), issued one by one."""
 
-import sys
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+from gradsync.torch_private import ShardedGroup, initialise, sharded_groups
 
 TRIED = (2, 15)  # the version of PyTorch; never on a GPU
 
 
-def is_sharded(module):
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    return fsdp is not None and hasattr(fsdp, "FSDPModule") and isinstance(module, fsdp.FSDPModule)
-
-
-def groups_of(module):
-    """FSDP2's groups of parameters whose collectives this module begins."""
-    state = module._get_fsdp_state() if is_sharded(module) else None
-    own = getattr(state, "_fsdp_param_groups", None)
-    return [g for g in ([getattr(state, "_fsdp_param_group", None)] if own is None else own) if g]
-
-
-def gather(group):
+def gather(group: ShardedGroup) -> None:
+    """Gathers the parameters of a group."""
     group.unshard()
     group.wait_for_unshard()
 
 
-def reduce(group):
-    """Its gradients, and frees what was gathered. What follows on a GPU's current stream waits for them."""
-    type(group).post_backward(group)
+def reduce(group: ShardedGroup) -> None:
+    """Reduces the gradients of a group, and frees what was gathered. What follows on a GPU's
+    current stream waits for them.
+    """
+    type(group).post_backward(group)  # the class's own, which is not watched
     if group.device.type == "cuda" and group._post_reduce_event:
         torch.cuda.current_stream().wait_event(group._post_reduce_event)
     group.finalize_backward()
     group._training_state = type(group._training_state).IDLE
 
 
-def can_be_tried(params):
+def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
     """Whether a unit like these can be made, by this version and on this device."""
+    version = tuple(map(int, torch.__version__.split(".")[:2]))
+    are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
-        tuple(map(int, torch.__version__.split(".")[:2])) >= TRIED
-        and len({p.dtype for p in params}) == 1
+        version >= TRIED
+        and are_of_one_dtype
         and all(p.dim() and p.is_floating_point() and p.device.type == "cpu" for p in params)
     )
 
 
-def group_like(params):
-    """The group of a unit with parameters of these shapes that no model has."""
+def group_like(params: Sequence[torch.nn.Parameter]) -> ShardedGroup:
+    """Returns the group of a unit with parameters of these shapes that no model has."""
     from torch.distributed.fsdp import fully_shard
 
+    # FSDP2 wants contiguous parameters, which those of a model need not be.
     module = torch.nn.ParameterList(
         torch.nn.Parameter(torch.zeros(p.shape, dtype=p.dtype)) for p in params
-    )  # FSDP2's are contiguous
-    mesh = dist.init_device_mesh(
-        "cpu", (dist.get_world_size(),)
-    )  # by itself it takes any GPU that is there
-    fully_shard(module, mesh=mesh)._get_fsdp_state()._lazy_init()
-    (group,) = groups_of(module)
+    )
+    # By itself fully_shard takes any GPU that is there.
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(module, mesh=mesh)
+    initialise(module)
+    (group,) = sharded_groups(module)
     return group

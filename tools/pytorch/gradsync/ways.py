@@ -1,245 +1,292 @@
-"""One table of the ways to train one model on several ranks: what a step takes, costs and sends, and what memory it needs."""
+"""Ways to train one model on several ranks: what a step takes and sends, and needs of memory."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from gradsync.link import SIZES, Cost, LinkCosts, Network, sent_part
-from gradsync.memory import Need
-from gradsync.recording import estimate
-from gradsync.replay import Prediction
-from gradsync.sharding import (
-    blocks,
-    bytes_of,
-    collectives,
-    hybrid_seconds,
-    plan_of,
-    reshard,
-    units_of,
-)
+from gradsync.estimates import Interval, estimate
+from gradsync.link import Operation
+from gradsync.memory import Need, Peak
+from gradsync.network import hybrid_costs, sent_part
+from gradsync.prediction import Predictor
+from gradsync.question import NamedLink, RecordedLink
+from gradsync.replay import Prediction, Waits
+from gradsync.schema import MIB, Row, StepMode, Unit
+from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
-AVERAGES = (8, 64)  # steps of local SGD between two averages of the weights
+LOCAL_STEPS = (8, 64)  # steps of local SGD between two averages of the weights
 LARGEST_BATCH = 1 << 20  # of the recorded one
+
+MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the recorded batch
+
+
+@dataclass(frozen=True)
+class PredictedWay:
+    """A way to train, and what a step of it takes, in seconds.
+
+    `sent_bytes`: by a rank in a step. `is_same`: whether it trains as DistributedDataParallel does.
+    `memory` is None if the recording holds no memory.
+    """
+
+    name: str
+    step_s: Interval
+    exposed_s: float
+    sent_bytes: float
+    memory: MemoryOfBatch | None
+    is_same: bool = True
+
+    def bytes_of_batch(self, batch: float = 1) -> float | None:
+        """Returns what a rank needs for tensors at the peak of a step, with this multiple of the
+        recorded batch.
+        """
+        if not self.memory:
+            return None
+        peak = self.memory(batch)
+        return peak.fixed + peak.moving
+
+    def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
+        """Returns whether so much memory is known to be enough. Without a limit all is."""
+        if limit_bytes is None:
+            return True
+        needed = self.bytes_of_batch(batch)
+        return needed is not None and needed <= limit_bytes
+
+
+@dataclass(frozen=True)
+class UnknownWay:
+    """A way of which nothing can be told, and why."""
+
+    name: str
+    why: str
 
 
 class Ways:
-    """Of a Question. `base`: DDP's row that others are compared with."""
+    """The ways to train the model of one question. `base`: DDP's settings, which others change."""
 
-    def __init__(self, question, base):
-        self.question, self.base, self.launch, self.world = (
-            question,
-            base,
-            question.launch,
-            question.world_size,
-        )
-        self.units = units_of(self.launch)
-        self.total = sum(question.recording.bytes)
-        self.need = Need(question.recording) if self.launch["memory"]["ready_bytes"] else None
-        self.keeps = self.launch["passes"] > 1
-        flags = question.flags
-        self.on_host = (
-            flags.ranks_per_host if flags.wire and 1 < flags.ranks_per_host < self.world else 0
-        )
+    def __init__(self, predictor: Predictor, base: Row) -> None:
+        self._predictor = predictor
+        self._question = predictor.question
+        self._recording = predictor.recording
+        self._launch = self._question.launch
+        self._world_size = self._question.world_size
+        self._base = base
+        self._units = units_of(self._launch)
+        self._need = Need(self._recording) if self._launch.memory else None
+        # Gradients that passes accumulate are there all the time.
+        self._keeps = self._launch.passes > 1
 
-    def replicated(self, name, changes={}, more=0, batch=1, is_same=True, **memory):
-        """A row of DDP with these changes."""
-        row, own = {**self.base, **changes}, self.base["passes"]
-        prediction, part = self.question.predict(row), own / row["passes"]
-        sent = (
-            self.total
-            * sent_part("all_reduce", self.world)
-            * (self.question.communication(0).bf16_part if row["bf16"] else 1)
-        )
-        sent += self.total * sent_part("all_gather", self.world) * row["zero1"]
-        return self.row(
-            name,
-            [s * part for s in prediction.step],
-            prediction.exposed * part,
-            part * sent,
-            is_same,
-            lambda batch: self.need.replicated(
-                keeps=self.keeps or row["passes"] > 1, batch=batch, more=more, **memory
-            ),
-        )
-
-    def row(self, name, step, exposed, sent, is_same, memory):
-        return {
-            "way": name,
-            "step_s": step,
-            "exposed_s": exposed,
-            "sent_bytes": sent,
-            "is_same": is_same,
-            "why": "",
-            "memory_bytes": sum(memory(1)) if self.need else None,
-            "memory_by_batch": memory if self.need else None,
-        }
-
-    def unknown(self, name, why):
-        return {
-            "way": name,
-            "step_s": None,
-            "exposed_s": None,
-            "sent_bytes": None,
-            "is_same": True,
-            "why": why,
-            "memory_bytes": None,
-            "memory_by_batch": None,
-        }
-
-    def sharded(self, name, how):
-        prediction, units = self.question.predict_sharded(how), reshard(self.units, how)
-        sizes = bytes_of(self.question.recording, units)
-        # Over gloo a reduce-scatter is an all-reduce of the whole.
-        parts = {
-            "all_gather": "all_gather",
-            "reduce_scatter": "all_reduce" if blocks(self.launch) else "all_gather",
-        }
-        sent = sum(
-            sizes[c.unit] * sent_part(parts[c.kind], self.world)
-            for c in plan_of(self.question.recording, 0, units)
-        )
-        return self.row(
-            name,
-            prediction.step,
-            prediction.exposed,
-            sent,
-            True,
-            lambda batch: self.need.sharded(units, self.world, batch, self.keeps),
-        )
-
-    def hybrid(self):
-        name = "HSDP"
-        if self.world < 4:
-            return self.unknown(name, "needs four ranks, two on each of two hosts")
-        if not self.on_host or self.world % self.on_host:
-            return self.unknown(
-                name, "name a rate as --link, and hosts of more ranks (--ranks_per_host)"
-            )
-        flags = self.question.flags
-        network = Network(self.world, self.on_host, flags.wire, flags.within, flags.algorithm)
-        costs = LinkCosts(
-            [
-                Cost(size, hybrid_seconds(network, kind, size), 0, kind)
-                for size in SIZES
-                for kind in ("all_gather", "reduce_scatter", "all_reduce")
-            ]
-        )
-        prediction = self.question.predict_sharded(None, costs)
-        sizes = bytes_of(self.question.recording, self.units)
-        hosts = self.world // self.on_host
-        sent = sum(
-            sizes[c.unit]
-            * (
-                sent_part("all_gather", self.on_host)
-                + (c.kind == "reduce_scatter") * sent_part("all_reduce", hosts) / self.on_host
-            )
-            for c in plan_of(self.question.recording, 0, self.units)
-        )
-        return self.row(
-            f"{name}, {self.on_host} ranks share",
-            prediction.step,
-            prediction.exposed,
-            sent,
-            True,
-            lambda batch: self.need.sharded(self.units, self.on_host, batch, self.keeps),
-        )
-
-    def local(self, steps):
-        """Local SGD: the mean of all ranks' weights after so many steps, of which the slowest rank's sum counts."""
-        question, recording = self.question, self.question.recording
-        costs = [
-            question.link_costs(question.communication(i).link)
-            for i in range(len(recording.launches))
-        ]
-        seconds = fmean(cost.seconds(self.total) for cost in costs) / steps
-        values, launches = recording.steps("none")
-        value, low, high = (question.pace * s if s else None for s in estimate(values, launches))
-        far = math.exp(1.96 * question.log_error)
-        step = [value + seconds, (low or value) + seconds / far, (high or value) + seconds * far]
-        return self.row(
-            f"local SGD, H={steps}",
-            step,
-            seconds,
-            self.total * sent_part("all_reduce", self.world) / steps,
-            False,
-            lambda batch: self.need.replicated(buckets=False, keeps=self.keeps, batch=batch),
-        )
-
-    def all(self):
-        share = self.question.zero1_share()
-        cap = self.base["bucket_bytes"] / (1 << 20)
-        bucket = max(self.question.recording.bucket_bytes(self.base))
-        communication, flags = self.question.communication(0), self.question.flags
-        named, unmeasured = (
-            flags.wire or self.question.link,
-            "this recording has no probe of it: name a link",
-        )
-        rows = [
-            self.replicated(f"DDP, bucket_cap_mb={cap:g}"),
-            self.replicated("ZeroRedundancyOptimizer", {"zero1": True}, states=share)
-            if named or communication.zero1
-            else self.unknown("ZeroRedundancyOptimizer", unmeasured),
-            self.sharded("fully_shard", "all"),
-            self.sharded("fully_shard, no reshard", "none"),
-            self.hybrid(),
-            self.replicated(
-                "bf16_compress_hook",
-                {"bf16": True},
-                communication.bf16_part * bucket,
+    def all(self) -> list[PredictedWay | UnknownWay]:
+        """Returns all ways, DistributedDataParallel first."""
+        return [
+            self._replicated(f"DDP, bucket_cap_mb={self._base.bucket_bytes / MIB:g}", self._base),
+            self._zero1(),
+            self._sharded("fully_shard", Resharding.ALL),
+            self._sharded("fully_shard, no reshard", Resharding.NONE),
+            self._hybrid(),
+            self._bf16(),
+            self._replicated(
+                "no_sync: 4 times the passes",
+                replace(self._base, passes=4 * self._base.passes),
                 is_same=False,
-            )
-            if named or communication.bf16
-            else self.unknown("bf16_compress_hook", unmeasured),
-            self.replicated(
-                "no_sync: 4 times the passes", {"passes": 4 * self.base["passes"]}, is_same=False
             ),
-            *map(self.local, AVERAGES),
+            *(self._local(steps) for steps in LOCAL_STEPS),
         ]
-        none_s = (
-            self.question.pace
-            * self.question.recording.none_s
-            * self.base["passes"]
-            / self.launch["passes"]
+
+    def _replicated(
+        self,
+        name: str,
+        row: Row,
+        is_same: bool = True,
+        state_part: float = 1,
+        more_bytes: float = 0,
+    ) -> PredictedWay:
+        """DistributedDataParallel with these settings.
+
+        A rank holds `state_part` of the optimizer's state, and needs `more_bytes` in backward.
+        """
+        part = self._base.passes / row.passes  # of a step, for as many passes as the base has
+        prediction = self._predictor.step(row)
+        keeps = self._keeps or row.passes > 1
+        return PredictedWay(
+            name,
+            prediction.step_s.scaled(part),
+            part * prediction.exposed_s,
+            part * self._replicated_bytes(row),
+            self._memory(
+                lambda need, batch: need.replicated(
+                    states=state_part, keeps=keeps, more=more_bytes, batch=batch
+                )
+            ),
+            is_same,
         )
-        first = rows[0]["step_s"]
-        for row in rows:
-            step = row["step_s"]
-            row.update(
-                cost_s=step and step[0] - none_s,
-                change=step and step[0] / first[0] - 1,
-                is_told=bool(step) and (step[1] > first[2] or first[1] > step[2]),
-            )
-        return rows
 
-    def advice(self, rows, limit):
-        """Which of the ways that train as DDP does is the fastest that fits into so many bytes, or is undecided. No limit: of all."""
-        same = [row for row in rows if row["is_same"] and row["step_s"]]
-        where = "" if limit is None else " that fits"
-        if limit is not None and not self.need:
-            return "What fits is unknown: this recording holds no memory."
-        fits = [row for row in same if limit is None or row["memory_bytes"] <= limit]
-        if not fits:
-            least = min(same, key=lambda row: row["memory_bytes"])
-            return f"No way fits: {least['way']} needs the least."
-        best = min(fits, key=lambda row: row["step_s"][0])
-        others = [
-            row["way"] for row in fits if row is not best and row["step_s"][1] <= best["step_s"][2]
+    def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
+        """`peak`: computes what a rank needs with a multiple of the recorded batch."""
+        need = self._need
+        return (lambda batch: peak(need, batch)) if need else None
+
+    def _replicated_bytes(self, row: Row) -> float:
+        """Returns the bytes that a rank sends in a step."""
+        total = self._recording.total_bytes
+        sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
+        if row.bf16:
+            sent *= self._predictor.communication(0).bf16_part
+        if row.zero1:
+            sent += total * sent_part(Operation.ALL_GATHER, self._world_size)
+        return sent
+
+    def _zero1(self) -> PredictedWay | UnknownWay:
+        name = "ZeroRedundancyOptimizer"
+        if not self._is_told(self._predictor.communication(0).zero1_s_per_byte):
+            return _unmeasured(name)
+        row = replace(self._base, zero1=True)
+        return self._replicated(name, row, state_part=self._predictor.zero1_part())
+
+    def _bf16(self) -> PredictedWay | UnknownWay:
+        name = "bf16_compress_hook"
+        communication = self._predictor.communication(0)
+        if not self._is_told(communication.bf16):
+            return _unmeasured(name)
+        bucket = max(self._recording.bucket_bytes(self._base))
+        row = replace(self._base, bf16=True)
+        more_bytes = communication.bf16_part * bucket
+        return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
+
+    def _is_told(self, measured: object) -> bool:
+        """Whether collectives of a kind were measured, or all are computed from a link."""
+        return bool(measured) or not isinstance(self._question.link, RecordedLink)
+
+    def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
+        units = reshard(self._units, resharding)
+        # Over gloo a reduce-scatter is an all-reduce of the whole.
+        is_gloo = waits_of(self._launch) is Waits.ALL_RANKS
+        reduction = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
+        parts = {
+            Operation.ALL_GATHER: sent_part(Operation.ALL_GATHER, self._world_size),
+            Operation.REDUCE_SCATTER: sent_part(reduction, self._world_size),
+        }
+        prediction = self._predictor.sharded_step(resharding)
+        return self._of_units(name, prediction, units, parts, self._world_size)
+
+    def _hybrid(self) -> PredictedWay | UnknownWay:
+        name = "HSDP"
+        link = self._question.link
+        if self._world_size < 4:
+            return UnknownWay(name, "needs four ranks, two on each of two hosts")
+        if not isinstance(link, NamedLink):
+            why = "name a rate as --link, and hosts of more ranks (--ranks_per_host)"
+            return UnknownWay(name, why)
+        on_host = link.network.ranks_per_host
+        if on_host == 1:
+            return UnknownWay(name, "needs --ranks_per_host of 2 or more")
+        if on_host >= self._world_size or self._world_size % on_host:
+            why = f"that divides {self._world_size} ranks into two or more hosts"
+            return UnknownWay(name, f"needs --ranks_per_host {why}")
+        hosts = self._world_size // on_host
+        gather_part = sent_part(Operation.ALL_GATHER, on_host)
+        parts = {
+            Operation.ALL_GATHER: gather_part,
+            Operation.REDUCE_SCATTER: gather_part
+            + sent_part(Operation.ALL_REDUCE, hosts) / on_host,
+        }
+        prediction = self._predictor.hybrid_step(hybrid_costs(link.network))
+        return self._of_units(
+            f"{name}, {on_host} ranks share", prediction, self._units, parts, on_host
+        )
+
+    def _of_units(
+        self,
+        name: str,
+        prediction: Prediction,
+        units: Sequence[Unit],
+        parts: Mapping[Operation, float],
+        sharing_ranks: int,
+    ) -> PredictedWay:
+        """`parts`: of a unit's bytes, what a rank sends in an operation."""
+        sizes = unit_bytes(self._launch.parameters, units)
+        plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
+        return PredictedWay(
+            name,
+            prediction.step_s,
+            prediction.exposed_s,
+            sum(sizes[one.unit] * parts[one.operation] for one in plan),
+            self._memory(
+                lambda need, batch: need.sharded(units, sharing_ranks, batch, self._keeps)
+            ),
+        )
+
+    def _local(self, steps: int) -> PredictedWay:
+        """Local SGD: all ranks' weights are averaged after so many steps.
+
+        Of these the slowest rank's sum counts.
+        """
+        question = self._question
+        total = self._recording.total_bytes
+        costs = [
+            self._predictor.link_costs(self._predictor.communication(i).link)
+            for i in range(len(self._recording.launches))
         ]
-        if others:
-            return f"The fastest way{where} is undecided: {best['way']}, or {', or '.join(others)}."
-        return f"The fastest way{where} is {best['way']}."
+        average_s = fmean(cost.seconds(total) for cost in costs) / steps
+        none = estimate(self._recording.steps(StepMode.UNSYNCHRONISED))
+        alone = none.interval or Interval(none.value, none.value, none.value)
+        far = math.exp(1.96 * question.log_error)
+        step_s = Interval(
+            question.pace * alone.value + average_s,
+            question.pace * alone.low + average_s / far,
+            question.pace * alone.high + average_s * far,
+        )
+        return PredictedWay(
+            f"local SGD, H={steps}",
+            step_s,
+            average_s,
+            total * sent_part(Operation.ALL_REDUCE, self._world_size) / steps,
+            self._memory(
+                lambda need, batch: need.replicated(buckets=False, keeps=self._keeps, batch=batch)
+            ),
+            is_same=False,
+        )
 
-    def batches(self, rows, limit):
-        """How many times the recorded batch fits, by way; without those of which less than one does."""
-        found = {}
-        for row in rows:
-            if row["memory_by_batch"] and row["memory_bytes"] <= limit:
-                low, high = 1.0, float(LARGEST_BATCH)
-                while high - low > 0.001 * low:
-                    middle = math.sqrt(low * high)
-                    low, high = (
-                        (middle, high)
-                        if sum(row["memory_by_batch"](middle)) <= limit
-                        else (low, middle)
-                    )
-                found[row["way"]] = low
-        return found
+
+def _unmeasured(name: str) -> UnknownWay:
+    return UnknownWay(name, "this recording has no probe of it: name a link")
+
+
+def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
+    """Returns which of the ways that train as DistributedDataParallel does is the fastest, or that
+    it is undecided: of those that fit into a rank's memory, if there is a limit.
+    """
+    same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
+    needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
+    if limit_bytes is not None and not needs:
+        return "What fits is unknown: this recording holds no memory."
+    fitting = [way for way in same if way.fits(limit_bytes)]
+    if not fitting:
+        return f"No way fits: {min(needs, key=needs.__getitem__)} needs the least."
+    where = "" if limit_bytes is None else " that fits"
+    best = min(fitting, key=lambda way: way.step_s.value)
+    others = [way.name for way in fitting if way is not best and way.step_s.low <= best.step_s.high]
+    if others:
+        names = ", or ".join([best.name, *others])
+        return f"The fastest way{where} is undecided: {names}."
+    return f"The fastest way{where} is {best.name}."
+
+
+def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
+    """Returns how many times the recorded batch fits into a rank's memory, by way, without ways of
+    which less than one does.
+    """
+    found = {}
+    for way in ways:
+        if isinstance(way, PredictedWay) and way.fits(limit_bytes):
+            low, high = 1.0, float(LARGEST_BATCH)
+            while high - low > 0.001 * low:
+                middle = math.sqrt(low * high)
+                if way.fits(limit_bytes, middle):
+                    low = middle
+                else:
+                    high = middle
+            found[way.name] = low
+    return found

@@ -1,0 +1,165 @@
+"""What ranks tell each other of a step, and what is said of it. Needs no PyTorch."""
+
+import dataclasses
+import json
+import math
+import sys
+import unittest
+
+sys.path.insert(0, "tools/pytorch")
+from gradsync.agreement import (
+    LossFactor,
+    PassLoss,
+    RankStep,
+    judge_agreement,
+    judge_losses,
+    passes_of,
+)
+from gradsync.findings import Cost, Coverage, Findings, Status, Topic, report
+
+EPS = 2.0**-23
+STEP = RankStep(
+    parameters={"what trains": "['weight [2]']"},
+    settings={"lr of group 0": "0.1"},
+    weights={"weight": "torch.float32 (2,) " + 32 * "0"},
+    buffers={},
+    versions={"PyTorch": "2.15.0"},
+    data=[],
+    losses=[],
+    random="",
+)
+
+
+def steps(*changes):
+    """The steps of as many ranks, which differ from STEP."""
+    return [dataclasses.replace(STEP, **change) for change in changes]
+
+
+def said(ranks):
+    findings = Findings()
+    judge_agreement(ranks, "SGD at train.py:7", findings)
+    return [(int(finding.status), finding.text) for finding in findings.sorted()]
+
+
+def of_losses(*ranks):
+    """The factor and the notes for ranks with such (given, tokens, mean) in each pass."""
+    findings = Findings()
+    losses = [[loss and PassLoss(*loss, EPS) for loss in rank] for rank in ranks]
+    factor = judge_losses(steps(*({"losses": rank} for rank in losses)), findings)
+    return factor, [finding.text for finding in findings.sorted()]
+
+
+class AgreementTest(unittest.TestCase):
+    def test_a_step_is_what_it_was_after_json(self):
+        step = dataclasses.replace(STEP, losses=[None, PassLoss(0.5, 3, 0.25, EPS)], data=["a"])
+        again = RankStep.from_json(json.loads(json.dumps(step.to_json())))
+        self.assertEqual(again, step)
+
+    def test_equal_ranks_have_nothing_to_say(self):
+        self.assertEqual(said(steps({"random": "a"}, {"random": "b"})), [])
+        self.assertEqual(said(steps({})), [])
+
+    def test_the_first_difference_names_its_ranks_and_short_values(self):
+        ranks = steps(
+            {"settings": {}},
+            {"settings": {"lr of group 0": "0.1", "eps of group 0": "1"}},
+            {"settings": {"lr of group 0": "0.2", "eps of group 0": "2"}},
+        )
+        differs = "settings of SGD at train.py:7: lr of group 0 differs between ranks 1 and 2"
+        self.assertEqual(said([*ranks])[0], (1, differs + ": 0.1 and 0.2"))
+        for length, shown in ((31, ": 0.1 and " + 31 * "9"), (32, "")):
+            ranks[2].settings["lr of group 0"] = length * "9"
+            self.assertEqual(said(ranks)[0], (1, differs + shown))
+
+    def test_each_topic_is_compared_and_versions_are_a_note(self):
+        for topic in ("parameters", "settings", "weights", "buffers", "versions"):
+            ranks = steps({topic: {"x": "1"}, "random": "a"}, {topic: {"x": "2"}, "random": "b"})
+            text = f"{topic} of SGD at train.py:7: x differs between ranks 0 and 1: 1 and 2"
+            self.assertEqual(said(ranks), [(0 if topic == "versions" else 1, text)])
+
+    def test_data_and_random_numbers_should_differ(self):
+        same = (1, "ranks get the same batches in the step of SGD at train.py:7")
+        for data, expected in (("aba", [same]), ("abb", [same]), ("abc", []), (["", ""], [])):
+            ranks = steps(*({"data": list(one), "random": str(i)} for i, one in enumerate(data)))
+            self.assertEqual(said(ranks), expected)
+        texts = said(steps({"random": "a"}, {"random": "a"}))
+        self.assertEqual([status for status, _ in texts], [0])
+        self.assertIn("random numbers have the same state on all ranks", texts[0][1])
+
+    def test_passes_are_those_of_the_rank_that_takes_most(self):
+        self.assertEqual(passes_of(steps({"losses": [None]}, {"losses": [None, None]})), 2)
+        self.assertEqual(passes_of(steps({}, {})), 1)
+
+    def test_the_factor_of_losses(self):
+        unknown = LossFactor(1, 0)
+        self.assertEqual(of_losses([(1, 4, 1)], [(3, 4, 3)]), (unknown, []))  # the mean
+        factor, notes = of_losses([(2, 4, 1)], [(6, 4, 3)])
+        self.assertEqual((factor.factor, factor.rounding, notes), (2, 8 * EPS, []))
+        factor, _ = of_losses([(2, 4, 1), (6, 4, 3)], [(1, 4, 0.5), (3, 4, 1.5)])
+        self.assertEqual(factor.factor, 4)  # of the mean of four passes
+        for losses in ([None], [(2, 4, 1), None]):  # an unknown one hides the others
+            self.assertEqual(of_losses([(2, 4, 1)], losses)[0], unknown)
+        self.assertEqual(of_losses([None], [None]), (unknown, []))
+
+    def test_numbers_of_tokens_that_differ_are_noted(self):
+        factor, notes = of_losses([(1, 2, 1)], [(2, 6, 2)])
+        self.assertEqual(factor.factor, 1)  # of the mean of means, where 1.75 is over all tokens
+        self.assertEqual(
+            notes,
+            ["passes have 2 to 6 tokens, and the loss is -14.29% off the mean over all of them"],
+        )
+        over_all = of_losses([(0.5, 2, 1)], [(3, 6, 2)])
+        self.assertEqual(over_all, (LossFactor(1, 0), []))
+
+    def test_losses_that_say_nothing(self):
+        for losses in ([(0, 4, 0)], [(0, 4, 0)]), ([(math.nan, 4, 1)], [(1, 4, 1)]):
+            self.assertEqual(of_losses(*losses), (LossFactor(1, 0), []))
+        self.assertEqual(of_losses([(3, 1, -1)], [(3, 3, 1)]), (LossFactor(1, 0), []))  # sum of 0
+        self.assertEqual(of_losses([(3, 0, 0)], [(3, 0, 0)]), (LossFactor(1, 0), []))  # no tokens
+
+
+class FindingsTest(unittest.TestCase):
+    def setUp(self):
+        self.findings = Findings()
+        self.coverage = Coverage(3, 4, ranks=2, steps=5, worst_share=0.333)
+        self.cost = Cost(1.234, 5_678_000)
+
+    def test_what_is_the_same_is_said_with_its_notes(self):
+        self.findings.note(Topic.RANDOM, "a note")
+        self.assertEqual(
+            report(self.findings, self.coverage, self.cost),
+            "gradsync: note    a note\n"
+            "gradsync: same    3 of 4 parameters get the mean of 2 ranks' gradients in 5 steps, "
+            "within 0.33 of what rounding can bring\n"
+            "gradsync: cost    1.23 s, 5.68 MB of each rank\n",
+        )
+
+    def test_differences_come_first_and_leave_no_same(self):
+        self.findings.note(Topic.RANDOM, "a note")
+        self.findings.differs(Topic.DATA, "a difference")
+        self.findings.differs(Topic.LOSS, "another")
+        lines = report(self.findings, self.coverage, self.cost).splitlines()
+        self.assertEqual(
+            lines[:-1],
+            [
+                "gradsync: differs a difference",
+                "gradsync: differs another",
+                "gradsync: note    a note",
+            ],
+        )
+        self.assertIs(self.findings.status(), Status.DIFFERS)
+
+    def test_a_topic_has_its_last_finding_in_its_first_place(self):
+        self.findings.differs(Topic.DATA, "first")
+        self.findings.differs(Topic.LOSS, "loss")
+        self.findings.differs(Topic.DATA, "last")
+        self.findings.differs_first(Topic.GRADIENTS, "gradients")
+        self.findings.differs_first(Topic.LOSS, "not said")
+        texts = [finding.text for finding in self.findings.sorted()]
+        self.assertEqual(texts, ["gradients", "last", "loss"])
+        self.assertIn(Topic.LOSS, self.findings)
+        self.assertNotIn(Topic.TWIN, self.findings)
+
+
+if __name__ == "__main__":
+    unittest.main()

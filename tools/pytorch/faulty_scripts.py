@@ -1,0 +1,255 @@
+"""Scripts that train something else than they should, which `check` names."""
+
+from check_scripts import (
+    DDP_OF_NET,
+    NO_DDP,
+    ORTHOGONALISE,
+    Script,
+    average,
+    averaging_loop,
+    deepspeed,
+    loop,
+    mesh,
+    muon,
+    plain_loop,
+    sharded,
+)
+
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), .01)"
+
+# Gloo summed when it was asked to average: pytorch issue 162338.
+SUMMING_GLOO = """
+def summed(own):
+    return lambda *args, op, **more: own(*args, op=dist.ReduceOp.SUM, **more)
+
+for name in {'reduce_scatter_tensor', 'reduce_scatter_single'} & set(dir(dist)):
+    setattr(dist, name, summed(getattr(dist, name)))
+"""
+SUMMING_HOOKS = """
+def summed(g):
+    g = g.clone()
+    dist.all_reduce(g)
+    return g
+
+for p in net.parameters():
+    p.register_hook(summed)
+"""
+UNREDUCED_REPLICAS = """
+import types
+from torch.distributed.fsdp._fully_shard import _fsdp_collectives as own
+own.dist = types.SimpleNamespace(**vars(dist) | {'all_reduce': lambda *args, **more: None})
+"""
+CLIP_BY_HAND = """
+    norm = torch.stack([p.grad.norm() for p in net.parameters()]).norm()
+    for p in net.parameters():
+        p.grad *= (.1 / norm).clamp(max=1)
+    average()
+"""
+# As DeepSpeed's issue 8443.
+MUON_BY_PASS = (
+    "passes = 4; net = nn.Linear(16, 16, bias=False); model = net; optimizer = sgd(model)\n"
+    + plain_loop(
+        zero_grad="total = 0; optimizer.zero_grad()",
+        after_backward="g = net.weight.grad; dist.all_reduce(g); "
+        "total = total + orthogonal(g / world); g.zero_()",
+        before_step="net.weight.grad = total",
+    )
+)
+DEEP_NET = """
+net = nn.Sequential(*[nn.Linear(16, 16) for _ in range(50)])
+net[24].bias.register_hook(lambda g: g)
+"""
+
+AVERAGING = (
+    Script(
+        "sum for mean",
+        NO_DDP + average("dist.all_reduce(p.grad)") + averaging_loop(),
+        "2 times the mean: summed and not averaged: the number of ranks, 2",
+    ),
+    Script(
+        "hooks that sum",
+        SUMMING_HOOKS + NO_DDP + plain_loop(),
+        "2 times the mean: summed and not averaged: the number of ranks, 2",
+    ),
+    Script(
+        "gloo sums for AVG",
+        SUMMING_GLOO + sharded() + NO_DDP + plain_loop(),
+        "gradient of 0.weight .* 2 times the mean: summed and not averaged",
+    ),
+    Script(
+        "replicas that are not averaged",
+        UNREDUCED_REPLICAS + sharded(mesh=mesh((2, 1))) + NO_DDP + plain_loop(),
+        "gradient of 0.weight .* that SGD",
+    ),
+    Script(
+        "gradients that are not unscaled",
+        DDP_OF_NET
+        + "scaler = torch.amp.GradScaler('cpu', init_scale=1000.)\n"
+        + loop(loss="scaler.scale(model(batch()).square().mean())"),
+        "1000 times the mean: no known mistake",
+    ),
+    Script(
+        "gradients of rank 1",
+        DDP_OF_NET + loop(before_step="net[0].bias.grad *= 3 if rank else 1"),
+        r"gradient of 0.bias \(and 0 of 3 others\) that SGD at .* gets is 3 times the mean: "
+        "no known mistake",
+    ),
+    Script(
+        "sum and passes",
+        "passes = 3\n"
+        + NO_DDP
+        + average("dist.all_reduce(p.grad); p.grad *= 3")
+        + averaging_loop(),
+        "6 times the mean: ranks times passes, 6",
+    ),
+    Script(
+        "averaged twice",
+        DDP_OF_NET + average("p.grad /= world") + averaging_loop(),
+        "0.5 times the mean: averaged twice",
+    ),
+    Script(
+        "one of 100 is off by 1 %",
+        DEEP_NET + DDP_OF_NET + loop(before_step="net[24].bias.grad *= 1.01"),
+        r"gradient of 24.bias \(and 0 of 99 others\) that SGD at .* gets is 1.01 times the mean: "
+        "no known mistake",
+    ),
+    Script("gradients that stay", DDP_OF_NET + loop(zero_grad="pass"), "off by"),
+    Script(
+        "a loss of a mean times ranks, as in Automodel 3830",
+        "passes = 4\n"
+        + DDP_OF_NET
+        + loop(loss="F.mse_loss(model(batch()), torch.zeros(8, 8)) * world"),
+        "is 8 times the mean loss: ranks times passes, 8",
+    ),
+)
+CLIPPING = (
+    Script(
+        "clip before reduce",
+        NO_DDP + average() + averaging_loop(before_step=f"{CLIP}; average()"),
+        "each rank's own, which nothing has averaged: it is clipped before the sum",
+    ),
+    Script(
+        "clip before reduce, by hand",
+        NO_DDP + average() + averaging_loop(before_step=CLIP_BY_HAND),
+        r"0.weight .*off by 0.\d+ of its norm: ranks' are scaled before the sum, "
+        r"by 0.\d+ to 0.\d+, as if",
+    ),
+    Script(
+        "a clip, after which gradients are scaled by hand",
+        DDP_OF_NET + loop(before_step=f"{CLIP}\n    for p in net.parameters(): p.grad *= rank + 1"),
+        r"is 0.0\d+ times the mean: no known mistake",
+    ),
+)
+SYNCHRONISATION = (
+    Script(
+        "no_sync in the last pass",
+        "passes = 2\n" + DDP_OF_NET + loop(no_sync_if="i == passes - 1"),
+        "the last pass is within no_sync",
+    ),
+    Script(
+        "no_sync in every pass",
+        "passes = 2\n" + DDP_OF_NET + loop(no_sync_if="True"),
+        "each rank's own, which nothing has averaged: the last pass",
+    ),
+    Script(
+        "model.module(x)",
+        DDP_OF_NET + loop(loss="model.module(batch()).square().mean() / passes"),
+        "called past DistributedDataParallel",
+    ),
+    Script(
+        "a parameter made after wrapping",
+        "model = DDP(net); net.extra = nn.Parameter(torch.ones(8)); optimizer = sgd(model)\n"
+        + loop(loss="(model(batch()) * net.extra).square().mean() / passes"),
+        "gradient of extra \\(and 0 of 4 others\\) .* made after the model was wrapped",
+    ),
+)
+RANKS_THAT_DIFFER = (
+    Script(
+        "a buffer that is not synchronised",
+        "net.insert(1, nn.BatchNorm1d(16))\n"
+        "model = DDP(net, broadcast_buffers=False); optimizer = sgd(model)\n" + loop(),
+        "buffers of SGD at .*: 1.running_(mean|var) differs between ranks 0 and 1",
+    ),
+    Script(
+        "first weights that differ",
+        "torch.manual_seed(rank); nn.init.normal_(net[2].weight)\n"
+        + NO_DDP
+        + average()
+        + averaging_loop(),
+        "weights of SGD at .*: 2.weight differs between ranks 0 and 1$",
+    ),
+    Script(
+        "weights that drift apart",
+        DDP_OF_NET + loop(step="optimizer.step(); net[0].bias.data += rank"),
+        "weights of SGD at .*: 0.bias differs between ranks 0 and 1$",
+    ),
+    Script(
+        "the same data on all ranks",
+        "draw.manual_seed(1)\n" + DDP_OF_NET + loop(),
+        "ranks get the same batches in the step of SGD",
+    ),
+    Script(
+        "settings that differ",
+        "model = DDP(net); optimizer = torch.optim.SGD(net.parameters(), lr=.1 + rank)\n" + loop(),
+        "settings of SGD at .*: lr of group 0 differs between ranks 0 and 1: 0.1 and 1.1$",
+    ),
+    Script(
+        "other parameters",
+        NO_DDP + "if rank: optimizer = sgd(net[:1])\n" + plain_loop(),
+        "parameters of SGD at .*: what trains differs between ranks 0 and 1$",
+    ),
+)
+DEEPSPEED = (
+    Script(
+        "a sum under DeepSpeed",
+        deepspeed(factor="world"),
+        "gradient of weight .* that Engine at .* 2 times the mean: summed",
+    ),
+    Script(
+        "each rank's own under DeepSpeed",
+        deepspeed(reduce="pass"),
+        "gradient of 0.weight .* that Engine at .* each rank's own",
+    ),
+    Script(
+        "settings under DeepSpeed",
+        deepspeed(lr=".1 + rank"),
+        "settings of Engine at .*: lr of group 0 differs between",
+    ),
+    Script(
+        "Muon per micro-batch",
+        MUON_BY_PASS,
+        "the sum of each pass's orthogonal factor, as if Muon's products ran per pass",
+    ),
+)
+AVERAGING_OPTIMIZERS = (
+    Script(
+        "Muon of each rank's own",
+        muon(ORTHOGONALISE) + plain_loop(),
+        "0.weight is off by 0.\\d+ of its norm after Muon has averaged and stepped$",
+    ),
+    Script(
+        "Muon of each rank's own, then averaged",
+        muon(f"{ORTHOGONALISE}; dist.all_reduce(g); g /= dist.get_world_size()") + plain_loop(),
+        "off by .* after Muon has averaged",
+    ),
+    Script(
+        "a sum inside of the optimizer",
+        muon("dist.all_reduce(g)") + plain_loop(),
+        "off by .* after Muon has averaged",
+    ),
+    Script(
+        "weights of rank 1 alone",
+        muon("dist.all_reduce(g); g *= (1 + dist.get_rank()) / dist.get_world_size()")
+        + plain_loop(),
+        "off by .* after Muon has averaged",
+    ),
+)
+
+FAULTS = (
+    *AVERAGING,
+    *CLIPPING,
+    *SYNCHRONISATION,
+    *RANKS_THAT_DIFFER,
+    *DEEPSPEED,
+    *AVERAGING_OPTIMIZERS,
+)

@@ -1,0 +1,290 @@
+"""Answers questions: the public function what_if(), and each part of an answer."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from gradsync import Refused
+from gradsync.answer import (
+    BUCKET_CAPS_MB,
+    Answer,
+    BucketSize,
+    MeasuredStep,
+    OtherLink,
+    ScriptStep,
+    Way,
+)
+from gradsync.estimates import estimate
+from gradsync.memory import parse_bytes
+from gradsync.notes import notes_of
+from gradsync.prediction import Predictor
+from gradsync.question import LinkOptions, Question, question_of
+from gradsync.recording import Recording
+from gradsync.replay import Prediction, Waits
+from gradsync.schema import CollectiveKind, Launch, Row, StepMode
+from gradsync.sharding import units_of, waits_of
+from gradsync.ways import PredictedWay, UnknownWay, Ways, advice, batches
+
+ROUNDING = 1e-9
+OTHER_LINKS = (("a link that takes twice as long", 2), ("a link that takes half as long", 0.5))
+
+
+def what_if(
+    recording: str | os.PathLike[str],
+    *,
+    world_size: int | None = None,
+    link: str | os.PathLike[str] | None = None,
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: str | os.PathLike[str] | None = None,
+    memory: str | float | None = None,
+) -> Answer:
+    """Predicts the steps of a recorded script, as `gradsync what_if` does.
+
+    recording: a file that `gradsync record` wrote.
+    world_size: the number of ranks, 2 or more; None: as recorded.
+    link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
+        recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
+        as recorded.
+    ranks_per_host, within, algorithm: for a link that is a rate. How many ranks share a host's
+        link, the link between them, and how collectives go around: "best", "ring", "tree" or
+        "hierarchical".
+    processor_percent: what communication uses of a rank's processors; None: as measured.
+    at: a recording of the model where the answer is to hold; computation is scaled to its.
+    memory: what a rank has for tensors, in bytes or as "80GB".
+
+    Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
+    file or the flag of the command, if the question cannot be answered.
+    """
+    options = LinkOptions(
+        link=None if link is None else os.fspath(link),
+        ranks_per_host=ranks_per_host,
+        within=within,
+        algorithm=algorithm,
+    )
+    limit = parse_bytes(memory) if isinstance(memory, str) else memory
+    if memory is not None and not limit:
+        raise Refused(f"--memory={memory}: expected bytes such as 80GB")
+    return answer_of(
+        question_of(
+            recording,
+            options,
+            world_size=world_size,
+            at=at,
+            processor_percent=processor_percent,
+            memory_limit_bytes=limit,
+        )
+    )
+
+
+def answer_of(question: Question) -> Answer:
+    """Answers a question. Raises Refused if the recording lacks what the answer needs."""
+    recording, launch, row = question.recording, question.launch, question.script_row
+    predictor = Predictor(question)
+    prediction = predictor.step(row)
+    none_s = question.pace * recording.none_s
+    script_none_s = none_s * row.passes / launch.passes
+    sizes = _sizes(predictor, script_none_s)
+    best = _best(sizes)
+    base = replace(row.with_bucket_cap(best.bucket_cap_mb), bf16=False, zero1=False)
+    ways = Ways(predictor, base).all()
+    measured, pairs = _measured(predictor)
+    limit = question.memory_limit_bytes
+    is_larger = question.world_size > launch.world_size
+    return Answer(
+        recording=recording.path,
+        parameters=len(launch.parameters),
+        gradient_bytes=recording.total_bytes,
+        recorded_world_size=launch.world_size,
+        world_size=question.world_size,
+        launches=len(recording.launches),
+        optimizer=launch.optimizer,
+        device=launch.device,
+        backend=launch.backend,
+        threads=launch.threads,
+        notes=notes_of(question),
+        none_s=none_s,
+        ranks=recording.ranks,
+        slowest_s=prediction.slowest_s if is_larger else None,
+        units=len(units_of(launch)),
+        schedule=_schedule(launch),
+        ddp=_script_step(row, prediction),
+        sizes=sizes,
+        links=_links(predictor, prediction),
+        measured=measured,
+        best_bucket_cap_mb=[
+            size.bucket_cap_mb for size in sizes if size.step_s.overlaps(best.step_s)
+        ],
+        advice=advice(ways, limit),
+        batches=batches(ways, limit) if limit else {},
+        memory_limit_bytes=limit,
+        ways=_compared(ways, script_none_s),
+        pairs=len(pairs),
+        pairs_right=sum(pairs),
+    )
+
+
+def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
+    return ScriptStep(
+        bucket_bytes=row.bucket_bytes,
+        first_bucket_bytes=row.first_bucket_bytes,
+        is_sharded=row.fsdp,
+        step_s=prediction.step_s,
+        exposed_s=prediction.exposed_s,
+        floor_s=prediction.floor_s,
+    )
+
+
+def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
+    """Predicts DistributedDataParallel with several sizes of buckets, without those that make the
+    same buckets as the size before.
+    """
+    sizes: list[BucketSize] = []
+    last: list[int] = []
+    for mib in BUCKET_CAPS_MB:
+        row = predictor.question.script_row.with_bucket_cap(mib)
+        held = predictor.recording.bucket_bytes(row)
+        if held != last:
+            last = held
+            prediction = predictor.step(row)
+            sizes.append(
+                BucketSize(
+                    bucket_cap_mb=mib,
+                    buckets=len(held),
+                    step_s=prediction.step_s,
+                    exposed_s=prediction.exposed_s,
+                    cost_s=prediction.step_s.value - none_s,
+                )
+            )
+    return sizes
+
+
+def _best(sizes: list[BucketSize]) -> BucketSize:
+    """Returns the fastest size; of sizes that differ by rounding alone, the smallest."""
+    least_s = min(size.step_s.value for size in sizes)
+    return next(size for size in sizes if size.step_s.value <= least_s * (1 + ROUNDING))
+
+
+def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
+    links = []
+    for name, pace in OTHER_LINKS:
+        step = predictor.step(predictor.question.script_row, pace).step_s
+        links.append(
+            OtherLink(
+                name=name,
+                step_s=step,
+                change=step.value / prediction.step_s.value - 1,
+                is_told=not step.overlaps(prediction.step_s),
+            )
+        )
+    return links
+
+
+def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
+    """`none_s`: as many passes as a step has, without synchronisation."""
+    first = ways[0]
+    assert isinstance(first, PredictedWay)  # DistributedDataParallel
+    return [_way(way, first, none_s) for way in ways]
+
+
+def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> Way:
+    if isinstance(way, UnknownWay):
+        return Way(
+            way=way.name,
+            step_s=None,
+            exposed_s=None,
+            sent_bytes=None,
+            is_same=True,
+            why=way.why,
+            memory_bytes=None,
+            cost_s=None,
+            change=None,
+            is_told=False,
+        )
+    return Way(
+        way=way.name,
+        step_s=way.step_s,
+        exposed_s=way.exposed_s,
+        sent_bytes=way.sent_bytes,
+        is_same=way.is_same,
+        why="",
+        memory_bytes=way.bytes_of_batch(),
+        cost_s=way.step_s.value - none_s,
+        change=way.step_s.value / first.step_s.value - 1,
+        is_told=not way.step_s.overlaps(first.step_s),
+    )
+
+
+def _schedule(launch: Launch) -> str:
+    """Returns what is assumed of the ways that use fully_shard."""
+    units = "the script's units" if launch.units else "repeated blocks as units"
+    are_tried = any(
+        step.collectives and step.collectives.kind is CollectiveKind.FULLY_SHARD
+        for step in launch.ranks[0]
+    )
+    if not launch.units and not are_tried:
+        units += ", without copies"
+    if waits_of(launch) is Waits.ALL_RANKS:
+        timing = "over gloo all wait for each collective, so its step is a sum"
+    else:
+        timing = "its schedule on a GPU is not validated on one"
+    return f"fully_shard: {units}; {timing}."
+
+
+def measured_steps(question: Question) -> list[MeasuredStep]:
+    """Returns the script's own steps beside what is predicted of them, where the answer holds."""
+    measured, _ = _measured(Predictor(question))
+    return measured
+
+
+def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
+    """Returns the script's own steps, and of each pair that differs in sizes of buckets alone, and
+    by more than intervals, whether the faster one is predicted.
+    """
+    question = predictor.question
+    if not question.at and not question.is_as_recorded:
+        return [], []
+    there = question.at or question.recording
+    measured = []
+    sizes = []
+    for row in there.first.rows:
+        if there.steps(StepMode.SCRIPT, row.name):
+            one = _measured_step(predictor, there, row)
+            measured.append(one)
+            is_plain = not (row.bf16 or row.zero1 or row.fsdp)
+            if is_plain and row.passes == question.script_row.passes:
+                sizes.append(one)
+    pairs = [
+        fast.predicted_s.value < slow.predicted_s.value
+        for fast in sizes
+        for slow in sizes
+        if _is_faster(fast, slow) and fast.predicted_s.value != slow.predicted_s.value
+    ]
+    return measured, pairs
+
+
+def _is_faster(fast: MeasuredStep, slow: MeasuredStep) -> bool:
+    fast_s, slow_s = fast.measured_s.interval, slow.measured_s.interval
+    return bool(fast_s and slow_s and fast_s.high < slow_s.low)
+
+
+def _measured_step(predictor: Predictor, there: Recording, row: Row) -> MeasuredStep:
+    none_s = there.none_s * row.passes / predictor.question.launch.passes
+    measured = estimate(there.steps(StepMode.SCRIPT, row.name))
+    predicted = predictor.step(row).step_s
+    cost_error = None
+    if measured.value > none_s:
+        cost_error = (predicted.value - none_s) / (measured.value - none_s) - 1
+    planned = sorted(predictor.recording.bucket_bytes(row))
+    return MeasuredStep(
+        name=row.name,
+        predicted_s=predicted,
+        measured_s=measured,
+        error=predicted.value / measured.value - 1,
+        cost_error=cost_error,
+        second_run_error=there.second_run_error(row.name),
+        is_as_planned=sorted(row.rebuilt_bucket_bytes) in ([], planned),
+    )

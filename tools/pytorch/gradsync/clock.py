@@ -1,0 +1,69 @@
+"""Moments of a step, and the time between two of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+# Nanoseconds of the host's monotonic clock, or an event of the GPU's current stream.
+Mark = int | torch.cuda.Event
+
+
+@dataclass(frozen=True)
+class Span:
+    """From one mark to another."""
+
+    begin: Mark
+    end: Mark
+
+
+class Clock(Protocol):
+    """What a device's moments are measured by."""
+
+    def mark(self) -> Mark:
+        """Marks this moment in the device's work."""
+
+    def ns(self, span: Span) -> int:
+        """Returns nanoseconds. Marks of a GPU need settle() before."""
+
+    def settle(self) -> None:
+        """Waits until the device has done all its work."""
+
+
+class HostClock:
+    """The clock of models on a CPU, whose work is done when a call returns."""
+
+    def mark(self) -> Mark:
+        return time.monotonic_ns()
+
+    def ns(self, span: Span) -> int:
+        assert isinstance(span.begin, int)
+        assert isinstance(span.end, int)
+        return span.end - span.begin
+
+    def settle(self) -> None:
+        pass
+
+
+class CudaClock:
+    """The clock of models on a GPU, whose work follows the calls."""
+
+    def mark(self) -> Mark:
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def ns(self, span: Span) -> int:
+        assert isinstance(span.begin, torch.cuda.Event)
+        assert isinstance(span.end, torch.cuda.Event)
+        return int(1e6 * span.begin.elapsed_time(span.end))
+
+    def settle(self) -> None:
+        torch.cuda.synchronize()
+
+
+def clock_of(device: torch.device) -> Clock:
+    return CudaClock() if device.type == "cuda" else HostClock()

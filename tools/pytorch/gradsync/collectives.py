@@ -1,0 +1,32 @@
+"""What ranks tell each other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+def flat_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a view for collectives, of which gloo's know no complex numbers."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def gathered(
+    value: Any, device: torch.device | str, group: dist.ProcessGroup | None = None
+) -> list[Any]:
+    """Returns the values of all ranks, in their order. A value has to be what JSON can hold.
+
+    PyTorch's own all_gather_object needs NumPy, which gradsync does not need.
+    """
+    if not dist.is_initialized():
+        return [value]
+    data = bytearray(json.dumps(value).encode())
+    longest = torch.tensor([len(data)], device=device)
+    dist.all_reduce(longest, op=dist.ReduceOp.MAX, group=group)
+    own = torch.frombuffer(data.ljust(int(longest), b" "), dtype=torch.uint8).to(device)
+    parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, own, group)
+    return [json.loads(bytes(part.tolist())) for part in parts]

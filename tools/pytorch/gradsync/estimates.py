@@ -1,0 +1,117 @@
+"""Means of measured values, and intervals for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TRIMMED = 0.2  # the part of the values that is left out at each end
+NORMAL_975 = 1.959963984540054  # 97.5 % of a normal distribution are below it
+NORMAL_90 = 1.2816
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and the limits between which it is with a probability of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def overlaps(self, other: Interval) -> bool:
+        return self.low <= other.high and other.low <= self.high
+
+    def scaled(self, factor: float) -> Interval:
+        """Returns the interval with all of its values multiplied."""
+        return Interval(factor * self.value, factor * self.low, factor * self.high)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured value, and its interval if there are enough values to tell one."""
+
+    value: float
+    interval: Interval | None
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """Returns the mean without a fifth at each end, which a few disturbed steps hardly change."""
+    kept = _kept(values)
+    return sum(kept) / len(kept)
+
+
+def _kept(values: Sequence[float]) -> list[float]:
+    cut = int(TRIMMED * len(values))
+    return sorted(values)[cut : len(values) - cut]
+
+
+def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
+    """Returns the trimmed mean of all values and an interval of 95 % for it.
+
+    `launches` are the values of each launch, at least one in all. The interval is Yuen's (The
+    two-sample trimmed t for unequal population variances, Biometrika 61, 1974). Where launches
+    differ by more than their values explain, and than chance does in one case of ten, each launch
+    counts as one value.
+    """
+    values = [value for launch in launches for value in launch]
+    mean = trimmed_mean(values)
+    kept = _kept(values)
+    if len(kept) < 2:
+        return Estimate(mean, None)
+    if len(values) < 2 * len(launches):  # too few to tell how much a launch varies
+        launches = [values]
+    variance, degrees = _variance_of_mean(launches, mean, kept)
+    margin = math.sqrt(variance * _squared_t(degrees))
+    return Estimate(mean, Interval(mean, mean - margin, mean + margin))
+
+
+def _variance_of_mean(
+    launches: Sequence[Sequence[float]], mean: float, kept: Sequence[float]
+) -> tuple[float, int]:
+    """Returns the variance of the trimmed mean, and the degrees of freedom of its estimate."""
+    count = sum(map(len, launches))
+    scale = count / len(kept)
+    # How much each value moves the trimmed mean: those that are left out as much as the outermost.
+    influences = [
+        [scale * (min(max(value, kept[0]), kept[-1]) - mean) for value in launch]
+        for launch in launches
+    ]
+    means = [sum(own) / len(own) for own in influences]
+    mean_influence = sum(map(sum, influences)) / count
+    within = sum(
+        (value - own_mean) ** 2
+        for own, own_mean in zip(influences, means, strict=True)
+        for value in own
+    )
+    between = sum(
+        len(own) * (own_mean - mean_influence) ** 2
+        for own, own_mean in zip(influences, means, strict=True)
+    )
+    variance = within / (count - len(launches)) / count
+    degrees = len(kept) - 1
+    more_launches = len(launches) - 1
+    if more_launches and within > 0:
+        ratio = between / more_launches / (within / (count - len(launches)))
+        if ratio > max(1, _chi_square_90(more_launches)):
+            return variance * ratio, min(degrees, more_launches)
+    return variance, degrees
+
+
+def _chi_square_90(degrees: int) -> float:
+    """Returns what chi-square / degrees exceeds in one case of ten.
+
+    Wilson and Hilferty, The distribution of chi-square, PNAS 17, 1931.
+    """
+    part = 2 / (9 * degrees)
+    return (1 - part + NORMAL_90 * math.sqrt(part)) ** 3
+
+
+def _squared_t(degrees: int) -> float:
+    """Returns the square of what Student's t exceeds in one case of forty.
+
+    Wallace, Bounds on normal approximations to Student's and the chi-square distributions, Annals
+    of Mathematical Statistics 30, 1959.
+    """
+    normal = NORMAL_975 * (8 * degrees + 3) / (8 * degrees + 1)
+    return degrees * math.expm1(normal * normal / degrees)

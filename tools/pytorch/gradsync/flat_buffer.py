@@ -1,0 +1,99 @@
+"""One buffer for all gradients of a model, in which they are communicated as in DDP's buckets."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+
+
+class FlatBuffer:
+    """A tensor of bytes that holds this rank's part of the mean of each gradient.
+
+    `slots`: by parameter, a view with its shape and dtype. `parts`: by dtype, a flat view of its
+    gradients, in which complex numbers are pairs of real ones. `wire`: a flat view of the whole, in
+    the dtype that most bytes have.
+    """
+
+    def __init__(self, params: Sequence[torch.nn.Parameter], ranks: int) -> None:
+        self.params = params
+        self.share = 1 / ranks
+        # The largest elements come first, so that gradients of one dtype are adjacent and aligned.
+        order = sorted(
+            range(len(params)),
+            key=lambda i: (-params[i].element_size(), str(params[i].dtype)),
+        )
+        widest = params[order[0]].element_size()
+        total = -(-sum(p.nbytes for p in params) // widest) * widest
+        self.flat = torch.zeros(total, dtype=torch.uint8, device=params[0].device)
+        self.parts: list[torch.Tensor] = []
+        slots: dict[int, torch.Tensor] = {}
+        offset = 0
+        for dtype, same in itertools.groupby(order, key=lambda i: params[i].dtype):
+            begin = offset
+            for i in same:
+                end = offset + params[i].nbytes
+                slots[i] = self.flat[offset:end].view(dtype).view(params[i].shape)
+                offset = end
+            number = dtype.to_real() if dtype.is_complex else dtype
+            self.parts.append(self.flat[begin:offset].view(number))
+        self.slots = [slots[i] for i in range(len(params))]
+        self.wire = self.flat.view(max(self.parts, key=lambda part: part.nbytes).dtype)
+        self._kept: torch.Tensor | None = None
+
+    def put(self, i: int) -> None:
+        """Copies the gradient of a parameter to its slot, as this rank's part of the mean."""
+        gradient = self.params[i].grad
+        assert gradient is not None
+        torch.mul(gradient, self.share, out=self.slots[i])
+
+    def fill(self, is_there: Sequence[bool]) -> None:
+        """Puts all gradients but those that are there, and zeros for parameters without one."""
+        for i, param in enumerate(self.params):
+            if param.grad is None:
+                self.slots[i].zero_()
+            elif not is_there[i]:
+                self.put(i)
+
+    def keep(self) -> None:
+        """Keeps a copy of what is in the buffer, for average()."""
+        self._kept = self.flat.clone()
+
+    def copy_back(self) -> None:
+        """Copies all slots to the gradients."""
+        for param, slot in zip(self.params, self.slots, strict=True):
+            if param.grad is not None:
+                param.grad.copy_(slot)
+
+    def average(self, as_bf16: bool) -> None:
+        """Gives each rank the gradients that DDP would, of what keep() has kept, or else of the
+        gradients that there are. `as_bf16`: as bf16_compress_hook has it.
+        """
+        used = torch.tensor(
+            [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device
+        )
+        dist.all_reduce(used, op=dist.ReduceOp.MAX)
+        if self._kept is None:
+            self.fill([False] * len(self.params))
+        else:
+            self.flat.copy_(self._kept)
+            self._kept = None  # freeing it takes milliseconds, which belong here
+        for part in self.parts:
+            sent = part.to(torch.bfloat16) if as_bf16 else part
+            dist.all_reduce(sent)
+            part.copy_(sent)
+        for param, slot, is_used in zip(self.params, self.slots, used.tolist(), strict=True):
+            if is_used and param.grad is None:
+                param.grad = slot.clone()
+            elif is_used and param.grad is not None:
+                param.grad.copy_(slot)
+
+    def release(self) -> None:
+        """Gives gradients that are views of the buffer memory of their own."""
+        own = self.flat.untyped_storage().data_ptr()
+        for param in self.params:
+            gradient = param.grad
+            if gradient is not None and gradient.untyped_storage().data_ptr() == own:
+                param.grad = gradient.clone()

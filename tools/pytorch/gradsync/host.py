@@ -1,0 +1,38 @@
+"""What the host tells of its processors, on Linux and macOS."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+import re
+import subprocess
+
+CPUINFO = pathlib.Path("/proc/cpuinfo")  # Linux alone has it
+SYSCTL_SECONDS = 5
+
+
+def processor_name() -> str:
+    """Returns the processor's name as its maker has it, or else the architecture."""
+    try:
+        match = re.search(r"^model name\s*: (.*)$", CPUINFO.read_text(), re.MULTILINE)
+    except OSError:
+        return _name_on_macos() or platform.machine()
+    return match[1] if match else platform.machine()
+
+
+def _name_on_macos() -> str:
+    """Returns what sysctl prints, or an empty text where it does not know."""
+    command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SYSCTL_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def usable_cores() -> int:
+    """Returns on how many logical CPUs this process may run."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS does not bind processes to CPUs

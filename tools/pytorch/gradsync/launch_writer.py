@@ -1,0 +1,59 @@
+"""Adds a launch to a file, and notices early if it cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Iterable, Sequence
+
+from gradsync import Refused
+from gradsync.collectives import gathered
+from gradsync.launch_checks import AGREEING_FIELDS
+from gradsync.launch_file import check_usable
+from gradsync.recording_file import append_launch
+from gradsync.schema import Launch, Memory, Row, Step, json_of
+from gradsync.world import World
+
+AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree in
+
+
+class LaunchWriter:
+    """One launch, of which more is known with each step. All ranks call the same methods; rank 0
+    reads and writes the file. Methods raise UnusableFile if the file holds other launches.
+    """
+
+    def __init__(self, path: str, launch: Launch, world: World) -> None:
+        self.launch = launch
+        self._path = path
+        self._world = world
+
+    def start(self, optimizers: str) -> None:
+        """The first step has shown the names of the model's optimizers."""
+        hosts = gathered(platform.node(), self._world.device)
+        self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
+        self._check(field for field in AGREE if field != "passes")
+
+    def set_passes(self, passes: int) -> None:
+        """The first round has shown how many passes a step has."""
+        self.launch = dataclasses.replace(self.launch, passes=passes)
+        self._check(["passes"])
+
+    def _check(self, fields: Iterable[str]) -> None:
+        if self._world.rank == 0:
+            known = {field: getattr(self.launch, field) for field in fields}
+            check_usable(self._path, **known)
+
+    def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
+        """Adds the launch with this rank's steps. Raises Refused if the file was left as it was."""
+        ranks = gathered([json_of(step) for step in steps], self._world.device)
+        self.launch = dataclasses.replace(
+            self.launch,
+            rows=tuple(rows),
+            memory=memory,
+            ranks=tuple(tuple(map(Step.from_json, own)) for own in ranks),
+        )
+        if self._world.rank == 0:
+            try:
+                append_launch(self._path, self.launch)
+            except OSError as error:
+                raise Refused(f"{self._path} was left as it was: {error.strerror}") from None

@@ -1,0 +1,294 @@
+"""What one program of nccl-tests or rccl-tests has measured, and whether to believe it.
+
+Size, time and bandwidth of each row have to agree within the digits that are printed, and bus
+bandwidth has to be that of the collective between so many ranks, as nccl-tests define it
+(doc/PERFORMANCE.md there).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradsync.link import Cost, Operation
+from gradsync.network import sent_part
+from gradsync.printed import Interval, interval_of
+from gradsync.recording import require
+from gradsync.units_text import ranks_text
+
+COLUMNS = (  # of a row, where no header tells others
+    *("size", "count", "type", "redop", "root"),
+    *("time", "algbw", "busbw", "#wrong"),
+    *("time", "algbw", "busbw", "#wrong"),
+)
+NUMBERS = ("time", "algbw", "busbw")
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+BYTES = {"GB/s": 1e9, "MB/s": 1e6, "KB/s": 1e3, "B/s": 1.0}
+NO_REDUCTION = "none"  # the redop of collectives that move data alone
+MOST_RANKS = 16384
+
+
+@dataclass(frozen=True)
+class Units:
+    """Of times and of both bandwidths: keys of SECONDS and of BYTES."""
+
+    time: str
+    rate: str
+
+
+@dataclass(frozen=True)
+class PrintedRow:
+    """A measurement of one size, with the numbers as they are printed."""
+
+    size_bytes: int
+    dtype: str
+    redop: str
+    time: str
+    algbw: str
+    busbw: str
+    is_wrong: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement of one size, in seconds and bytes a second, of which `algbw` is not 0."""
+
+    size_bytes: int
+    time_s: Interval
+    algbw: Interval
+    busbw: Interval
+    is_wrong: bool
+
+    def bus_factors(self) -> Interval:
+        """Returns how many bytes a rank sends for each byte of the vector."""
+        return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
+
+    def has_bus_factor(self, factor: float) -> bool:
+        return (
+            self.busbw.low <= factor * self.algbw.high
+            and factor * self.algbw.low <= self.busbw.high
+        )
+
+
+@dataclass(frozen=True)
+class RankPlace:
+    """Where a rank ran, as far as the program tells. Groups measure at the same time."""
+
+    group: str | None
+    host: str | None
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """What is believed of a run. `says`: lines for the reader."""
+
+    ranks: int
+    costs: list[Cost]
+    says: list[str]
+
+
+def halves_of(columns: Sequence[str]) -> list[slice]:
+    """Returns the parts of a row that hold a time and its bandwidths. Programs print one or two of
+    them: out of place and in place."""
+    begins = [place for place, name in enumerate(columns) if name == "time"]
+    ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
+    halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
+    return [half for half in halves if set(NUMBERS) <= set(columns[half])]
+
+
+def is_wrong(text: str) -> bool:
+    """Whether a count of wrong elements is not 0. Runs without a check print N/A."""
+    count = interval_of(text)
+    return count is not None and count.low > 0
+
+
+@dataclass
+class Run:
+    """The output of one program.
+
+    `program`: the name of its collective, if it is printed. `places`: by rank. `is_elided`: whether
+    ranks are left out of the list. `failed`: whether the program's own check of results has failed.
+    `is_in_place_last`: whether the second half of a row is in place, as DDP reduces. `units`: None
+    if they are not printed. `unread`: rows without numbers.
+    """
+
+    program: str | None = None
+    places: dict[int, RankPlace] = field(default_factory=dict)
+    is_elided: bool = False
+    failed: bool = False
+    columns: Sequence[str] = COLUMNS
+    is_in_place_last: bool = True
+    units: Units | None = None
+    unread: int = 0
+    rows: list[PrintedRow] = field(default_factory=list)
+
+    def add(self, words: Sequence[str]) -> bool:
+        """Adds a row, of the half that is in place, or else of the other. Returns False if no half
+        has all numbers."""
+        halves = halves_of(self.columns)
+        if self.is_in_place_last:
+            halves.reverse()
+        # A row may be cut off, or have more words than the header has columns.
+        named = dict(zip(self.columns, words, strict=False))
+        for half in halves:
+            numbers = dict(zip(self.columns[half], words[half], strict=False))
+            if all(interval_of(numbers.get(name, "")) for name in NUMBERS):
+                row = PrintedRow(
+                    size_bytes=int(words[0]),
+                    dtype=words[2],
+                    redop=named.get("redop", named.get("op", NO_REDUCTION)),
+                    time=numbers["time"],
+                    algbw=numbers["algbw"],
+                    busbw=numbers["busbw"],
+                    is_wrong=is_wrong(numbers.get("#wrong", "0")),
+                )
+                self.rows.append(row)
+                return True
+        return False
+
+    def collective(self) -> str | None:
+        """Returns the collective's name. A program that does not name itself tells whether it
+        reduces; None if it does not."""
+        if self.program:
+            return self.program
+        return Operation.ALL_REDUCE.value if self.rows[0].redop != NO_REDUCTION else None
+
+    def checked(self, kind: Operation) -> CheckedRun:
+        """Returns what is believed, of a run of this collective. Raises Refused if its rows do not
+        agree with themselves, or not with the number of ranks."""
+        require(
+            kind != Operation.ALL_REDUCE or self.rows[0].redop != NO_REDUCTION,
+            "says all_reduce and redop none: expected one such as sum",
+        )
+        good, bad = self._agreeing_rows()
+        precise = [row for row in good if row.algbw.is_precise]
+        require(
+            precise and len(good) >= len(bad),
+            bad[0] if bad else "no bandwidth has two digits or more: measure up to -e 128M",
+        )
+        # The row whose bandwidths have most digits tells most about the number of ranks.
+        told = BusFactor(min(precise, key=_imprecision_of_busbw), kind)
+        ranks, says = self._ranks(told)
+        require(
+            ranks > 1,
+            "measured by 1 rank, expected 2 or more: nccl-tests that are built without MPI "
+            "measure each by itself",
+        )
+        factor = sent_part(kind, ranks)
+        kept = [row for row in good if row.has_bus_factor(factor)]
+        require(
+            2 * len(kept) > len(good),
+            f"lists {ranks} ranks, but {told.text()}; {kind.value} of {ranks} has {factor:.3g}",
+        )
+        left_out = len(good) - len(kept) + len(bad) + self.unread
+        if left_out:
+            says.append(
+                f"rows that are left out, because they do not agree with themselves: {left_out}"
+            )
+        if self.failed or any(row.is_wrong for row in good):
+            says.append("its own check of results FAILED")
+        timed = [row for row in kept if row.time_s.is_precise]
+        costs = [Cost(row.size_bytes, row.time_s.middle, kind=kind) for row in timed]
+        return CheckedRun(ranks, costs, says)
+
+    def _rows_of_one_type(self) -> list[PrintedRow]:
+        """Returns the rows of float and of sum, or else of the first row's type and redop."""
+        types = [row.dtype for row in self.rows]
+        dtype = "float" if "float" in types else types[0]
+        rows = [row for row in self.rows if row.dtype == dtype]
+        redops = [row.redop for row in rows]
+        redop = "sum" if "sum" in redops else redops[0]
+        return [row for row in rows if row.redop == redop]
+
+    def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
+        """Returns agreeing(), in the printed units, or else in those in which most rows agree."""
+        rows = self._rows_of_one_type()
+        if self.units:
+            return agreeing(rows, self.units)
+        attempts = [agreeing(rows, Units(time, "GB/s")) for time in SECONDS]
+        return max(attempts, key=lambda attempt: len(attempt[0]))
+
+    def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
+        """Returns the number of ranks that measured together, and lines for the reader."""
+        is_whole = sorted(self.places) == list(range(len(self.places)))
+        if not self.places or self.is_elided or not is_whole:
+            require(
+                len(told.fitting) == 1,
+                f"lists {len(self.places) or 'no'} ranks, not all of them, and {told.text()}: "
+                "that does not tell how many there are",
+            )
+            return told.fitting[0], [f"it does not list all ranks, but {told.text()}"]
+        groups = Counter(place.group for place in self.places.values())
+        hosts = {place.host for place in self.places.values() if place.host is not None}
+        ranks = max(groups.values())
+        require(
+            min(groups.values()) == ranks,
+            f"groups of different numbers of ranks: {sorted(groups.values())}",
+        )
+        says = []
+        if len(groups) > 1:
+            says.append(f"{len(groups)} groups of {ranks} ranks at the same time")
+        if len(hosts) == 1:
+            says.append("all ranks on one host: it does not tell what a link between hosts takes")
+        return ranks, says
+
+
+class BusFactor:
+    """What the bandwidths of one row tell of the number of ranks. `fitting`: numbers of ranks whose
+    bus bandwidth may be the row's."""
+
+    def __init__(self, row: Row, kind: Operation) -> None:
+        self._factors = row.bus_factors()
+        self.fitting = [
+            ranks
+            for ranks in range(1, MOST_RANKS + 1)
+            if self._factors.may_be(sent_part(kind, ranks))
+        ]
+
+    def text(self) -> str:
+        text = f"busbw / algbw is {self._factors.low:.3g} to {self._factors.high:.3g}"
+        if len(self.fitting) == 1:
+            text += f", as of {ranks_text(self.fitting[0])}"
+        return text
+
+
+def _imprecision_of_busbw(row: Row) -> float:
+    return row.busbw.high / row.busbw.low if row.busbw.low else math.inf
+
+
+def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
+    """Returns the rows that agree with themselves in these units, and of each other row why it does
+    not. Rows that print a bandwidth of 0.00 tell nothing, and are in neither."""
+    good = []
+    bad = []
+    for printed in rows:
+        row = _row_of(printed, units)
+        least = row.time_s.low * row.algbw.low
+        most = row.time_s.high * row.algbw.high
+        if not least <= row.size_bytes <= most:
+            bad.append(
+                f"size {printed.size_bytes} in a time of {printed.time} is not an algbw of "
+                f"{printed.algbw}: columns or units are not understood"
+            )
+        elif row.size_bytes > 0 and row.algbw.low > 0:
+            good.append(row)
+    return good, bad
+
+
+def _row_of(printed: PrintedRow, units: Units) -> Row:
+    rate = BYTES.get(units.rate, BYTES["GB/s"])
+    return Row(
+        printed.size_bytes,
+        _scaled(printed.time, SECONDS[units.time]),
+        _scaled(printed.algbw, rate),
+        _scaled(printed.busbw, rate),
+        printed.is_wrong,
+    )
+
+
+def _scaled(text: str, unit: float) -> Interval:
+    interval = interval_of(text)
+    assert interval is not None, text  # Run.add has taken numbers alone
+    return interval.scaled(unit)

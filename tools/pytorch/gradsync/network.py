@@ -1,0 +1,242 @@
+"""What collectives cost over a link that nobody has measured, by its rate and latency.
+
+Hosts are joined by one wire each, which their ranks share; ranks within a host have wires of their
+own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from gradsync.link import KINDS, SIZES, Cost, Curve, Curves, LinkCosts, MeasuredLink, Operation
+
+# How far a link is from its data sheet, which nobody has measured: a standard deviation of the
+# logarithm of a collective's time.
+ASSUMED_ERROR = 0.1
+DEFAULT_LATENCY_US = 5
+ETHERNET_BYTES_PER_TCP_BYTE = 1514 / 1448  # a frame, and what of it TCP carries
+LARGE = float(64 << 20)  # bytes, of which latency is a small part
+
+
+class Algorithm(str, Enum):
+    """How an all-reduce goes around.
+
+    A ring passes all ranks. A tree, which an all-gather does not use, goes up to one rank and down
+    again. HIERARCHICAL: a ring within each host, then rings of hosts. BEST: the fastest of these.
+    """
+
+    BEST = "best"
+    RING = "ring"
+    TREE = "tree"
+    HIERARCHICAL = "hierarchical"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A link, in each of its directions."""
+
+    bytes_per_second: float
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Network:
+    """A world of ranks. `between`: the wire of each host, which its ranks share. `within`: the wire
+    of each rank to others on its host.
+    """
+
+    world_size: int
+    ranks_per_host: int
+    between: Wire
+    within: Wire
+    algorithm: str = Algorithm.BEST
+
+
+def parse_wire(text: str) -> Wire | None:
+    """Returns what "100Gbit,5us" says, or None for another text. The latency may be missing."""
+    match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
+    if not match:
+        return None
+    rate = float(match[1]) * (1e9 if match[2] == "G" else 1e6) / 8
+    latency = float(match[3] or DEFAULT_LATENCY_US) * (1e-3 if match[4] == "m" else 1e-6)
+    return Wire(rate, latency) if 0 < rate < 1e15 and 0 < latency < 1e3 else None
+
+
+def collective_seconds(network: Network, kind: Operation, size: float) -> float:
+    """Returns what an operation on `size` bytes takes by the network's algorithm.
+
+    Each hop costs its latency and the time of its bytes, as in Thakur, Rabenseifner and Gropp,
+    Optimization of Collective Communication Operations in MPICH, 2005.
+    """
+    times = {
+        Algorithm.RING: _ring_seconds(network, kind, size),
+        Algorithm.HIERARCHICAL: _hierarchical_seconds(network, kind, size),
+    }
+    if kind == Operation.ALL_REDUCE:
+        times[Algorithm.TREE] = _tree_seconds(network, size)
+    else:
+        times[Algorithm.TREE] = times[Algorithm.RING]
+    if network.algorithm == Algorithm.BEST:
+        return min(times.values())
+    return times[Algorithm(network.algorithm)]
+
+
+def sent_part(kind: Operation, world_size: int) -> float:
+    """Returns the bytes that a rank sends for each byte of the vector.
+
+    It is the ratio of bus bandwidth to algorithm bandwidth, as nccl-tests define them.
+    """
+    return _halves(kind) * (world_size - 1) / world_size
+
+
+def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
+    """Returns costs by the formulas.
+
+    `recorded`: a byte that a rank sends takes as much of its processors as there. Without it
+    processors do not move data.
+    """
+    processor_s = 0.0  # for each byte that a rank sends
+    if recorded:
+        used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
+        processor_s = used_s / (LARGE * sent_part(Operation.ALL_REDUCE, recorded.world_size))
+    if processor_s > 0:
+        network = replace(network, between=_tcp(network.between, processor_s))
+    costs = []
+    for kind in KINDS:
+        for size in SIZES:
+            seconds = collective_seconds(network, kind, size)
+            used_s = processor_s * sent_part(kind, network.world_size) * size
+            costs.append(Cost(size, seconds, min(1, used_s / seconds), kind))
+    return LinkCosts(costs)
+
+
+def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
+    """Returns a measured link's costs between another number of ranks, as if collectives went
+    around rings: a hop carries bytes / ranks, and there are as many hops as ranks less one.
+    """
+    costs = link.costs
+    measured = link.world_size
+    if measured == wanted:
+        return costs
+    hops = (wanted - 1) / (measured - 1)
+    return LinkCosts(
+        [
+            Cost(
+                size * wanted / measured,
+                costs.seconds(size, kind) * hops,
+                costs.processor(size, 1, kind),
+                kind,
+            )
+            for kind in KINDS
+            for size in SIZES
+        ],
+        costs.channels,
+    )
+
+
+def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
+    """Returns costs with those of FSDP2's collectives, if they were recorded.
+
+    What they take more than plain collectives there are copies, which take as long over any link.
+    Over gloo a reduce-scatter is an all-reduce.
+    """
+    reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
+    more = {}
+    for kind, plain in (
+        (Operation.UNIT_GATHER, Operation.ALL_GATHER),
+        (Operation.UNIT_REDUCE, reduces_by),
+    ):
+        if recorded.has(kind):
+            part = _halves(plain) / 2  # of an all-reduce's time
+            sizes = [*SIZES, *recorded.sizes(kind)]
+            copies_s = [
+                max(0, recorded.seconds(size, kind) - recorded.seconds(size) * part)
+                for size in sizes
+            ]
+            more[kind] = [
+                Curves(
+                    1,
+                    Curve(
+                        (size, costs.seconds(size, plain) + copy_s)
+                        for size, copy_s in zip(sizes, copies_s, strict=True)
+                    ),
+                    Curve((size, costs.processor(size, 1, plain)) for size in sizes),
+                )
+            ]
+    return costs.with_curves(more)
+
+
+def hybrid_costs(network: Network) -> LinkCosts:
+    """Returns costs of HSDP: sharded within each host, and replicated between hosts.
+
+    Gathers stay within a host. Gradients that are summed within a host go around all hosts, over
+    the wire that its ranks share.
+    """
+    within = replace(network, world_size=network.ranks_per_host, algorithm=Algorithm.RING)
+    hosts = network.world_size // network.ranks_per_host
+    between = Network(hosts, 1, network.between, network.within, Algorithm.RING)
+    costs = []
+    for size in SIZES:
+        gather_s = collective_seconds(within, Operation.ALL_GATHER, size)
+        reduce_s = gather_s + collective_seconds(between, Operation.ALL_REDUCE, size)
+        costs += [
+            Cost(size, gather_s, 0, Operation.ALL_GATHER),
+            Cost(size, reduce_s, 0, Operation.REDUCE_SCATTER),
+            Cost(size, gather_s, 0, Operation.ALL_REDUCE),
+        ]
+    return LinkCosts(costs)
+
+
+def _halves(kind: Operation) -> int:
+    """An all-reduce is a reduce-scatter and an all-gather."""
+    return 2 if kind == Operation.ALL_REDUCE else 1
+
+
+def _half_ring_seconds(ranks: int, wire: Wire, size: float) -> float:
+    """A reduce-scatter, or an all-gather: each rank passes parts on, once less than there are."""
+    return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
+
+
+def _slowest(network: Network) -> Wire:
+    return network.between if _hosts(network) > 1 else network.within
+
+
+def _ranks_on_host(network: Network) -> int:
+    return min(network.ranks_per_host, network.world_size)
+
+
+def _hosts(network: Network) -> int:
+    return math.ceil(network.world_size / _ranks_on_host(network))
+
+
+def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
+    return _halves(kind) * _half_ring_seconds(network.world_size, _slowest(network), size)
+
+
+def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
+    """Rings of hosts, one for each rank of a host, share the host's wire: together they carry all
+    bytes.
+    """
+    within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
+    between_s = _half_ring_seconds(_hosts(network), network.between, size)
+    return _halves(kind) * (within_s + between_s)
+
+
+def _tree_seconds(network: Network, size: float) -> float:
+    """Up and down once, in pieces, so that bytes take the time of one hop."""
+    latency_s = (
+        math.log2(_hosts(network)) * network.between.latency_s
+        + math.log2(_ranks_on_host(network)) * network.within.latency_s
+    )
+    return 2 * (latency_s + size / _slowest(network).bytes_per_second)
+
+
+def _tcp(wire: Wire, processor_s: float) -> Wire:
+    """Returns what TCP makes of a wire, where processors move the data: a rank that sums or copies
+    a part, for so many seconds a byte, does not send it meanwhile.
+    """
+    seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
+    return replace(wire, bytes_per_second=1 / seconds)

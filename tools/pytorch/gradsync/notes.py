@@ -1,0 +1,76 @@
+"""Sentences about a question, and about what its answer assumes."""
+
+from __future__ import annotations
+
+from gradsync.answer import BUCKET_CAPS_MB
+from gradsync.network import ASSUMED_ERROR
+from gradsync.question import FileLink, NamedLink, Question, RecordedLink
+from gradsync.units_text import gbit_text, ranks_text, sizes_text
+
+
+def notes_of(question: Question) -> list[str]:
+    """Returns a sentence a line."""
+    notes = []
+    link = question.link
+    if isinstance(link, NamedLink):
+        notes += _named_link_notes(question, link)
+    elif question.asked_world_size:
+        notes.append(f"Asked for {ranks_text(question.world_size)}.")
+    if isinstance(link, FileLink):
+        notes += _file_link_notes(question, link)
+    measured_ranks = _measured_ranks(question)
+    if measured_ranks is not None and measured_ranks != question.world_size:
+        notes.append("Assumed: collectives go around a ring.")
+    is_gpu = question.launch.device != "cpu"
+    if question.processor_share is None and (is_gpu or not _are_processors_known(question)):
+        where = " on the GPU" if is_gpu else ""
+        notes.append(f"Assumed: communication takes nothing from computation{where}.")
+    return notes
+
+
+def _named_link_notes(question: Question, link: NamedLink) -> list[str]:
+    network = link.network
+    shares = network.ranks_per_host > 1
+    within = ""
+    if shares:
+        rate = gbit_text(network.within.bytes_per_second)
+        within = f"; ranks of a host exchange {rate} (--within)"
+    return [
+        f"Asked for {ranks_text(question.world_size)} ({network.ranks_per_host} on a host), "
+        f"{gbit_text(network.between.bytes_per_second)} and "
+        f"{1e6 * network.between.latency_s:.4g} us between hosts.",
+        f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}.",
+    ]
+
+
+def _file_link_notes(question: Question, link: FileLink) -> list[str]:
+    measured = link.measured.costs.sizes()
+    row = question.script_row
+    rows = [row, row.with_bucket_cap(BUCKET_CAPS_MB[0]), row.with_bucket_cap(BUCKET_CAPS_MB[-1])]
+    sent = [size for row in rows for size in question.recording.bucket_bytes(row)]
+    ranks = ranks_text(link.measured.world_size)
+    notes = [f"The link: {link.path}, measured by {ranks}, {sizes_text(measured)}."]
+    notes += [f"Beware of it: {line}." for line in link.measured.says]
+    if min(sent) < min(measured) or max(sent) > max(measured):
+        sizes = sizes_text(sent)
+        notes.append(f"Beware of it: not all sizes of buckets, {sizes}, were measured.")
+    return notes
+
+
+def _measured_ranks(question: Question) -> int | None:
+    """Returns how many ranks measured the link; None if nobody has."""
+    link = question.link
+    if isinstance(link, NamedLink):
+        return None
+    if isinstance(link, FileLink):
+        return link.measured.world_size
+    return link.recording.first.world_size
+
+
+def _are_processors_known(question: Question) -> bool:
+    """Whether it is known what communication takes of processors."""
+    link = question.link
+    if isinstance(link, FileLink):
+        return link.measured.costs.uses_processors()
+    recorded = link.recording if isinstance(link, RecordedLink) else question.recording
+    return recorded.first.backend != "none"

@@ -1,0 +1,26 @@
+"""Who is told how recording goes: the command. A notebook's loop asks `done`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from gradsync import Refused
+
+if TYPE_CHECKING:
+    from gradsync.recorder import Recorder
+
+
+class Observer(Protocol):
+    """What a Recorder calls."""
+
+    def refused(self, error: Refused) -> NoReturn:
+        """The model cannot be recorded."""
+
+    def started(self, recorder: Recorder) -> None:
+        """The first step has ended, and all ranks begin to record."""
+
+    def warmed_up(self, recorder: Recorder) -> None:
+        """The first round has ended."""
+
+    def finished(self, recorder: Recorder) -> None:
+        """The launch is written."""

@@ -1,0 +1,104 @@
+"""Replaces names of PyTorch for a while, and leaves no trace of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol
+
+
+class Removable(Protocol):
+    """What PyTorch returns for a hook: torch.utils.hooks.RemovableHandle."""
+
+    def remove(self) -> None: ...
+
+
+_ABSENT = object()  # in place of an attribute that the owner itself does not have
+_PATCH = "_gradsync_patch"  # the attribute by which a replacement is known
+
+
+@dataclasses.dataclass
+class _Patch:
+    """A replaced attribute, and what the owner itself had: _ABSENT if it inherited that."""
+
+    owner: Any
+    name: str
+    before: Any
+    replacement: Any = None
+    is_active: bool = True
+
+    def undo(self) -> None:
+        self.is_active = False
+        if vars(self.owner).get(self.name, _ABSENT) is not self.replacement:
+            return  # somebody has replaced ours, and may call it: it lets calls through
+        before = self._living_before()
+        if before is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, before)
+
+    def _living_before(self) -> Any:
+        """Returns what to put back: no replacement that was undone while this one covered it."""
+        before = self.before
+        while True:
+            covered = getattr(before, _PATCH, None)
+            if covered is None or covered.is_active or covered.replacement is not before:
+                return before
+            before = covered.before
+
+
+class Patches:
+    """A set of replaced attributes and registered hooks, which `undo` takes back, last first.
+
+    It is a context manager, and can be used again after `undo`.
+    """
+
+    def __init__(self) -> None:
+        self._patches: list[_Patch] = []
+        self._handles: list[Removable] = []
+
+    def replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        """Calls around(own, *args, **kwargs) wherever owner.name(*args, **kwargs) is called.
+
+        `owner` is a class, a module or an object with a __dict__; `own` is what it had before. If
+        the owner is a class, `args` begins with the object. After `undo` the owner has what it had;
+        if somebody else has replaced the attribute meanwhile, it is left to them, and calls that
+        still arrive here go straight to `own`.
+        """
+        own = getattr(owner, name)
+        patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))
+
+        @functools.wraps(own)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            if not patch.is_active:
+                return own(*args, **kwargs)
+            return around(own, *args, **kwargs)
+
+        setattr(replacement, _PATCH, patch)
+        patch.replacement = replacement
+        setattr(owner, name, replacement)
+        self._patches.append(patch)
+
+    def keep(self, handle: Removable) -> None:
+        """Keeps the handle of a hook, which `undo` removes."""
+        self._handles.append(handle)
+
+    def undo(self) -> None:
+        """Puts all attributes back and removes all hooks. Nothing happens if there are none."""
+        while self._patches:
+            self._patches.pop().undo()
+        while self._handles:
+            self._handles.pop().remove()
+
+    def __enter__(self) -> Patches:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.undo()

@@ -1,0 +1,359 @@
+"""Predicts steps of a recorded script, for one question: other settings, links and ranks.
+
+No step that the script synchronised itself enters a prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from gradsync import Refused, sharding
+from gradsync.estimates import Interval, trimmed_mean
+from gradsync.link import LinkCosts, MeasuredLink, Operation
+from gradsync.network import costs_over, in_ring_of, with_units
+from gradsync.probes import Communication
+from gradsync.question import FileLink, NamedLink, Question, RecordedLink
+from gradsync.recording import NS, begin_of, ready_of
+from gradsync.replay import Collective, Prediction, Processors, RankStep, Scenario, predict
+from gradsync.schema import CollectiveKind, Launch, Row, Step, StepMode
+from gradsync.sharding import Resharding
+
+Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in which they are sent
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """Of DistributedDataParallel. `link_pace`: a factor of what collectives take."""
+
+    buckets: Buckets
+    bf16: bool
+    zero1: bool
+    passes: int
+    link_pace: float
+
+
+@dataclass(frozen=True)
+class _ReadyStep:
+    """A step that did to memory what DistributedDataParallel does, in seconds.
+
+    `begin_s`: from the begin of the first rank's step of the round. `first_s` and `ready_s`, when
+    the first gradient is ready and when each bucket is: from the begin of backward.
+    """
+
+    begin_s: float
+    step: Step
+    first_s: float
+    ready_s: Sequence[float]
+
+
+@dataclass
+class _Changes:
+    """What settings make of a recorded step.
+
+    `backward_s`: what backward takes longer. `after_s`: what follows communication. Of the recorded
+    optimizer's work a rank has `optimizer_part`. `sent_bytes`: by bucket.
+    """
+
+    sent_bytes: list[float]
+    optimizer_part: float
+    backward_s: float = 0
+    after_s: float = 0
+
+
+class Predictor:
+    """Predicts steps for one question, and keeps what it has computed."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.recording = question.recording
+        self._communications: dict[int, Communication] = {}
+        self._ready_steps: dict[tuple[int, Buckets], list[list[_ReadyStep]]] = {}
+        self._launches: dict[tuple[int, _Settings], Prediction] = {}
+        self._sharded: dict[tuple[Resharding, float], Prediction] = {}
+
+    def step(self, row: Row, link_pace: float = 1) -> Prediction:
+        """Predicts a step with these settings, of row.passes passes.
+
+        `link_pace` is a factor of what collectives take.
+        """
+        if row.fsdp:
+            resharding = Resharding.NONE if row.whole else Resharding.AS_RECORDED
+            return self.sharded_step(resharding, link_pace)
+        settings = _Settings(
+            self.recording.buckets(row), row.bf16, row.zero1, row.passes, link_pace
+        )
+        return _mean([self._launch(i, settings) for i in range(len(self.recording.launches))])
+
+    def sharded_step(self, resharding: Resharding, link_pace: float = 1) -> Prediction:
+        """Predicts a step under fully_shard."""
+        key = (resharding, link_pace)
+        if key not in self._sharded:
+            costs = [
+                self.link_costs(self.communication(i).link).changed(link_pace)
+                for i in range(len(self.recording.launches))
+            ]
+            self._sharded[key] = self._sharded_over(resharding, costs)
+        return self._sharded[key]
+
+    def hybrid_step(self, costs: LinkCosts) -> Prediction:
+        """Predicts a step under HSDP, whose collectives cost this."""
+        return self._sharded_over(Resharding.AS_RECORDED, [costs] * len(self.recording.launches))
+
+    def communication(self, i: int) -> Communication:
+        """Returns what probes tell of communication where the asked link was recorded, or, if it
+        was not, where launch `i` was.
+        """
+        link = self.question.link
+        if isinstance(link, RecordedLink) and link.recording is not self.recording:
+            i, launches = 0, link.recording.launches
+        else:
+            launches = self.recording.launches[i : i + 1]
+        if i not in self._communications:
+            self._communications[i] = Communication.of(launches)
+        return self._communications[i]
+
+    def link_costs(self, recorded: MeasuredLink | None) -> LinkCosts:
+        """Returns costs of collectives between the asked ranks.
+
+        `recorded`: costs where the steps were recorded, if they communicated. Raises Refused if
+        nothing tells what collectives cost.
+        """
+        question = self.question
+        costs = self._costs_of_link(recorded)
+        if recorded and costs is not recorded.costs:
+            is_gloo = question.launch.backend == "gloo"
+            costs = with_units(costs, recorded.costs, is_gloo)
+        if question.processor_share is None:
+            return costs
+        return costs.changed(processor=question.processor_share)
+
+    def _costs_of_link(self, recorded: MeasuredLink | None) -> LinkCosts:
+        link, world_size = self.question.link, self.question.world_size
+        measured = link.measured if isinstance(link, FileLink) else recorded
+        if not measured and not isinstance(link, NamedLink):
+            raise Refused(
+                "nothing was communicated: name a link and how many ranks, such as "
+                "--link=25Gbit,5us --world_size=8"
+            )
+        if world_size < 2:
+            raise Refused("one rank communicates with nobody: --world_size takes 2 or more")
+        if isinstance(link, NamedLink):
+            return costs_over(link.network, recorded)
+        assert measured
+        return in_ring_of(measured, world_size)
+
+    def zero1_part(self) -> float:
+        """Returns the largest part of the optimizer's work that a rank has under
+        ZeroRedundancyOptimizer.
+        """
+        numels = [parameter.numel for parameter in self.question.launch.parameters]
+        return largest_zero1_part(numels, self.question.world_size)
+
+    def _sharded_over(self, resharding: Resharding, costs: Sequence[LinkCosts]) -> Prediction:
+        """`costs`: by launch."""
+        question = self.question
+        return _mean(
+            [
+                sharding.predict_launch(
+                    launch,
+                    self._place(i),
+                    resharding,
+                    own,
+                    question.world_size,
+                    question.log_error,
+                    question.pace,
+                )
+                for i, (launch, own) in enumerate(zip(self.recording.launches, costs, strict=True))
+            ]
+        )
+
+    def _place(self, i: int) -> str:
+        return f"{self.recording.path}, line {i + 1}"
+
+    def _launch(self, i: int, settings: _Settings) -> Prediction:
+        """Predicts a step under DistributedDataParallel by launch `i`."""
+        key = (i, settings)
+        if key not in self._launches:
+            communication = self.communication(i)
+            uses_bf16 = settings.bf16 and isinstance(self.question.link, RecordedLink)
+            costs = self.link_costs(communication.bf16 if uses_bf16 else communication.link)
+            costs = costs.changed(settings.link_pace)
+            changes = self._changes(i, settings, costs)
+            self._launches[key] = predict(
+                Scenario(
+                    ranks=self._rank_steps(i, settings, changes),
+                    collectives=[Collective(size) for size in changes.sent_bytes],
+                    world_size=self.question.world_size,
+                    costs=costs,
+                    processors=Processors.of(self.recording.launches[i]),
+                    log_error=self.question.log_error,
+                )
+            )
+        return self._launches[key]
+
+    def _changes(self, i: int, settings: _Settings, costs: LinkCosts) -> _Changes:
+        launch, communication = self.recording.launches[i], self.communication(i)
+        sizes = self.recording.gradient_bytes
+        total = self.recording.total_bytes
+        changes = _Changes(
+            sent_bytes=[sum(sizes[p] for p in bucket) for bucket in settings.buckets],
+            # Under fully_shard the optimizer was recorded with a rank's shards.
+            optimizer_part=launch.world_size if launch.units else 1,
+        )
+        if settings.passes != launch.passes == 1:
+            changes.backward_s = _addition_s(launch, communication, total)
+        if settings.bf16:
+            changes.backward_s += communication.cast_in_s_per_byte * total
+            if not isinstance(self.question.link, RecordedLink):
+                # Casts back of earlier buckets overlap with communication.
+                cast_s = communication.cast_out_s_per_byte * changes.sent_bytes[-1]
+                changes.after_s += self.question.pace * cast_s
+            changes.sent_bytes = [communication.bf16_part * size for size in changes.sent_bytes]
+        if settings.zero1:
+            changes.optimizer_part *= self.zero1_part()
+            changes.after_s += self._broadcasts_s(launch, communication, settings, costs)
+        return changes
+
+    def _broadcasts_s(
+        self, launch: Launch, communication: Communication, settings: _Settings, costs: LinkCosts
+    ) -> float:
+        """Returns seconds of ZeroRedundancyOptimizer's broadcasts.
+
+        They follow each other, where in an all-gather all ranks send at once. gloo's trees of more
+        than two ranks take longer.
+        """
+        total, world_size = self.recording.total_bytes, self.question.world_size
+        is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
+        if is_known:
+            return settings.link_pace * communication.zero1_s_per_byte * total
+        gather_s = costs.seconds(total, Operation.ALL_GATHER)
+        return gather_s * world_size / (world_size - 1)
+
+    def _rank_steps(self, i: int, settings: _Settings, changes: _Changes) -> list[list[RankStep]]:
+        launch = self.recording.launches[i]
+        ranks = []
+        for steps, ready in zip(
+            launch.ranks, self._ready_steps_of(i, settings.buckets), strict=True
+        ):
+            alone_s = [
+                NS * (step.before_ns + step.backward_ns)
+                for step in steps
+                if step.mode is StepMode.UNSYNCHRONISED
+            ]
+            if not alone_s or not ready:
+                missing = "probe" if alone_s else "none"
+                raise Refused(f'{self._place(i)}: no steps of mode "{missing}"')
+            own = []
+            for number, one in enumerate(ready, 1):
+                # Ranks do not wait for each other after unsynchronised passes, so each may be the
+                # last rank of this round.
+                earlier_s = sum(
+                    alone_s[(number + k) % len(alone_s)]
+                    for k in range(1, settings.passes // launch.passes)
+                )
+                own.append(self._rank_step(one, earlier_s, changes))
+            ranks.append(own)
+        return ranks
+
+    def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
+        """`earlier_s`: of passes before the recorded ones."""
+        pace, step = self.question.pace, ready.step
+        backward_s = NS * step.backward_ns
+        # What backward takes longer is distributed over it.
+        longer = pace * (1 + changes.backward_s / backward_s)
+        forward_s = pace * (NS * step.before_ns + earlier_s)
+        optimizer_ns = changes.optimizer_part * step.optimizer_ns
+        after_s = NS * (optimizer_ns + step.rest_ns + step.copy_back_ns)
+        return RankStep(
+            begin_s=ready.begin_s,
+            first_s=forward_s + longer * ready.first_s,
+            ready_s=[forward_s + longer * moment for moment in ready.ready_s],
+            backward_s=forward_s + longer * backward_s,
+            after_s=pace * after_s + changes.after_s,
+        )
+
+    def _ready_steps_of(self, i: int, buckets: Buckets) -> list[list[_ReadyStep]]:
+        key = (i, buckets)
+        if key not in self._ready_steps:
+            launch = self.recording.launches[i]
+            total = self.recording.total_bytes
+            self._ready_steps[key] = _ready_steps(launch, buckets, total)
+        return self._ready_steps[key]
+
+
+def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
+    """Returns by rank the steps that did to memory what DistributedDataParallel does."""
+    ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
+    for steps in zip(*launch.ranks, strict=True):
+        if not _is_like_ddp(steps[0], total_bytes):
+            continue
+        begins = [begin_of(launch, step) for step in steps]
+        for own, step, begin in zip(ranks, steps, begins, strict=True):
+            ready_ns = ready_of(step)
+            ready_s, latest_ns = [], 0.0
+            for bucket in buckets:  # each is sent after those before
+                latest_ns = max(latest_ns, max(ready_ns[p] for p in bucket))
+                ready_s.append(NS * latest_ns)
+            # Each step begins with its first rank, so that ranks of different steps can be
+            # combined.
+            own.append(_ReadyStep(begin - min(begins), step, NS * min(ready_ns), ready_s))
+    return ranks
+
+
+def _is_like_ddp(step: Step, total_bytes: int) -> bool:
+    """Whether it is a probe that communicated all gradients as they are, or nothing."""
+    if step.mode is not StepMode.PROBE:
+        return False
+    sent = step.collectives
+    if not sent:
+        return True
+    return sent.kind is CollectiveKind.ALL_REDUCE and sum(sent.bytes) >= total_bytes
+
+
+def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
+    """Returns seconds to add gradients to those of earlier passes.
+
+    That moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+    """
+    if communication.bf16:
+        casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
+        return casts_s * total_bytes
+    probe_s, alone_s = (
+        trimmed_mean(
+            [NS * step.backward_ns for steps in launch.ranks for step in steps if step.mode is mode]
+        )
+        for mode in (StepMode.PROBE, StepMode.UNSYNCHRONISED)
+    )
+    return max(0, probe_s - alone_s)
+
+
+def _mean(launches: Sequence[Prediction]) -> Prediction:
+    """Returns the mean of predictions by several launches.
+
+    The interval spans theirs, because another launch may be as any of these.
+    """
+    steps = [one.step_s for one in launches]
+    return Prediction(
+        step_s=Interval(
+            fmean(step.value for step in steps),
+            min(step.low for step in steps),
+            max(step.high for step in steps),
+        ),
+        slowest_s=fmean(one.slowest_s for one in launches),
+        exposed_s=fmean(one.exposed_s for one in launches),
+        floor_s=fmean(one.floor_s for one in launches),
+    )
+
+
+def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
+    """Returns the largest part of the elements that a rank has under ZeroRedundancyOptimizer.
+
+    It gives the largest parameters first, each to the rank with the fewest elements
+    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
+    """
+    held = [0] * world_size
+    for numel in sorted(numels, reverse=True):
+        held[held.index(min(held))] += numel
+    return max(held) / sum(numels)

@@ -1,0 +1,49 @@
+"""Numbers as programs print them: with few digits, which bound what they may have been."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+NUMBER = re.compile(r"(\d+)(?:[.,](\d*))?(?:e([+-]?\d{1,2}))?")
+# Of the last digit's unit: half of it, and a bit for the rounding of halves.
+ROUNDING = 0.51
+LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The bounds of a number."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether the number has about two digits or more."""
+        return self.high - self.low < LEAST_DIGITS * self.high
+
+    def scaled(self, factor: float) -> Interval:
+        """Returns the bounds of a positive multiple."""
+        return Interval(factor * self.low, factor * self.high)
+
+    def may_be(self, value: float) -> bool:
+        """Whether the number may have been this value."""
+        return self.low <= value <= self.high
+
+
+def interval_of(text: str) -> Interval | None:
+    """Returns what a printed number, of 0 or more, may have been; None for another text.
+
+    A comma is a decimal point, as in some locales.
+    """
+    match = NUMBER.fullmatch(text)
+    if not match:
+        return None
+    unit = 10.0 ** (int(match[3] or 0) - len(match[2] or ""))
+    value = float(text.replace(",", "."))
+    return Interval(max(0.0, value - ROUNDING * unit), value + ROUNDING * unit)

@@ -1,0 +1,250 @@
+"""What the probes of recorded launches tell of communication there.
+
+A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
+bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gradsync.estimates import trimmed_mean
+from gradsync.link import Cost, LinkCosts, MeasuredLink, Operation
+from gradsync.recording import NS
+from gradsync.schema import CollectiveKind, Collectives, Launch, Step
+from gradsync.sharding import unit_bytes
+
+BF16_BYTES = 2
+# Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp). NCCL has
+# one stream.
+GLOO_CHANNELS = 2
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What collectives took in launches of one script.
+
+    `link`: costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: costs of
+    all-reduces in bf16, by the bytes that are sent, with the casts back, which the same thread
+    does. Both are None if they were not measured. `bf16_part`: bytes in bf16 for each byte of
+    gradients. The others are seconds for each byte of gradients, 0 if they were not measured: of
+    the casts to and from bf16, and of ZeroRedundancyOptimizer's broadcasts.
+    """
+
+    link: MeasuredLink | None
+    bf16: MeasuredLink | None
+    bf16_part: float
+    cast_in_s_per_byte: float
+    cast_out_s_per_byte: float
+    zero1_s_per_byte: float
+
+    @classmethod
+    def of(cls, launches: Sequence[Launch]) -> Communication:
+        """`launches`: of one script, at least one. Raises Refused if a collective took no time."""
+        first = launches[0]
+        samples = _Samples(first)
+        for probe in _probes(launches):
+            samples.add(probe)
+        link, bf16 = None, None
+        costs = samples.costs(CollectiveKind.ALL_REDUCE)
+        if any(cost.in_flight == 1 for cost in costs):
+            costs += _unit_costs(launches, samples.processor_of_large())
+            link = MeasuredLink(LinkCosts(costs, samples.channels), first.world_size)
+            bf16 = _bf16_link(samples, link)
+        cast_in_s, cast_out_s = samples.casts()
+        zero1 = samples.costs(CollectiveKind.ZERO1)
+        zero1_s = zero1[0].seconds if zero1 else 0
+        return cls(link, bf16, samples.bf16_part, cast_in_s, cast_out_s, zero1_s)
+
+
+@dataclass(frozen=True, order=True)
+class _Group:
+    """Collectives of one kind and size, of which so many ran at the same time.
+
+    Broadcasts are one group of one byte: of their sizes only the sum counts.
+    """
+
+    kind: CollectiveKind
+    in_flight: int
+    bytes: int
+
+
+@dataclass
+class _Sample:
+    """What collectives of a group took, by probe: seconds, CPU-seconds a second of one rank's
+    processors, and seconds for each byte of casts before and behind.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    cast_in: list[float] = field(default_factory=list)
+    cast_out: list[float] = field(default_factory=list)
+
+
+class _Samples:
+    """What the probes of launches like `launch` took."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
+        elements = sum(parameter.numel for parameter in launch.parameters)
+        total_bytes = sum(parameter.bytes for parameter in launch.parameters)
+        self.bf16_part = BF16_BYTES * elements / total_bytes
+        self._moves_data = launch.device == "cpu"  # a GPU's processors are not the host's
+        self._by_group: dict[_Group, _Sample] = defaultdict(_Sample)
+
+    def add(self, probe: Collectives) -> None:
+        is_zero1 = probe.kind == CollectiveKind.ZERO1
+        are_together = probe.in_flight == 0 and not is_zero1
+        if are_together and self.channels == 1:
+            return  # they wait for each other
+        in_flight = self.channels if are_together else 1
+        size = 1 if is_zero1 else probe.bytes[0]
+        sample = self._by_group[_Group(probe.kind, in_flight, size)]
+        sample.processor.append(probe.cpu_ns / probe.wall_ns)
+        if probe.in_flight == 0:  # all were issued, and as many run at a time as there are channels
+            sample.seconds.append(NS * probe.wall_ns * in_flight * size / sum(probe.bytes))
+            return
+        cast_in_s, cast_out_s = _mean_s(probe, probe.in_ns), _mean_s(probe, probe.out_ns)
+        sample.seconds.append(_mean_s(probe, probe.ns) + cast_out_s)
+        sample.cast_in.append(cast_in_s / size)
+        sample.cast_out.append(cast_out_s / size)
+
+    def costs(self, kind: CollectiveKind) -> list[Cost]:
+        """Returns costs as of all-reduces, by the bytes that are sent."""
+        part = self.bf16_part if kind == CollectiveKind.BF16 else 1
+        return [
+            Cost(
+                bytes=part * group.bytes,
+                seconds=trimmed_mean(sample.seconds),
+                processor=trimmed_mean(sample.processor) if self._moves_data else 0,
+                in_flight=group.in_flight,
+            )
+            for group, sample in sorted(self._by_group.items(), key=lambda item: item[0])
+            if group.kind == kind
+        ]
+
+    def processor_of_large(self) -> float:
+        """Returns what a large all-reduce uses of a rank's processors."""
+        single = [cost for cost in self.costs(CollectiveKind.ALL_REDUCE) if cost.in_flight == 1]
+        return single[-1].processor
+
+    def casts(self) -> tuple[float, float]:
+        """Returns seconds for each byte of gradients of the casts to bf16 and back: those of the
+        largest pieces.
+        """
+        groups = [group for group in self._by_group if group.kind == CollectiveKind.BF16]
+        if not groups:
+            return 0, 0
+        sample = self._by_group[max(groups)]
+        return trimmed_mean(sample.cast_in), trimmed_mean(sample.cast_out)
+
+
+def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
+    """Yields of each probe what the last rank to arrive has seen, which waited least.
+
+    Those of FSDP2 are not among them, because who waits in one collective may be last in the next.
+    """
+    for launch in launches:
+        for steps in zip(*launch.ranks, strict=True):
+            probes = [step.collectives for step in steps if step.collectives]
+            if probes and probes[0].kind != CollectiveKind.FULLY_SHARD:
+                yield min(probes, key=lambda probe: probe.wall_ns)
+
+
+def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
+    """Returns the mean of a probe's pieces of the first one's size, 0 without times.
+
+    Not a more robust one: small collectives that wait for a processor are rare and long.
+    """
+    if not times_ns:
+        return 0
+    sizes = zip(times_ns, probe.bytes, strict=True)
+    times = [ns for ns, size in sizes if size == probe.bytes[0]]
+    return NS * sum(times) / len(times)
+
+
+def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
+    """Several smaller collectives at the same time gain as much as others do."""
+    costs = samples.costs(CollectiveKind.BF16)
+    if not costs:
+        return None
+    together = []
+    if samples.channels > 1:
+        together = [
+            replace(
+                cost,
+                in_flight=samples.channels,
+                seconds=cost.seconds
+                * samples.channels
+                / link.costs.gain(cost.bytes / samples.bf16_part, samples.channels),
+            )
+            for cost in costs
+        ]
+    return MeasuredLink(LinkCosts(costs + together, samples.channels), link.world_size)
+
+
+@dataclass(frozen=True)
+class _UnitTimes:
+    """What one kind of FSDP2's collectives took in one step, by unit that has parameters."""
+
+    bytes: Sequence[int]
+    seconds: Sequence[float]
+
+
+def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
+    """Returns costs of FSDP2's collectives, of the script's units or of a probe's.
+
+    They use processors as all-reduces do.
+    """
+    gathers, reductions = [], []
+    for launch in launches:
+        units = unit_bytes(launch.parameters, launch.units)
+        for steps in zip(*launch.ranks, strict=True):
+            probe = steps[0].collectives
+            is_probe = probe is not None and probe.kind is CollectiveKind.FULLY_SHARD
+            sizes = probe.bytes if probe and is_probe else units
+            gather_ns, reduce_ns = zip(*map(_times_ns, steps), strict=True)
+            gathers.append(_of_one_rank(sizes, gather_ns))
+            reductions.append(_of_one_rank(sizes, reduce_ns))
+    return [
+        *_costs_of_units(Operation.UNIT_GATHER, gathers, processor),
+        *_costs_of_units(Operation.UNIT_REDUCE, reductions, processor),
+    ]
+
+
+def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
+    """Returns what a rank's gathers and reductions took by unit: a probe's, or the script's own."""
+    probe = step.collectives
+    if probe and probe.kind is CollectiveKind.FULLY_SHARD:
+        return probe.in_ns, probe.out_ns
+    return step.gather_ns, step.reduce_ns
+
+
+def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
+    """Returns the times, in nanoseconds, of the rank that waited least; none if nobody has any."""
+    times = min(by_rank, key=sum)
+    if not times:
+        return _UnitTimes([], [])
+    pairs = [(size, NS * ns) for size, ns in zip(sizes, times, strict=True) if size]
+    return _UnitTimes([size for size, _ in pairs], [seconds for _, seconds in pairs])
+
+
+def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
+    """In a step all of them follow each other, and one that waits for a processor is rare and long,
+    but one of so many: the typical times of each are made to add up to the typical sum.
+    """
+    steps = [step for step in steps if step.bytes]
+    if not steps:
+        return []
+    by_size: dict[int, list[float]] = defaultdict(list)
+    for step in steps:
+        for size, seconds in zip(step.bytes, step.seconds, strict=True):
+            by_size[size].append(seconds)
+    typical = {size: trimmed_mean(own) for size, own in by_size.items()}
+    together = sum(typical[size] for size in steps[-1].bytes)
+    part = trimmed_mean([sum(step.seconds) for step in steps]) / together
+    return [
+        Cost(size, part * seconds, processor, kind) for size, seconds in sorted(typical.items())
+    ]

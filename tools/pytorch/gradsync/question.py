@@ -1,0 +1,224 @@
+"""What is asked: a recording, and the link, the ranks and the memory for which an answer holds."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from gradsync import Refused
+from gradsync.link import MeasuredLink
+from gradsync.link_file import read_link
+from gradsync.network import ASSUMED_ERROR, Algorithm, Network, Wire, parse_wire
+from gradsync.recording import Recording
+from gradsync.schema import MOST_RANKS, Launch, Row
+
+# Standard deviation of the logarithm of a collective's time over launches, whose memory addresses
+# differ.
+LAUNCH_ERROR = 0.03
+MOST_PERCENT = 1000  # of a rank's processors, which may be several
+DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
+
+
+@dataclass(frozen=True)
+class RecordedLink:
+    """The link over which the ranks of a recording communicated, the asked one's or another's."""
+
+    recording: Recording
+
+
+@dataclass(frozen=True)
+class FileLink:
+    """A link that other programs measured, and the file of their output."""
+
+    path: str
+    measured: MeasuredLink
+
+
+@dataclass(frozen=True)
+class NamedLink:
+    """A link of which only rate and latency are known."""
+
+    network: Network
+
+
+Link = RecordedLink | FileLink | NamedLink
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an answer is about.
+
+    `asked_world_size`: the number of ranks if it was asked for, else None. `at`: a recording of the
+    model where the answer is to hold; its computation counts. `processor_share`: what communication
+    uses of a rank's processors, None if it is as measured. `memory_limit_bytes`: of a rank, for
+    tensors, if it was told.
+    """
+
+    recording: Recording
+    link: Link
+    asked_world_size: int | None = None
+    at: Recording | None = None
+    processor_share: float | None = None
+    memory_limit_bytes: float | None = None
+
+    @property
+    def launch(self) -> Launch:
+        return self.recording.first
+
+    @property
+    def world_size(self) -> int:
+        return self.asked_world_size or self.launch.world_size
+
+    @cached_property
+    def script_row(self) -> Row:
+        """Settings of the script's own steps, or those that PyTorch has by default."""
+        if self.launch.rows:
+            return self.launch.rows[0]
+        return Row.by_default("DDP", self.launch.passes)
+
+    @property
+    def is_as_recorded(self) -> bool:
+        """Whether ranks and link are those of the recording."""
+        is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
+        return is_own_link and self.asked_world_size is None
+
+    @cached_property
+    def pace(self) -> float:
+        """A factor of the time of everything except communication."""
+        return self.at.none_s / self.recording.none_s if self.at else 1
+
+    @property
+    def log_error(self) -> float:
+        """Standard deviation of the logarithm of a collective's time, from what is assumed."""
+        if isinstance(self.link, NamedLink):
+            return max(LAUNCH_ERROR, ASSUMED_ERROR)
+        return LAUNCH_ERROR
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """What --link and the flags about it say.
+
+    `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
+    The others need a rate: `ranks_per_host` share a host's link, `within` is the link between them,
+    and collectives go around by `algorithm`.
+    """
+
+    link: str | None = None
+    ranks_per_host: int = 1
+    within: str = DEFAULT_WITHIN
+    algorithm: str = Algorithm.BEST.value
+
+    def check(self) -> None:
+        """Raises Refused if the link is no rate and no file, or an option would have no effect."""
+        wire = parse_wire(self.link) if self.link else None
+        if self.link and not wire and not os.path.exists(self.link):
+            meant = meant_by(self.link)
+            raise Refused(
+                f"--link={self.link}: neither a rate and a latency such as 25Gbit,5us nor a file"
+                + (f"; did you mean {meant}?" if meant else "")
+            )
+        if not parse_wire(self.within):
+            raise Refused(
+                f"--within={self.within}: expected a rate and a latency such as 25Gbit,5us"
+            )
+        if self.algorithm not in [algorithm.value for algorithm in Algorithm]:
+            expected = ", ".join(algorithm.value for algorithm in Algorithm)
+            raise Refused(f"--algorithm={self.algorithm}: expected one of {expected}")
+        _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS)
+        for name in ("ranks_per_host", "within", "algorithm"):
+            if getattr(self, name) != getattr(LinkOptions, name) and not wire:
+                raise Refused(
+                    f"--{name} is for a --link that is a rate and a latency, such as 100Gbit,5us "
+                    "(any, if all ranks share a host)"
+                )
+        if self.within != DEFAULT_WITHIN and self.ranks_per_host == 1:
+            raise Refused("--within is for ranks that share a host: --ranks_per_host is 1")
+
+    def choose(self, recording: Recording, world_size: int) -> Link:
+        """Returns the link; reads its file. Raises Refused if that is none."""
+        if not self.link:
+            return RecordedLink(recording)
+        wire = parse_wire(self.link)
+        if wire:
+            return NamedLink(self._network(world_size, wire))
+        measured = read_link(self.link, world_size)
+        if isinstance(measured, Recording):
+            return RecordedLink(measured)
+        return FileLink(self.link, measured)
+
+    def _network(self, world_size: int, between: Wire) -> Network:
+        within = parse_wire(self.within)
+        assert within  # check() has parsed it
+        return Network(world_size, self.ranks_per_host, between, within, Algorithm(self.algorithm))
+
+
+def question_of(
+    recording: str | os.PathLike[str],
+    options: LinkOptions,
+    world_size: int | None = None,
+    at: str | os.PathLike[str] | None = None,
+    processor_percent: float | None = None,
+    memory_limit_bytes: float | None = None,
+) -> Question:
+    """Reads the files of a question.
+
+    Raises Refused if one of them cannot be used, or if `at` is a recording of another model.
+    """
+    options.check()
+    _check_range("world_size", world_size, 1, MOST_RANKS)
+    _check_range("processor_percent", processor_percent, 0, MOST_PERCENT)
+    read = Recording(recording)
+    link = options.choose(read, world_size or read.first.world_size)
+    there = Recording(at) if at else None
+    if there and (
+        there.gradient_bytes != read.gradient_bytes or there.first.passes != read.first.passes
+    ):
+        raise Refused(f"--at={at}: a recording of other parameters or passes")
+    return Question(
+        recording=read,
+        link=link,
+        asked_world_size=world_size,
+        at=there,
+        processor_share=None if processor_percent is None else processor_percent / 100,
+        memory_limit_bytes=memory_limit_bytes,
+    )
+
+
+def _check_range(name: str, value: float | None, least: float, most: float) -> None:
+    if value is not None and not least <= value <= most:
+        raise Refused(f"--{name}={value}: expected {least} to {most}")
+
+
+def meant_by(link: str) -> str:
+    """Returns what --link would take for a rate that is written otherwise, such as 25Gbps or 3GB/s,
+    or for a file's name that has a mistake; an empty text if there is none.
+    """
+    match = re.fullmatch(
+        r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?",
+        link,
+        re.IGNORECASE,
+    )
+    try:
+        meant = _wire_text(match) if match else ""
+    except ValueError:  # such as 1.2.3
+        meant = ""
+    return meant if parse_wire(meant) else _close_path(link)
+
+
+def _wire_text(match: re.Match[str]) -> str:
+    number, prefix, unit, latency, latency_unit = match.groups()
+    gbit = float(number) * {"m": 1e-3, "g": 1, "t": 1e3}[prefix.lower()]
+    if unit in ("B", "Bs"):  # GB/s, but not GBit/s
+        gbit *= 8
+    return f"{gbit:g}Gbit,{latency or 5}{(latency_unit or 'us').lower()}"
+
+
+def _close_path(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    parent = folder + slash
+    names = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
+    return "".join(parent + close for close in difflib.get_close_matches(name, names, 1))

@@ -1,0 +1,67 @@
+"""The ranks of a launch, and the process group by which check communicates."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+
+from gradsync import Refused
+from gradsync.collectives import gathered
+
+PATIENCE = datetime.timedelta(seconds=60)  # with ranks that are late, or gone
+
+
+@contextlib.contextmanager
+def refusing_late_ranks() -> Iterator[None]:
+    """Raises Refused for RuntimeError: another rank has ended, or does not come in time."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise Refused(f"ranks do not meet: {type(error).__name__}: {reason}") from error
+
+
+class Ranks:
+    """The ranks of the default process group: one, while there is no group.
+
+    All ranks have to call the methods together. They raise Refused if one does not.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        self._group = group
+        self._alone: dist.ProcessGroup | None = None
+        self.size = 1 if group is None else dist.get_world_size(group)
+        self.rank = 0 if group is None else dist.get_rank(group)
+
+    def join(self) -> None:
+        """Makes check's group once the script has initialised its own."""
+        if self._group is None and dist.is_initialized() and dist.get_world_size() > 1:
+            with refusing_late_ranks():
+                self._group = cast("Any", dist.new_group(backend="gloo", timeout=PATIENCE))
+            self.size = dist.get_world_size()
+            self.rank = dist.get_rank()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Returns the values of all ranks, in order, as JSON gives them back."""
+        self.join()
+        with refusing_late_ranks():
+            return gathered(value, "cpu", self._group)
+
+    def total(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns the sum over ranks, for which it takes the tensor's memory."""
+        if self._group is not None:
+            with refusing_late_ranks():
+                dist.all_reduce(tensor, group=self._group)
+        return tensor
+
+    def alone(self) -> dist.ProcessGroup:
+        """Returns a group of this rank alone."""
+        if self._alone is None:
+            with refusing_late_ranks():
+                self._alone = cast("Any", dist.new_subgroups(1, backend="gloo")[0])
+        return self._alone

@@ -1,0 +1,86 @@
+"""Files of recordings: reads them, and adds launches to them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pathlib
+import zlib
+
+from gradsync import Refused
+from gradsync.launch_checks import check_launch
+from gradsync.schema import Launch
+
+LONGEST_FILE_BYTES = 1 << 31  # a limit for devices without an end
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Returns what a file holds; what is compressed by gzip is decompressed, whatever the file's
+    name is.
+
+    Raises Refused if it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            is_compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        with gzip.open(path) if is_compressed else open(path, "rb") as file:
+            return file.read(LONGEST_FILE_BYTES)
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Refused(f"{path}: cannot be read: {why}") from None
+
+
+def parse_launch(line: str) -> Launch:
+    """Reads one line of a recording. Raises Refused if it is no launch, in one line without the
+    file's name.
+    """
+    try:
+        # NaN and Infinity are no JSON, and become texts, which are no numbers.
+        launch = Launch.from_json(json.loads(line, parse_constant=str))
+        check_launch(launch)
+        return launch
+    except json.JSONDecodeError as error:
+        why = f"no launch, or cut off (one is a line), error at byte {error.pos + 1}"
+        raise Refused(why) from None
+    except (ValueError, RecursionError) as error:
+        raise Refused(str(error)) from None
+
+
+def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
+    """Reads a recording. Raises Refused with the file, the line and the reason; a recording has a
+    launch at least.
+    """
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
+    if not launches:
+        raise Refused(f"{path}: no launch of gradsync record")
+    return launches
+
+
+def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
+    try:
+        return parse_launch(line)
+    except Refused as error:
+        raise Refused(f"{path}, line {number}: {error}") from None
+
+
+def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
+    """Adds a line to a file, all of it or nothing, and makes the file if there is none: compressed
+    if its name ends in .gz.
+
+    Raises OSError.
+    """
+    path = pathlib.Path(path)
+    before = path.read_bytes() if path.exists() else b""
+    line = (json.dumps(launch.to_json(), separators=(",", ":")) + "\n").encode()
+    if before.startswith(GZIP_MAGIC) or (not before and path.suffix == ".gz"):
+        line = gzip.compress(line)  # such a file may have several parts
+    whole = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        whole.write_bytes(before + line)
+        whole.replace(path)
+    except OSError:
+        whole.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,393 @@
+"""What a recording is: `gradsync record` writes this, and `gradsync what_if` reads it.
+
+A recording is a file of JSON lines, one `Launch` a line, of launches of the same script on the same
+machine. It is compressed by gzip if its name ends in .gz when it is made. Names of fields are the
+names in the file. Times are nanoseconds of the host's monotonic clock or, on a GPU, of its events.
+Sizes are bytes.
+
+A field that has a default may be missing in a file, and is left out when it has this value. Whoever
+changes a field in such a way that older versions would misread it increases VERSION; a field that
+they lack is enough for them to refuse the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from gradsync import Refused
+from gradsync.json_fields import JsonObject, list_of, numbers_of
+
+VERSION = 1
+MIB = 1 << 20
+DEFAULT_BUCKET_BYTES = 25 * MIB  # of DistributedDataParallel and of its first bucket
+DEFAULT_FIRST_BUCKET_BYTES = MIB
+
+# Limits of what a file may say.
+MOST = 1e18  # nanoseconds and bytes
+MOST_PARAMETERS = 10**9
+MOST_THREADS = 10**4
+MOST_RANKS = 16384
+
+
+class StepMode(str, Enum):
+    """What a recorded step does about gradients.
+
+    UNSYNCHRONISED: nothing within the step; they are averaged after what is timed. PROBE: what
+    DistributedDataParallel does to memory, and collectives after backward, which overlap with
+    nothing. SCRIPT: what the script itself does, by DistributedDataParallel or by fully_shard.
+    """
+
+    UNSYNCHRONISED = "none"
+    PROBE = "probe"
+    SCRIPT = "ddp"
+
+
+class CollectiveKind(str, Enum):
+    """What a probe communicates.
+
+    ALL_REDUCE: pieces of the gradients. BF16: pieces as bf16, with the casts before and behind.
+    ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: the
+    gather and the reduction of each unit, as FSDP2 does them.
+    """
+
+    ALL_REDUCE = "all_reduce"
+    BF16 = "bf16"
+    ZERO1 = "zero1"
+    FULLY_SHARD = "fully_shard"
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether `in_ns` and `out_ns` are measured: casts, or the gather and the reduction of a
+        unit.
+        """
+        return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
+    "float32".
+    """
+
+    name: str
+    numel: int
+    bytes: int
+    dtype: str = ""
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Parameter:
+        with JsonObject(value, place) as fields:
+            return cls(
+                name=fields.text("name"),
+                numel=fields.integer("numel", 1, MOST),
+                bytes=fields.integer("bytes", 1, MOST),
+                dtype=fields.text("dtype", ""),
+            )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What fully_shard gathers at once, by numbers of parameters. The first unit is the root.
+
+    `reshards`: whether the parameters are freed after forward, and gathered again for backward.
+    """
+
+    name: str
+    parameters: tuple[int, ...]
+    reshards: bool
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Unit:
+        with JsonObject(value, place) as fields:
+            return cls(
+                name=fields.text("name"),
+                parameters=fields.integers("parameters", 0, MOST_PARAMETERS),
+                reshards=fields.flag("reshards"),
+            )
+
+
+@dataclass(frozen=True)
+class Row:
+    """Settings of the steps that the script itself synchronises.
+
+    `bf16`: by bf16_compress_hook. `zero1`: under ZeroRedundancyOptimizer. `fsdp`: by fully_shard;
+    `whole`: which keeps all units after forward. `passes`: backward passes of a step.
+    `rebuilt_bucket_bytes`: the buckets that DistributedDataParallel made after its first step;
+    empty if they are unknown.
+    """
+
+    name: str
+    bucket_bytes: int
+    first_bucket_bytes: int
+    bf16: bool
+    zero1: bool
+    passes: int
+    rebuilt_bucket_bytes: tuple[int, ...]
+    fsdp: bool = False
+    whole: bool = False
+
+    @classmethod
+    def by_default(cls, name: str, passes: int, fsdp: bool = False) -> Row:
+        """Returns the settings that PyTorch has if a script names none."""
+        return cls(
+            name=name,
+            bucket_bytes=DEFAULT_BUCKET_BYTES,
+            first_bucket_bytes=DEFAULT_FIRST_BUCKET_BYTES,
+            bf16=False,
+            zero1=False,
+            passes=passes,
+            rebuilt_bucket_bytes=(),
+            fsdp=fsdp,
+        )
+
+    def with_bucket_cap(self, mib: int) -> Row:
+        """Returns settings of DistributedDataParallel with this bucket_cap_mb, of all buckets."""
+        return dataclasses.replace(
+            self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
+        )
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Row:
+        with JsonObject(value, place) as fields:
+            return cls(
+                name=fields.text("name"),
+                bucket_bytes=fields.integer("bucket_bytes", 1, MOST),
+                first_bucket_bytes=fields.integer("first_bucket_bytes", 1, MOST),
+                bf16=fields.flag("bf16"),
+                zero1=fields.flag("zero1"),
+                passes=fields.integer("passes", 1, MOST_THREADS),
+                rebuilt_bucket_bytes=fields.integers("rebuilt_bucket_bytes", 0, MOST),
+                fsdp=fields.flag("fsdp", False),
+                whole=fields.flag("whole", False),
+            )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What tensors of one rank take in a step that does not synchronise.
+
+    Weights, the model's buffers and the optimizer's state are held all the time; under fully_shard
+    the state is that of all ranks. `keeps_gradients`: whether gradients are there before backward.
+    Beside all of these, tensors take `forward_bytes` at most in forward, `ready_bytes[p]` at most
+    until the gradient of parameter p is ready, `held_bytes[p]` then, and `optimizer_bytes` at most
+    in the update. `order`: parameters in the order in which their gradients were ready.
+    """
+
+    weight_bytes: int
+    buffer_bytes: int
+    state_bytes: int
+    keeps_gradients: bool
+    forward_bytes: int
+    order: tuple[int, ...]
+    ready_bytes: tuple[int, ...]
+    held_bytes: tuple[int, ...]
+    optimizer_bytes: int
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Memory:
+        with JsonObject(value, place) as fields:
+            return cls(
+                weight_bytes=fields.integer("weight_bytes", 0, MOST, 0),
+                buffer_bytes=fields.integer("buffer_bytes", 0, MOST, 0),
+                state_bytes=fields.integer("state_bytes", 0, MOST, 0),
+                keeps_gradients=fields.flag("keeps_gradients", False),
+                forward_bytes=fields.integer("forward_bytes", 0, MOST, 0),
+                order=fields.integers("order", 0, MOST_PARAMETERS, is_optional=True),
+                ready_bytes=fields.integers("ready_bytes", 0, MOST, is_optional=True),
+                held_bytes=fields.integers("held_bytes", 0, MOST, is_optional=True),
+                optimizer_bytes=fields.integer("optimizer_bytes", 0, MOST, 0),
+            )
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """What one probe communicated.
+
+    `in_flight`: 1 if each collective is waited for before the next one begins, 0 if all are issued
+    at once. `bytes`: of each. `ns`: of each, if they follow each other. `in_ns` and `out_ns`: see
+    CollectiveKind.has_parts. `wall_ns` and `cpu_ns`: of all, by the clock and by the process's
+    processors.
+    """
+
+    kind: CollectiveKind
+    in_flight: int
+    bytes: tuple[int, ...]
+    ns: tuple[float, ...]
+    wall_ns: float
+    cpu_ns: float
+    in_ns: tuple[float, ...] = ()
+    out_ns: tuple[float, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Collectives:
+        with JsonObject(value, place) as fields:
+            return cls(
+                kind=fields.choice("kind", CollectiveKind),
+                in_flight=fields.integer("in_flight", 0, 1, 1),
+                bytes=fields.integers("bytes", 1, MOST, is_optional=True),
+                ns=fields.numbers("ns", 0, MOST, is_optional=True),
+                wall_ns=fields.number("wall_ns", 0, MOST, 0),
+                cpu_ns=fields.number("cpu_ns", 0, MOST, 0),
+                in_ns=fields.numbers("in_ns", 0, MOST, is_optional=True),
+                out_ns=fields.numbers("out_ns", 0, MOST, is_optional=True),
+            )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of one rank.
+
+    `row`: the number of its settings, if the script synchronises it. `begin_ns`: on the host's
+    clock. From there on follow each other: forward and all earlier passes (`before_ns`), the last
+    backward (`backward_ns`), what communicates, copies gradients out of a probe's buffer
+    (`copy_back_ns`), what the script does until the optimizer begins, such as clipping (`rest_ns`),
+    and the optimizer (`optimizer_ns`). `step_ns` is the whole without what only serves the
+    recording. `between_ns`: from the end of the step before to the begin of this one. `ready_ns`:
+    by parameter, from the begin of backward until its gradient is ready; -1 if it gets none.
+
+    Of units of fully_shard, by unit: `units_ns` are the begin and end of its forward and of its
+    backward, from the step's begin; `gather_ns` and `reduce_ns` are what its collectives take.
+    """
+
+    mode: StepMode
+    begin_ns: float
+    step_ns: float
+    row: int = 0
+    between_ns: float = 0
+    before_ns: float = 0
+    backward_ns: float = 0
+    copy_back_ns: float = 0
+    rest_ns: float = 0
+    optimizer_ns: float = 0
+    ready_ns: tuple[float, ...] = ()
+    collectives: Collectives | None = None
+    units_ns: tuple[tuple[float, ...], ...] = ()
+    gather_ns: tuple[float, ...] = ()
+    reduce_ns: tuple[float, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Step:
+        with JsonObject(value, place) as fields:
+            return cls(
+                mode=fields.choice("mode", StepMode),
+                begin_ns=fields.number("begin_ns", -MOST, MOST),
+                step_ns=fields.number("step_ns", 0, MOST),
+                row=fields.integer("row", 0, 10**6, 0),
+                between_ns=fields.number("between_ns", 0, MOST, 0),
+                before_ns=fields.number("before_ns", 0, MOST, 0),
+                backward_ns=fields.number("backward_ns", 0, MOST, 0),
+                copy_back_ns=fields.number("copy_back_ns", 0, MOST, 0),
+                rest_ns=fields.number("rest_ns", 0, MOST, 0),
+                optimizer_ns=fields.number("optimizer_ns", 0, MOST, 0),
+                ready_ns=fields.numbers("ready_ns", -1, MOST, is_optional=True),
+                collectives=fields.optional("collectives", Collectives.from_json),
+                units_ns=fields.each("units_ns", _times, is_optional=True),
+                gather_ns=fields.numbers("gather_ns", 0, MOST, is_optional=True),
+                reduce_ns=fields.numbers("reduce_ns", 0, MOST, is_optional=True),
+            )
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a script, of which every rank is recorded.
+
+    `device`: "cpu", or the GPU's name. `backend`: of the process group; "none" without one.
+    `hosts`: of each rank, the name of its host. `threads`: of each rank. `cores`: what each rank
+    may use. `passes`: backward passes of a step. `views`: whether gradients are views of buckets.
+    `link_rate`: bits a second to which the link between hosts was limited, 0 if it is unknown.
+    `memory` is None if it was not seen. `units`: of fully_shard, else none. `rows`: settings of the
+    script's own steps, those of the script first. `ranks`: of each rank, its steps; those of one
+    number were taken together.
+    """
+
+    device: str
+    backend: str
+    optimizer: str
+    world_size: int
+    threads: int
+    cores: int
+    passes: int
+    views: bool
+    hosts: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    rows: tuple[Row, ...]
+    ranks: tuple[tuple[Step, ...], ...]
+    time: str = ""
+    torch: str = ""
+    processor: str = ""
+    command: tuple[str, ...] = ()
+    link_rate: int = 0
+    memory: Memory | None = None
+    units: tuple[Unit, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> Launch:
+        """Reads what to_json() returned, of this version or an older one.
+
+        Raises Refused if it is no launch. check_launch() tells whether its parts agree.
+        """
+        with JsonObject(value, place) as fields:
+            fields.integer("gradsync_torch", VERSION, VERSION)
+            return cls(
+                device=fields.text("device"),
+                backend=fields.text("backend"),
+                optimizer=fields.text("optimizer"),
+                world_size=fields.integer("world_size", 1, MOST_RANKS),
+                threads=fields.integer("threads", 1, MOST_THREADS),
+                cores=fields.integer("cores", 1, MOST_THREADS),
+                passes=fields.integer("passes", 1, MOST_THREADS),
+                views=fields.flag("views"),
+                hosts=fields.texts("hosts"),
+                parameters=fields.each("parameters", Parameter.from_json),
+                rows=fields.each("rows", Row.from_json),
+                ranks=fields.each("ranks", _steps),
+                time=fields.text("time", ""),
+                torch=fields.text("torch", ""),
+                processor=fields.text("processor", ""),
+                command=fields.texts("command", is_optional=True),
+                link_rate=fields.integer("link_rate", 0, MOST, 0),
+                memory=fields.optional("memory", _memory),
+                units=fields.each("units", Unit.from_json, is_optional=True),
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what json.dumps() writes as one line of a recording."""
+        return {"gradsync_torch": VERSION, **json_of(self)}
+
+
+def json_of(value: Any) -> Any:
+    """Returns a dataclass of this module as JSON has it. Fields that have their default value are
+    left out.
+    """
+    if dataclasses.is_dataclass(value):
+        return {
+            field.name: json_of(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if getattr(value, field.name) != field.default
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [json_of(one) for one in value]
+    return value
+
+
+def _times(value: object, place: str) -> tuple[float, ...]:
+    return numbers_of(value, place, 0, MOST)
+
+
+def _steps(value: object, place: str) -> tuple[Step, ...]:
+    return tuple(
+        Step.from_json(step, f"{place}[{i}]") for i, step in enumerate(list_of(value, place))
+    )
+
+
+def _memory(value: object, place: str) -> Memory | None:
+    """A recorder that saw no memory, such as of compiled code, wrote zeros and empty lists."""
+    memory = Memory.from_json(value, place)
+    if len(memory.ready_bytes) != len(memory.held_bytes):
+        raise Refused("memory lacks parameters")
+    return memory if memory.ready_bytes else None

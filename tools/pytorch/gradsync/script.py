@@ -1,0 +1,283 @@
+"""A training script that runs within this process, of which one model is recorded."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+from torch.optim import Optimizer
+
+from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync.ending import end_rank
+from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.launch_file import UnusableFile
+from gradsync.patches import Patches
+from gradsync.recorder import Recorder
+from gradsync.torch_private import DDP, is_sharded
+
+PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
+
+
+def say(text: str) -> None:
+    """Prints a line, once for all ranks."""
+    if os.environ.get("RANK", "0") == "0":
+        print(f"gradsync: {text}", file=sys.stderr, flush=True)
+
+
+def refuse(text: str, status: int = FAILED) -> NoReturn:
+    """Ends this process, also if the script catches exceptions."""
+    end_rank(text, status)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says.
+
+    `goes_on`: whether the script trains on when it is recorded. `number`: the recorded model, from
+    1; None: the first model that is trained. The others are those of Recorder.
+    """
+
+    out: str
+    command: list[str]
+    rounds: int
+    ddp: bool
+    goes_on: bool
+    number: int | None
+
+
+class Script(Listener):
+    """Runs a script and finds the model to record: of several processes the first that is wrapped
+    in DDP, or is sharded, and trains; of one process the outermost module that is called and holds
+    the parameters of the first optimizer that steps.
+    """
+
+    def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
+        """`answer` is called in rank 0 with the file's name when a launch of several processes is
+        written.
+        """
+        self._options = options
+        self._answer = answer
+        self._pid = os.getpid()
+        self._patches = Patches()
+        self._calls = Patches()  # of Module.__call__, until a model is found
+        self._recorders: list[Recorder] = []  # of all models until one is found
+        self._is_found = False
+        self._has_ended = False
+        self._wrapped = 0  # models in DDP
+        self._called: dict[int, torch.nn.Module] = {}  # outermost ones, by their ids
+        self._optimizers: list[Optimizer] = []  # that have stepped
+        self._backwards = 0
+        self._began_s = 0.0
+
+    # Running.
+
+    def run(self) -> NoReturn:
+        """Runs the script to its end, or until the launch is written, and ends this process."""
+        command = self._options.command
+        text = " ".join(command)
+        self._patches.replace(DDP, "__init__", self._construct)
+        self._patches.replace(torch.multiprocessing, "spawn", self._spawn)
+        self._patches.replace(torch.multiprocessing, "start_processes", self._spawn)
+        watch_calls(torch.nn.Module, self._calls)
+        listen(self)
+        try:
+            _execute(command)
+        except KeyboardInterrupt:
+            refuse(f"{text} was interrupted; nothing was recorded")
+        except BaseException as end:
+            is_good = isinstance(end, SystemExit) and end.code in (None, 0)
+            if self._options.goes_on or not (self._has_ended or is_good):
+                raise
+        if self._has_ended:
+            sys.exit(0)
+        if not self._recorders:
+            refuse(
+                f"{text} trained no model, or too few steps to tell which "
+                f"(--model={self._options.number or 1}); nothing was recorded"
+            )
+        recorder = self._recorders[0]
+        needed = recorder.rounds * len(recorder.plan) + 1
+        refuse(f"{text} took {recorder.taken + 1} steps, which are too few: {needed} are needed")
+
+    def _construct(
+        self, construct: Callable[..., None], model: DDP, *args: Any, **kwargs: Any
+    ) -> None:
+        if os.getpid() != self._pid:
+            refuse(
+                f"{place()}: trains in a process that the script started: let torchrun start those "
+                "that train"
+            )
+        construct(model, *args, **kwargs)
+        self._on_wrapped(model)
+
+    def _spawn(self, spawn: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
+        refuse(
+            f"{place()}: starts processes, in which nothing is recorded: let torchrun start those "
+            "that train"
+        )
+
+    # Finding the model.
+
+    def _on_wrapped(self, model: DDP) -> None:
+        ids = {id(param) for param in model.parameters()}
+        again = [recorder for recorder in self._recorders if recorder.holds(ids)]
+        for recorder in again:
+            recorder.close()
+            self._recorders.remove(recorder)
+            if recorder.taken >= 0:
+                say(f"{place()}: the model of {recorder.place} is wrapped again, and recorded anew")
+        if not again:
+            self._wrapped += 1
+        is_asked_for = self._options.number in (None, self._wrapped)
+        if again or (is_asked_for and not self._is_found):
+            self._record(model)
+
+    def on_forward(self, model: torch.nn.Module) -> None:
+        if not self._recorders and torch.is_grad_enabled():
+            self._called.setdefault(id(model), model)
+
+    def on_update(
+        self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """The first optimizer that takes a step shows which model is trained."""
+        trained = {
+            id(param)
+            for group in optimizer.param_groups
+            for param in group["params"]
+            if param.grad is not None
+        }
+        if not trained:
+            return
+        recorder = next((one for one in self._recorders if one.holds(trained)), None)
+        if recorder:
+            self._choose(recorder)
+        if not any(optimizer is other for other in self._optimizers):
+            self._optimizers.append(optimizer)
+        if self._optimizers.index(optimizer) + 1 == (self._options.number or 1):
+            self._find(trained)
+
+    def on_backward_end(self) -> None:
+        """An object with step() need not be an optimizer of torch.optim."""
+        self._backwards += 1
+        if self._backwards == PATIENCE and not self._optimizers:
+            self._find(set().union(*map(_ids_with_gradients, self._called.values())))
+
+    def _find(self, trained: set[int]) -> None:
+        """Finds a model that is in no DDP, by ids of parameters that are updated."""
+        if self._recorders or self._wrapped or os.getpid() != self._pid:
+            return
+        roots = self._modules_with(trained)
+        if not roots:
+            refuse(f"{place()}: no module that was called holds what is updated here")
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            if not is_sharded(roots[0]):
+                refuse(
+                    f"{place()}: trains without DistributedDataParallel or fully_shard, which are "
+                    "what gradsync records of several processes; start one: python -m gradsync "
+                    "record"
+                )
+            self._record(roots[0])
+        else:
+            model = roots[0] if len(roots) == 1 else torch.nn.ModuleList(roots)
+            only = set().union(*map(_ids_with_gradients, roots))
+            self._record(model, roots=roots, only=only)
+        self._choose(self._recorders[0])
+
+    def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
+        """Returns the first module that was called and holds all of them, or else those that hold
+        some.
+        """
+        held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
+        whole = [module for module, ids in held if trained <= ids]
+        return whole[:1] or [module for module, ids in held if trained & ids]
+
+    def _record(self, model: torch.nn.Module, **choice: Any) -> None:
+        options = self._options
+        try:
+            recorder = Recorder(
+                model,
+                options.out,
+                options.rounds,
+                options.ddp,
+                command=options.command,
+                observer=self,
+                **choice,
+            )
+        except Refused as error:
+            self.refused(error)
+        self._recorders.append(recorder)
+
+    def _choose(self, recorder: Recorder) -> None:
+        for other in self._recorders:
+            if other is not recorder:
+                other.close()
+        self._recorders = [recorder]
+        if not self._is_found:  # listening takes time
+            self._calls.undo()
+            stop_listening(self)
+            self._is_found = True
+
+    # What the recorder tells.
+
+    def refused(self, error: Refused) -> NoReturn:
+        refuse(str(error), BAD_ARGUMENTS if isinstance(error, UnusableFile) else FAILED)
+
+    def started(self, recorder: Recorder) -> None:
+        self._choose(recorder)
+        if self._wrapped > 1:
+            say(
+                f"{recorder.place}: this one of {self._wrapped} models in DistributedDataParallel "
+                "is recorded (--model); what others communicate counts as computation"
+            )
+        self._began_s = time.monotonic()
+        steps = recorder.rounds * len(recorder.plan)
+        say(f"records {steps} steps; the first takes minutes if the model has to be compiled")
+
+    def warmed_up(self, recorder: Recorder) -> None:
+        took_s = time.monotonic() - self._began_s
+        more = recorder.rounds - 1
+        say(f"{recorder.taken} steps of warm-up took {took_s:.0f} s, {more} times as many follow")
+
+    def finished(self, recorder: Recorder) -> None:
+        """Rank 0 prints the answer, and all ranks end or continue."""
+        out = self._options.out
+        if not recorder.world.are_several:
+            say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")
+        elif recorder.world.rank == 0:
+            self._answer(out)
+        if dist.is_initialized():
+            dist.barrier()
+        sys.stdout.flush()
+        self._has_ended = True
+        self._patches.undo()
+        if not self._options.goes_on:
+            # A script that catches SystemExit does not train further.
+            self._patches.replace(DDP, "_pre_forward", _end_process)
+            self._patches.replace(torch.autograd, "backward", _end_process)
+            sys.exit(0)
+
+
+def _ids_with_gradients(module: torch.nn.Module) -> set[int]:
+    return {id(param) for param in module.parameters() if param.grad is not None}
+
+
+def _end_process(own: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _execute(command: list[str]) -> None:
+    """Runs a script, or a module after -m, with its arguments, as Python does."""
+    if command[0] == "-m":
+        sys.argv = command[1:]
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(command)
+        runpy.run_path(os.path.abspath(command[0]), run_name="__main__")

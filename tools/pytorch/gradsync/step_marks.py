@@ -1,0 +1,101 @@
+"""What is marked in a step while it runs, from which its times are computed when it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradsync.clock import Clock, Mark, Span
+from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
+
+
+@dataclass
+class CollectiveMarks:
+    """Those of one probe; schema.Collectives says what they become."""
+
+    kind: CollectiveKind
+    in_flight: bool
+    bytes: list[int] = field(default_factory=list)
+    each: list[Span] = field(default_factory=list)
+    into: list[Span] = field(default_factory=list)
+    out_of: list[Span] = field(default_factory=list)
+    whole: Span | None = None
+    cpu_ns: int = 0
+
+    def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
+        """Adds a collective of three parts."""
+        self.into.append(Span(begin, second))
+        self.each.append(Span(second, third))
+        self.out_of.append(Span(third, end))
+
+    def times(self, clock: Clock) -> Collectives:
+        assert self.whole is not None
+        return Collectives(
+            kind=self.kind,
+            in_flight=int(self.in_flight),
+            bytes=tuple(self.bytes),
+            ns=_times(clock, self.each),
+            wall_ns=clock.ns(self.whole),
+            cpu_ns=self.cpu_ns,
+            in_ns=_times(clock, self.into),
+            out_ns=_times(clock, self.out_of),
+        )
+
+
+@dataclass
+class UnitMarks:
+    """Those of fully_shard's units; lists are by unit."""
+
+    gathers: list[Span] = field(default_factory=list)
+    # By unit: from the step's begin to the begin and end of forward, and of backward.
+    calls: list[list[Span]] = field(default_factory=list)
+    reductions: list[Span] = field(default_factory=list)
+
+
+@dataclass
+class StepMarks:
+    """Those of one step; schema.Step says what they become."""
+
+    mode: StepMode | None  # None: the first step, of which nothing is written
+    begin_ns: int  # of the host's clock, whatever the device's is
+    begin: Mark
+    between: Span | None
+    last_backward: Span | None = None  # the one that synchronises; None until it has ended
+    ready: list[Mark | None] = field(default_factory=list)
+    sent: CollectiveMarks | None = None
+    copy_back: Span | None = None
+    units: UnitMarks | None = None
+    untimed: Span | None = None  # what only serves the recording
+    rest: Mark | None = None  # the end of all that follows from the last backward
+    update: Span | None = None
+
+    def times(self, clock: Clock) -> Step:
+        """Returns the times of a step that is whole: it has a last backward, and an update."""
+        assert self.mode is not None
+        assert self.last_backward is not None
+        assert self.rest is not None
+        assert self.update is not None
+        units = self.units or UnitMarks()
+        untimed_ns = clock.ns(self.untimed) if self.untimed else 0
+        begin = self.last_backward.begin
+        return Step(
+            mode=self.mode,
+            begin_ns=self.begin_ns,
+            step_ns=clock.ns(Span(self.begin, self.update.end)) - untimed_ns,
+            between_ns=clock.ns(self.between) if self.between else 0,
+            before_ns=clock.ns(Span(self.begin, begin)),
+            backward_ns=clock.ns(self.last_backward),
+            copy_back_ns=clock.ns(self.copy_back) if self.copy_back else 0,
+            rest_ns=clock.ns(Span(self.rest, self.update.begin)),
+            optimizer_ns=clock.ns(self.update),
+            ready_ns=tuple(
+                -1 if mark is None else clock.ns(Span(begin, mark)) for mark in self.ready
+            ),
+            collectives=self.sent.times(clock) if self.sent else None,
+            units_ns=tuple(_times(clock, own) for own in units.calls),
+            gather_ns=_times(clock, units.gathers),
+            reduce_ns=_times(clock, units.reductions),
+        )
+
+
+def _times(clock: Clock, spans: list[Span]) -> tuple[int, ...]:
+    return tuple(clock.ns(span) for span in spans)

@@ -1,0 +1,187 @@
+"""Measures one step after the other of a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from gradsync.arrivals import Arrivals
+from gradsync.clock import Clock, Mark, Span
+from gradsync.events import in_backward
+from gradsync.flat_buffer import FlatBuffer
+from gradsync.live import StepMemory
+from gradsync.prober import Prober
+from gradsync.schema import Memory, Step
+from gradsync.step_marks import StepMarks
+from gradsync.target import ModelTarget
+from gradsync.turns import FIRST, Turn
+from gradsync.world import World
+
+
+class StepRecorder:
+    """The step that runs, of which Recorder says when its parts begin and end. A moment is a mark
+    of the clock.
+
+    `turn`: its kind. `passes`: backward passes that have brought gradients. `is_prepared`: whether
+    the pass that runs synchronises. `arrivals`: gradients of the last backward. `buffer`: what
+    probes use; None in the first step, which shows the model.
+    """
+
+    def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
+        self.turn = FIRST
+        self.passes = 0
+        self.is_prepared = False
+        self.arrivals = Arrivals(len(target.params))
+        self.buffer: FlatBuffer | None = None
+        self._target = target
+        self._world = world
+        self._clock = clock
+        self._prober: Prober | None = None
+        self._memory: StepMemory | None = None  # of one step
+        self._marks: StepMarks | None = None
+        self._update_begin: Mark = 0
+        self._updated: Mark | None = None  # the end of the last update, if that was the model's
+
+    def start(self, units: Sequence[Sequence[int]]) -> None:
+        """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
+        if the model was sharded by its blocks.
+        """
+        self.buffer = FlatBuffer(self._target.params, self._world.size)
+        self._prober = Prober(self.buffer, self._world, self._clock, units)
+
+    def close(self) -> None:
+        """Leaves nothing of the recording in gradients, and frees what probes use."""
+        self._end_memory()
+        if self.buffer:
+            self.buffer.release()
+        self.buffer = None
+        self._prober = None
+
+    def begin(self, turn: Turn, called: Mark) -> None:
+        """A step begins, for which the target is prepared. `called`: when its forward was."""
+        self.turn = turn
+        self.passes = 0
+        self.is_prepared = False
+        between = None if self._updated is None else Span(self._updated, called)
+        begin_ns = time.monotonic_ns()
+        self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
+
+    def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        """Measures that of the step that begins next."""
+        assert self.buffer is not None
+        self._end_memory()
+        own = [self.buffer.flat]
+        self._memory = StepMemory(self._target.params, self._target.module, optimizers, own)
+
+    def _end_memory(self) -> None:
+        if self._memory:
+            self._memory.end()
+
+    def memory(self) -> Memory | None:
+        return self._memory.result() if self._memory else None
+
+    def begin_backward(self, expected: int | None) -> None:
+        """A backward begins. `expected`: passes of a whole step, if that is known."""
+        if self._memory:
+            self._memory.on_backward()
+        decides = self._target.before_backward(self.turn, self.passes, expected)
+        if decides is not None:
+            self.is_prepared = decides
+        self.arrivals.begin_backward(self._clock.mark())
+
+    def note_ready(self, i: int, is_in_step: bool) -> None:
+        """The gradient of a parameter is ready. `is_in_step`: it is one that the step waits for."""
+        gradient = self._target.params[i].grad
+        assert gradient is not None
+        self.arrivals.since_update += 1
+        if gradient.layout is not torch.strided:
+            self.arrivals.sparse = self._target.named[i][0]
+        if not in_backward():
+            return
+        if self._memory:
+            self._memory.on_ready(i)
+        if is_in_step and not self.arrivals.sparse:
+            if self.turn.is_probe and self.is_prepared:
+                self._put_into_buffer(i)
+            self.arrivals.ready[i] = self._clock.mark()
+
+    def _put_into_buffer(self, i: int) -> None:
+        assert self.buffer is not None
+        self.buffer.put(i)
+        if self._target.views:
+            self._target.params[i].grad = self.buffer.slots[i]
+
+    def synchronise(self, end: Mark) -> None:
+        """The last backward has ended: does what this kind of step does then."""
+        self.passes += 1
+        marks = self._step_marks()
+        marks.last_backward = Span(self.arrivals.begin, end)
+        marks.ready = self.arrivals.ready
+        if not self.turn.is_scripts_own:
+            assert self.buffer is not None
+            if self.turn.probe:
+                assert self._prober is not None
+                self.buffer.fill([mark is not None for mark in marks.ready])
+                self._target.keep(self.buffer)
+                self._world.meet()
+                marks.sent = self._prober.run(self.turn.probe)
+            self._target.deliver(self.turn, marks, self.buffer)
+        marks.rest = self._clock.mark()
+
+    def _step_marks(self) -> StepMarks:
+        assert self._marks is not None
+        return self._marks
+
+    def end_backward_unseen(self, end: Mark) -> None:
+        """The last backward has ended, of a first step whose optimizer is not known."""
+        self._step_marks().rest = end
+
+    def begin_update(self, moment: Mark) -> None:
+        self._update_begin = moment
+        self._updated = None
+        if self._memory:
+            self._memory.on_update()
+
+    def note_unseen_update(self, moment: Mark) -> None:
+        """Since the last backward something has updated the model, and is no optimizer."""
+        rest = self._step_marks().rest
+        assert rest is not None
+        self._update_begin = rest
+        self._updated = moment
+
+    def note_updated(self, moment: Mark) -> None:
+        """An optimizer has ended its update, perhaps the last one."""
+        self._updated = moment
+
+    def forget_update(self) -> None:
+        """The time since the last update is not what lies between two steps."""
+        self._updated = None
+
+    def abandon(self) -> None:
+        """The step is over, and has no end."""
+        self._end_memory()
+        self._updated = None
+        self.arrivals.since_update = 0
+
+    def end(self, moment: Mark) -> None:
+        """The step has ended. `moment` ends an update that goes on, because the optimizer calls its
+        closure again.
+        """
+        if self._updated is None:
+            self._updated = moment
+        self.arrivals.since_update = 0
+        self._end_memory()
+
+    def is_synchronised(self) -> bool:
+        """Whether the step has had a backward that synchronises."""
+        return self._step_marks().last_backward is not None
+
+    def times(self) -> Step:
+        """Returns the times of a step that has ended, for which is_synchronised()."""
+        assert self._updated is not None
+        self._clock.settle()
+        marks = self._step_marks()
+        marks.update = Span(self._update_begin, self._updated)
+        return marks.times(self._clock)

@@ -1,0 +1,145 @@
+"""What a recorder knows of a model and does to it, if nothing synchronises it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import torch
+
+from gradsync.clock import Clock, Span
+from gradsync.flat_buffer import FlatBuffer
+from gradsync.patches import Patches
+from gradsync.schema import Memory, Row, Unit
+from gradsync.step_machine import Target
+from gradsync.step_marks import StepMarks
+from gradsync.torch_private import gradient_dtype
+from gradsync.turns import Turn
+from gradsync.units import can_be_tried
+from gradsync.world import World
+
+Named = list[tuple[str, torch.nn.Parameter]]
+
+
+class ModelTarget:
+    """A module of one process, or one whose script leaves synchronising to the recorder.
+
+    `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
+    `views`: whether a probe leaves gradients as views of its buffer. `units`: fully_shard's.
+    """
+
+    kind = Target.PLAIN
+    has_own_steps = False  # whether the script's own steps differ from those of other turns
+    can_update_unseen = True  # whether what is no optimizer of torch.optim may update the model
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        module: torch.nn.Module,
+        named: Iterable[tuple[str, torch.nn.Parameter]],
+        *,
+        only: Collection[int] | None = None,
+        roots: Sequence[torch.nn.Module] = (),
+        views: bool = False,
+    ) -> None:
+        """`module` holds the parameters; `only`: ids of those that train, by default of all."""
+        self.module = module
+        self.roots = list(roots) or [model]
+        self.views = views
+        self.named: Named = [
+            (name, param)
+            for name, param in named
+            if param.requires_grad and param.numel() and (only is None or id(param) in only)
+        ]
+        self.params = [param for _, param in self.named]
+        self.units: tuple[Unit, ...] = ()
+
+    def attach(self, world: World, clock: Clock) -> None:
+        """Says with whom the model trains, and what its times are measured by."""
+        self.world = world
+        self.clock = clock
+
+    def watch(self, patches: Patches) -> None:
+        """Begins to watch the model, until `patches` are undone."""
+
+    def optimized_ids(self) -> set[int]:
+        """Returns ids of the parameters that optimizers of this model hold."""
+        return {id(param) for param in self.params}
+
+    def can_try_units(self) -> bool:
+        """Whether FSDP2's collectives can be timed, of which the script has none."""
+        return can_be_tried(self.params)
+
+    def refusal(self) -> str:
+        """Returns why this model cannot be recorded, as seen when the first step begins; "" if it
+        can.
+        """
+        others = [name for name, p in self.named if gradient_dtype(p) != p.dtype]
+        if not others:
+            return ""
+        return (
+            "gradsync does not record parameters whose gradients have another dtype, such as "
+            f"{others[0]} (grad_dtype)"
+        )
+
+    def refusal_of_step(self) -> str:
+        """Returns why a step that begins cannot be recorded; "" if it can."""
+        return ""
+
+    def is_joining(self) -> bool:
+        """Whether the model is within DDP's join()."""
+        return False
+
+    def before_step(self, turn: Turn) -> None:
+        """Does what a step of this kind needs. It is not timed, and ranks need not be together."""
+
+    def after_call(self, turn: Turn) -> None:
+        """A forward of this step begins."""
+
+    def owns_reducer(self, reducer: object) -> bool:
+        """Whether it is what synchronises this model."""
+        return False
+
+    def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
+        """Returns whether the backward that begins is the one that synchronises; None: what it is
+        has been told before.
+
+        `passes`: those of this step before it. `expected`: of a whole step, if that is known.
+        """
+        return passes + 1 == expected
+
+    def after_backward(self) -> None:
+        """A backward has ended."""
+
+    def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
+        """Gives gradients of a step that did not synchronise to the optimizer: the mean of all
+        ranks. A probe has filled the buffer and kept it.
+        """
+        if turn.is_probe and not self.views:
+            begin = self.clock.mark()
+            buffer.copy_back()
+            marks.copy_back = Span(begin, self.clock.mark())
+        if self.world.are_several:
+            begin = self.clock.mark()
+            buffer.average(self.sends_bf16())
+            marks.untimed = Span(begin, self.clock.mark())
+
+    def keep(self, buffer: FlatBuffer) -> None:
+        """A probe will overwrite the buffer, which deliver() needs."""
+        buffer.keep()
+
+    def sends_bf16(self) -> bool:
+        return False
+
+    def forget_used(self) -> None:
+        """Forgets what steps without synchronisation say of used parameters."""
+
+    def rows(self, passes: int) -> tuple[Row, ...]:
+        """Returns the settings of the script's own steps, if it has such."""
+        return ()
+
+    def memory(self, own: Memory) -> Memory:
+        """Returns what the recording says of this rank's memory."""
+        return own
+
+    def close(self) -> None:
+        """Leaves the model as it was."""

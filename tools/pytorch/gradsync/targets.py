@@ -1,0 +1,39 @@
+"""Chooses what a recorder does to a model, by what synchronises that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+
+from gradsync import Refused
+from gradsync.ddp_target import DdpTarget
+from gradsync.sharded import ShardedTarget
+from gradsync.target import ModelTarget
+from gradsync.torch_private import DDP, is_sharded
+
+
+def target_of(
+    model: torch.nn.Module,
+    *,
+    views: bool | None = None,
+    roots: Sequence[torch.nn.Module] = (),
+    only: Collection[int] | None = None,
+) -> ModelTarget:
+    """Returns the target of a model in DDP, under fully_shard, or of any other module. Recorder
+    says what the arguments are. Raises Refused if the model is not on one device.
+    """
+    target: ModelTarget
+    if isinstance(model, DDP):
+        target = DdpTarget(model, only, views)
+    elif is_sharded(model):
+        target = ShardedTarget(model)
+    else:
+        named = model.named_parameters()
+        target = ModelTarget(model, model, named, only=only, roots=roots, views=bool(views))
+    devices = {param.device for param in target.params}
+    if len(devices) != 1 or not {device.type for device in devices} <= {"cpu", "cuda"}:
+        raise Refused(
+            f"gradsync records modules on one CPU or GPU; this one is on {devices or 'none'}"
+        )
+    return target

@@ -1,0 +1,129 @@
+"""The kinds of steps that are recorded, and whose turn it is."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gradsync.schema import MIB, CollectiveKind, StepMode
+
+PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A kind of collectives. `in_flight`: each is waited for before the next one begins."""
+
+    kind: CollectiveKind
+    piece_bytes: int
+    in_flight: bool = True
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A kind of step. `mode` is None for the first step, which is left as it is. A PROBE of one
+    process has no `probe`: it communicates nothing.
+    """
+
+    mode: StepMode | None
+    probe: Probe | None = None
+
+    @property
+    def is_scripts_own(self) -> bool:
+        """Whether the script itself synchronises gradients, as without the recorder."""
+        return self.mode in (None, StepMode.SCRIPT)
+
+    @property
+    def is_probe(self) -> bool:
+        return self.mode is StepMode.PROBE
+
+
+FIRST = Turn(None)
+
+
+def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
+    """Returns the probes of a model with so many bytes of gradients. `with_units`: also the one of
+    fully_shard's units.
+    """
+    kinds = CollectiveKind
+    sizes = [size for size in PIECES if 2 * size <= total_bytes] + [total_bytes]
+    probes = [Probe(kinds.ALL_REDUCE, size) for size in sizes]
+    probes += [Probe(kinds.ALL_REDUCE, size, in_flight=False) for size in sizes[1:-1]]
+    probes += [Probe(kinds.BF16, min(size, total_bytes)) for size in (MIB, 16 * MIB)]
+    probes.append(Probe(kinds.ZERO1, total_bytes, in_flight=False))
+    if with_units:
+        probes.append(Probe(kinds.FULLY_SHARD, total_bytes))
+    return probes
+
+
+def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
+    """Returns the turns of a round. Two of them do not synchronise, half a round apart."""
+    turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
+    half = len(turns) // 2
+    alone = Turn(StepMode.UNSYNCHRONISED)
+    plan = [alone, *turns[:half], alone, *turns[half:]]
+    if with_own_steps:
+        plan.append(Turn(StepMode.SCRIPT))
+    return plan
+
+
+class Verdict(Enum):
+    """What becomes of a step that has ended."""
+
+    WARM_UP = auto()  # it counts, and is not kept
+    KEEP = auto()
+    REPEAT = auto()  # it has other passes than those that are recorded, or was not synchronised
+    REFUSE = auto()  # so had all steps of the last round
+
+
+class Rounds:
+    """Whose turn it is. The first step, which shows the model, is no turn: `taken` is -1 until it
+    has ended. The first round is warm-up, and shows how many passes a step has.
+
+    `expected`: passes of a whole step, if that is known.
+    """
+
+    def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
+        self.plan = list(plan)
+        self.rounds = rounds
+        self.taken = -1
+        self.expected: int | None = None
+        self._counts: collections.Counter[int] = collections.Counter()  # of steps, by passes
+        self._others = 0  # steps since the last one that was kept
+
+    def start(self, passes: int) -> None:
+        """The first step has ended, and had so many passes."""
+        self.taken = 0
+        self.expected = passes
+
+    def turn(self) -> Turn:
+        """Returns the kind of the next step. A round begins one turn later than the one before, so
+        that no kind of step always follows the same one.
+        """
+        length = len(self.plan)
+        return self.plan[(self.taken + self.taken // length) % length]
+
+    def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
+        """A step has ended; unless it has to be repeated, the next turn comes."""
+        if self.taken < len(self.plan):
+            self._counts[passes] += 1
+            self.taken += 1
+            if self.taken == len(self.plan):
+                # What most of all passes belong to.
+                self.expected = max(self._counts, key=lambda n: n * self._counts[n])
+            return Verdict.WARM_UP
+        if is_synchronised and passes == self.expected:
+            self._others = 0
+            self.taken += 1
+            return Verdict.KEEP
+        self._others += 1
+        return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
+
+    def are_warmed_up(self) -> bool:
+        """Whether the first round has just ended."""
+        return self.taken == len(self.plan)
+
+    def are_over(self) -> bool:
+        return self.taken == self.rounds * len(self.plan)

@@ -1,0 +1,82 @@
+"""What an optimizer that averages by itself makes of the mean, as a copy of it shows."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from gradsync import Refused
+from gradsync.reference import Comparison, exact
+from gradsync.torch_private import default_group
+from gradsync.trained import Updater, parameters_of
+
+
+@dataclasses.dataclass
+class Weights:
+    """The weights that a parameter should have after a step, in f64.
+
+    `rounding`: how far roundings of gradients and weights can bring their norm.
+    """
+
+    p: torch.nn.Parameter
+    expected: torch.Tensor
+    rounding: torch.Tensor
+
+    def are_missed(self) -> bool:
+        """Returns whether the parameter has other weights."""
+        return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
+
+    def distance(self) -> float:
+        """Returns how far the parameter's weights are off, as a part of the expected norm."""
+        return float((exact(self.p) - self.expected).norm() / self.expected.norm())
+
+
+def step_of_twin(
+    optimizer: Updater, compared: Sequence[Comparison], alone: dist.ProcessGroup | None
+) -> list[Weights]:
+    """Returns what copies of this optimizer make of the means, parameter by parameter.
+
+    `compared`: of each parameter. `alone`: a group of this rank, the default one while they step,
+    so that they average nothing. Three copies step: with the means, and with what roundings can
+    make of them, up and down by drawn signs. Copies lack attributes that are not in its state.
+
+    Raises Refused if a copy cannot step: what it runs is the script's.
+    """
+    params = parameters_of(optimizer)
+    exactly, up, down = (
+        _step_of_copy(optimizer, compared, alone, direction) for direction in (0, 1, -1)
+    )
+    result = []
+    for p, middle, above, below in zip(params, exactly, up, down, strict=True):
+        of_gradients = (above - middle).norm() + (below - middle).norm()
+        of_weights = torch.finfo(p.dtype).eps * middle.norm()
+        result.append(Weights(p, middle, of_gradients + of_weights))
+    return result
+
+
+def _step_of_copy(
+    optimizer: Updater,
+    compared: Sequence[Comparison],
+    alone: dist.ProcessGroup | None,
+    direction: int,
+) -> list[torch.Tensor]:
+    """Returns weights, in f64, after a step with gradients so many bounds off the means."""
+    draw = torch.Generator().manual_seed(0)
+    try:
+        with default_group(alone):
+            twin: Any = copy.deepcopy(optimizer)
+            params = parameters_of(twin)
+            for p, one in zip(params, compared, strict=True):
+                if one.is_used or one.mean.any():
+                    signs = torch.randint(2, one.mean.shape, generator=draw) * 2.0 - 1
+                    gradient = one.mean + direction * signs * one.bound
+                    p.grad = gradient.to(p.device, p.dtype)
+            twin.step()
+    except Exception as error:
+        raise Refused(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+    return [exact(p) for p in params]

@@ -1,0 +1,229 @@
+"""When FSDP2 (torch.distributed.fsdp.fully_shard) gathers and reduces its units.
+
+The schedule is that of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments are
+seconds of computation, which stands while a rank waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from gradsync.link import Operation
+from gradsync.recording import NS
+from gradsync.schema import Step, Unit
+
+
+class Call(str, Enum):
+    """What PyTorch calls for a unit. ACCUMULATE is a post_backward that does not reduce."""
+
+    PRE_FORWARD = "pre_forward"
+    POST_FORWARD = "post_forward"
+    PRE_BACKWARD = "pre_backward"
+    POST_BACKWARD = "post_backward"
+    ACCUMULATE = "accumulate"
+
+
+# Those of one pass, in their order; a recording has their times by unit.
+CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKWARD)
+
+
+@dataclass(frozen=True, order=True)
+class Event:
+    """A call, for the unit of this number, in seconds of computation from the begin of the step."""
+
+    moment_s: float
+    call: Call
+    unit: int
+
+
+@dataclass(frozen=True)
+class UnitCollective:
+    """A gather or a reduction of the unit of this number: when it is issued, and from when on
+    computation waits for it, in seconds of computation from the begin of the step. None: at the end
+    of backward.
+    """
+
+    operation: Operation
+    unit: int
+    issued_s: float
+    needed_s: float | None
+
+
+class _Schedule:
+    """FSDP2's collectives, one event after the other; `planned` has them in the order of issue."""
+
+    def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
+        self.planned: list[UnitCollective] = []
+        self._units = units
+        self._overlaps = overlaps
+        self._whole: set[int] = set()  # units that are gathered, or on their way
+        self._backward_ended = True
+        self._begin_pass()
+
+    def _begin_pass(self) -> None:
+        self._gather_moments: list[float] = []  # of forward
+        self._order: list[int] = []  # units by the end of their forward
+        self._places: dict[int, list[int]] = {}  # and each one's places in it
+        # Collectives that nothing waits for yet, by their places in `planned`.
+        self._coming: dict[int, int] = {}  # gathers, by unit
+        self._reducing: int | None = None
+
+    def add(self, event: Event) -> None:
+        if event.call is Call.PRE_FORWARD:
+            self._pre_forward(event)
+        elif event.call is Call.POST_FORWARD:
+            self._post_forward(event.unit)
+        elif event.call is Call.PRE_BACKWARD:
+            self._pre_backward(event)
+        else:
+            self._post_backward(event)
+        self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
+
+    def _pre_forward(self, event: Event) -> None:
+        """Gathers what a module needs when it is called, and, if hosts run ahead of GPUs, as soon
+        as the unit before the last has been copied out of its buffer.
+        """
+        if self._backward_ended:
+            self._begin_pass()
+        moment = event.moment_s
+        if event.unit not in self._whole:
+            earlier = self._gather_moments[-2:]
+            issued = earlier[0] if earlier and self._overlaps else moment
+            self._issue(Operation.ALL_GATHER, event.unit, issued, moment)
+            self._gather_moments.append(moment)
+            self._whole.add(event.unit)
+
+    def _post_forward(self, unit: int) -> None:
+        self._places.setdefault(unit, []).append(len(self._order))
+        self._order.append(unit)
+        if self._units[unit].reshards:
+            self._whole.discard(unit)
+
+    def _pre_backward(self, event: Event) -> None:
+        """Gathers one unit ahead, in the reverse order of forward's ends."""
+        unit, moment = event.unit, event.moment_s
+        if unit not in self._whole:
+            self._issue(Operation.ALL_GATHER, unit, moment, moment)
+            self._whole.add(unit)
+        if unit in self._coming:
+            self._wait_for(self._coming.pop(unit), moment)
+        place = self._places[unit].pop() if self._places.get(unit) else 0
+        if place > 0:
+            ahead = self._order[place - 1]
+            if ahead not in self._whole:
+                self._coming[ahead] = self._issue(Operation.ALL_GATHER, ahead, moment, None)
+                self._whole.add(ahead)
+
+    def _post_backward(self, event: Event) -> None:
+        """The buffer of a reduce-scatter is free when the next one begins, so that one is in flight
+        at a time.
+        """
+        self._whole.discard(event.unit)
+        if event.call is Call.ACCUMULATE:
+            return
+        if self._reducing is not None:
+            self._wait_for(self._reducing, event.moment_s)
+        self._reducing = self._issue(Operation.REDUCE_SCATTER, event.unit, event.moment_s, None)
+
+    def _issue(self, operation: Operation, unit: int, issued: float, needed: float | None) -> int:
+        self.planned.append(UnitCollective(operation, unit, issued, needed))
+        return len(self.planned) - 1
+
+    def _wait_for(self, place: int, moment: float) -> None:
+        self.planned[place] = replace(self.planned[place], needed_s=moment)
+
+
+def collectives(
+    events: Iterable[Event],
+    units: Sequence[Unit],
+    overlaps: bool,
+    empty: Collection[int] = (),
+) -> list[UnitCollective]:
+    """Returns FSDP2's collectives of a step in the order of issue.
+
+    `events`: in order of time. `overlaps`: whether hosts run ahead, as they do of GPUs. `empty`:
+    numbers of units without parameters, which are no units there.
+    """
+    schedule = _Schedule(units, overlaps)
+    for event in events:
+        if event.unit not in empty:
+            schedule.add(event)
+    return schedule.planned
+
+
+def events_of(
+    step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
+) -> list[Event]:
+    """Returns the calls of a step, pass after pass.
+
+    `ready`: seconds from the begin of the last backward until each parameter's gradient is ready.
+    Only the last pass was recorded. Those before are as it, at equal distances from the begin of
+    the step, and do not reduce.
+    """
+    if step.units_ns:
+        last = _recorded_events(step)
+        begin = NS * min(times[0] for times in step.units_ns)
+    else:
+        last = _assumed_events(step, units, passes, ready)
+        begin = last[0].moment_s
+    earlier = [
+        Event(
+            event.moment_s - begin + number * begin / (passes - 1),
+            Call.ACCUMULATE if event.call is Call.POST_BACKWARD else event.call,
+            event.unit,
+        )
+        for number in range(passes - 1)
+        for event in last
+    ]
+    return earlier + last
+
+
+def _recorded_events(step: Step) -> list[Event]:
+    """The last pass, by FSDP2's own units. Of events at one moment, those of a pass's earlier calls
+    are first.
+    """
+    events = [
+        (NS * ns, place, unit)
+        for unit, times in enumerate(step.units_ns)
+        for place, ns in enumerate(times)
+    ]
+    return [Event(moment, CALLS[place], unit) for moment, place, unit in sorted(events)]
+
+
+def _assumed_events(
+    step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
+) -> list[Event]:
+    """The last pass of a script without units. Backward of a unit is from the last gradient of the
+    one before to its own last one, and forward is in proportion. The root is around all others.
+    """
+    before, backward = NS * step.before_ns, NS * step.backward_ns
+    forward = max((before + backward) / passes - backward, 0)
+    ends = sorted(
+        (max(ready[p] for p in unit.parameters), number)
+        for number, unit in enumerate(units)
+        if number and unit.parameters
+    )
+    forwards: list[Event] = []
+    backwards: list[Event] = []
+    begin = 0.0  # of a unit's backward, from the begin of backward
+    for end, unit in ends:
+        forwards = [
+            Event(before - forward * end / backward, Call.PRE_FORWARD, unit),
+            Event(before - forward * begin / backward, Call.POST_FORWARD, unit),
+            *forwards,
+        ]
+        backwards += [
+            Event(before + begin, Call.PRE_BACKWARD, unit),
+            Event(before + end, Call.POST_BACKWARD, unit),
+        ]
+        begin = end
+    return [
+        Event(before - forward, Call.PRE_FORWARD, 0),
+        *forwards,
+        Event(before, Call.POST_FORWARD, 0),
+        Event(before, Call.PRE_BACKWARD, 0),
+        *backwards,
+        Event(before + backward, Call.POST_BACKWARD, 0),
+    ]

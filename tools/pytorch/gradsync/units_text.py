@@ -1,0 +1,51 @@
+"""Quantities as people read them: four digits and a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gradsync.estimates import Interval
+from gradsync.schema import MIB
+
+KIB = 1 << 10
+
+
+def ms_text(seconds: float) -> str:
+    return f"{1e3 * seconds:.4g} ms"
+
+
+def range_text(step_s: Interval) -> str:
+    return f"{1e3 * step_s.low:.4g} to {ms_text(step_s.high)}"
+
+
+def percent_text(part: float | None) -> str:
+    """Returns a change of this part with its sign; nothing if it is None."""
+    return "" if part is None else f"{100 * part:+.1f} %"
+
+
+def gbit_text(bytes_per_second: float) -> str:
+    return f"{8e-9 * bytes_per_second:.4g} Gbit/s"
+
+
+def bytes_text(size: float | None) -> str:
+    """Returns bytes in decimal units, as data sheets have them."""
+    if size is None:
+        return "unknown"
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.4g} {prefix}B"
+    return f"{size:.4g} B"
+
+
+def sizes_text(sizes: Iterable[float]) -> str:
+    """Returns the smallest and the largest size, which are bytes, in binary units."""
+    sizes = list(sizes)
+    return " to ".join(_binary_text(size) for size in sorted({min(sizes), max(sizes)}))
+
+
+def _binary_text(size: float) -> str:
+    return f"{size / MIB:.4g} MiB" if size >= MIB else f"{size / KIB:.4g} KiB"
+
+
+def ranks_text(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"

@@ -1,0 +1,34 @@
+"""Updates by what is no optimizer of torch.optim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+class WeightWatch:
+    """Tells whether weights have changed from one backward to the next, by a copy of the smallest
+    parameter that trains.
+    """
+
+    def __init__(self, params: Sequence[torch.nn.Parameter]) -> None:
+        self._params = params
+        self._kept: torch.Tensor | None = None
+
+    def have_changed(self) -> bool:
+        """Whether weights are others than at the last call; False at the first one."""
+        trained = [p.detach() for p in self._params if p.grad is not None]
+        smallest = min(trained, key=torch.numel, default=None)
+        kept = self._kept
+        self._kept = None if smallest is None else smallest.clone()
+        return (
+            kept is not None
+            and smallest is not None
+            and kept.shape == smallest.shape
+            and not torch.equal(kept, smallest)
+        )
+
+    def forget(self) -> None:
+        """The next call is the first one again."""
+        self._kept = None
