@@ -208,6 +208,15 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
   return Join(name, "_", world.backend, world.size, "_bucket", bucket_bytes);
 }
 
+// Equations round a sum once, as backends do that add in the order of ranks.
+std::vector<comm::TestedWorld> WorldsOverNetworks() {
+  std::vector<comm::TestedWorld> worlds = comm::TestedWorlds({}, {2, 3, 4});
+  std::erase_if(worlds, [](const comm::TestedWorld& world) {
+    return !comm::TraitsOf(world.backend).reduces_in_rank_order;
+  });
+  return worlds;
+}
+
 INSTANTIATE_TEST_SUITE_P(InMemory, ReferenceTest,
                          testing::Combine(testing::ValuesIn(kVariants),
                                           testing::ValuesIn(comm::TestedWorlds({1, 2, 3, 4}, {})),
@@ -215,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(InMemory, ReferenceTest,
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(OverNetworks, ReferenceTest,
                          testing::Combine(testing::ValuesIn(kVariants),
-                                          testing::ValuesIn(comm::TestedWorlds({}, {2, 3})),
+                                          testing::ValuesIn(WorldsOverNetworks()),
                                           testing::Values(size_t{8000})),
                          CaseName);
 
