@@ -21,7 +21,7 @@ std::vector<std::string> BackendNames();
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only the options of a backend. Throws InvalidInput: "backend gloo has no option 'x'", "backend
-// hierarchical: inner is 'x', expected shm, gloo".
+// hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
 // Checks only the GPUs of a host. Throws InvalidInput, with both numbers, if nccl would have more ranks on a
 // host than the host has GPUs. If a launcher makes one GPU visible to each rank, the GPUs of ranks may

@@ -86,8 +86,9 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy that other code needs. The strategy's own file defines its traits, and no
-// other file contains the strategy's name.
+// The properties of a strategy that other code needs. The strategy's own file defines its traits. Other code
+// reads the traits, and not the strategy's name. Only code that selects strategies to show (bench/presets,
+// bench/peers, tools/tables) and tests have names.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
