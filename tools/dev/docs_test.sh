@@ -4,13 +4,22 @@ set -euo pipefail
 
 docs=$PWD/tools/dev/docs.sh
 cd "$TEST_TMPDIR"
-mkdir -p tools/dev docs/published docs/records/a bazel-bin/tools
+mkdir -p tools/dev docs/published docs/records/a docs/recordings bazel-bin/tools
 cp "$docs" tools/dev/
 printf '#!/bin/sh\n' >bazelw
+# The two checks, which have tests of their own: they fail if there is a file complaints, and note what they are given.
+printf 'import os, sys; print(*sys.argv, file=open("checked", "w")); sys.exit(os.path.exists("complaints_prose"))\n' \
+  >tools/dev/prose_figures.py
+printf 'import os, sys; sys.exit(os.path.exists("complaints_commands"))\n' >tools/dev/record_commands.py
 # The record's text as a table, between what a document does not want.
 cat >bazel-bin/tools/summarize <<'TOOL'
 #!/bin/bash
 note="- what a column means: $(printf 'so much and %.0s' {1..9})more"
+if [[ $1 == --table=cells ]]; then
+  printf '%s\n' '' '## Cells' '' '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' '| **a b@c**   |      12.5 |           |' \
+    "| other       |      13.0 | +1.0 [0.5, 1.5] |" '' 'More:' '' '| variant | peak |' '|:--|--:|' '| **a b@c** | 7.03 |'
+  exit
+fi
 printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n%s\n\n## Warnings\n\n- a warning\n' "$1" "$(cat "$2"/*.jsonl)" "$note"
 TOOL
 cat >bazel-bin/tools/report <<'TOOL'
@@ -33,6 +42,7 @@ old
 DOCUMENT
 echo 'No tables.' >docs/other.md
 echo 'a 1 bench/ddp' >docs/records/commands.txt
+touch docs/recordings/commands.txt
 
 fail() {
   echo "FAILED: $1"
@@ -174,6 +184,69 @@ answer what_if a --link=1Gbit
 <!-- end -->
 DOCUMENT
 rm docs/what_if.md
+
+# Recordings' commands need no --out, and a comment between two commands belongs to neither.
+cat >docs/recordings/commands.txt <<'COMMANDS'
+# A comment about b.
+rec python a.py OUT \
+    --y
+# A comment.
+rec b.py
+COMMANDS
+printf '%s\n' '# In between.' 'abc 2 bench/suite --d' >>docs/records/commands.txt
+printf '%s\n' '<!-- begin: commands rec abc -->' '<!-- end -->' >docs/commands.md
+run
+((status == 0)) || fail "making commands of recordings"
+diff - docs/commands.md <<'DOCUMENT' || fail "the commands of recordings"
+<!-- begin: commands rec abc -->
+```
+python a.py OUT \
+    --y
+b.py
+./bazelw run //bench:ddp -- --out=DIR
+./bazelw run //bench:suite -- --d --out=DIR
+```
+<!-- end -->
+DOCUMENT
+
+# Cells of tables inside of sentences.
+value() { printf '<!-- value: cells docs/records/a; %s -->%s<!-- end -->' "$1" "$2"; }
+printf '%s\n' "A step takes $(value 'a b@c; step (ms)' 9) ms, $(value 'other; delta (%)' '') % more; $(value 'a b@c; peak' 1)." >docs/values.md
+cp docs/values.md old
+run --check
+((status == 1)) || fail "a value of other records fails a check"
+grep -q '^docs.sh: docs/values.md differs' output || fail "which document has it"
+cmp docs/values.md old || fail "a check changes no value"
+run
+((status == 0)) || fail "making values"
+diff docs/values.md <(printf '%s\n' \
+  "A step takes $(value 'a b@c; step (ms)' 12.5) ms, $(value 'other; delta (%)' '+1.0 [0.5, 1.5]') % more; $(value 'a b@c; peak' 7.03).") ||
+  fail "the values"
+run --check
+((status == 0)) || fail "values that are right"
+for wrong in 'a b@c; delta (%)' 'nobody; step (ms)' 'other; peak' 'a b@c; variant '; do
+  printf "%s\n" "$(value "$wrong" 1)" >docs/values.md
+  run --check
+  ((status == 1)) || fail "no such cell: $wrong"
+  grep -qF "docs.sh: not one cell of a table: cells docs/records/a; $wrong" output || fail "which cell: $wrong"
+done
+echo 'A <!-- value: cells docs/records/a; other; step (ms) -->9 ms' >docs/values.md
+run --check
+((status == 1)) || fail "a value without an end"
+grep -q 'docs.sh: a value without an end: A ' output || fail "where an end is missing"
+rm docs/values.md
+
+# The checks see every document, and their complaints fail a run.
+run --check
+((status == 0)) || fail "without complaints"
+[[ $(<checked) == 'tools/dev/prose_figures.py tools/dev/prose_figures.txt README.md docs/commands.md docs/other.md' ]] ||
+  fail "which documents are checked: $(<checked)"
+for check in prose commands; do
+  touch "complaints_$check"
+  run --check
+  ((status == 1)) || fail "a complaint of $check"
+  rm "complaints_$check"
+done
 
 # Every directory of records has its command.
 sed -i '/^c /d' docs/records/commands.txt
