@@ -16,8 +16,9 @@ cat >bazel-bin/tools/summarize <<'TOOL'
 #!/bin/bash
 note="- what a column means: $(printf 'so much and %.0s' {1..9})more"
 if [[ $1 == --table=cells ]]; then
-  printf '%s\n' '' '## Cells' '' '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' '| **a b@c**   |      12.5 |           |' \
-    "| other       |      13.0 | +1.0 [0.5, 1.5] |" '' 'More:' '' '| variant | peak |' '|:--|--:|' '| **a b@c** | 7.03 |'
+  printf '%s\n' '' '## Cells' '' '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' \
+    '| **a b@c**   |      12.5 |           |' '| other       |      13.0 | +1.0 [0.5, 1.5] |' '| other:one   |      14.0 | |' '| twice | 1 | |' '| twice | 1 | |' \
+    '' 'More:' '' '| variant | peak |' '|:--|--:|' '| **a b@c** | 7.03 |'
   exit
 fi
 printf '\n## A title (%s)\n\n**A sentence.**\n\n| %s |\n\n%s\n\n## Warnings\n\n- a warning\n' "$1" "$(cat "$2"/*.jsonl)" "$note"
@@ -211,7 +212,11 @@ DOCUMENT
 
 # Cells of tables inside of sentences.
 value() { printf '<!-- value: cells docs/records/a; %s -->%s<!-- end -->' "$1" "$2"; }
-printf '%s\n' "A step takes $(value 'a b@c; step (ms)' 9) ms, $(value 'other; delta (%)' '') % more; $(value 'a b@c; peak' 1)." >docs/values.md
+sentences() {  # sentences STEP DELTA PEAK OTHER_STEP: with these values
+  echo "A step takes $(value 'a b@c; step (ms)' "$1") ms, $(value 'other; delta (%)' "$2") % more."
+  echo "$(value 'a b@c; peak' "$3") and $(value 'other; step (ms)' "$4") begin and end a line: $(value 'a b@c; peak' "$3")"
+}
+sentences 9 '' 1 1 >docs/values.md
 cp docs/values.md old
 run --check
 ((status == 1)) || fail "a value of other records fails a check"
@@ -219,12 +224,10 @@ grep -q '^docs.sh: docs/values.md differs' output || fail "which document has it
 cmp docs/values.md old || fail "a check changes no value"
 run
 ((status == 0)) || fail "making values"
-diff docs/values.md <(printf '%s\n' \
-  "A step takes $(value 'a b@c; step (ms)' 12.5) ms, $(value 'other; delta (%)' '+1.0 [0.5, 1.5]') % more; $(value 'a b@c; peak' 7.03).") ||
-  fail "the values"
+diff docs/values.md <(sentences 12.5 '+1.0 [0.5, 1.5]' 7.03 13.0) || fail "the values"
 run --check
 ((status == 0)) || fail "values that are right"
-for wrong in 'a b@c; delta (%)' 'nobody; step (ms)' 'other; peak' 'a b@c; variant '; do
+for wrong in 'a b@c; delta (%)' 'nobody; step (ms)' 'other; peak' 'a b@c; variant ' 'twice; step (ms)'; do
   printf "%s\n" "$(value "$wrong" 1)" >docs/values.md
   run --check
   ((status == 1)) || fail "no such cell: $wrong"

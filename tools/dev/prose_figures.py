@@ -73,9 +73,12 @@ def sections_of(lines: Iterable[str]) -> list[Section]:
     in_code = False
     for number, line in enumerate(lines, start=1):
         starts_code = line.startswith("```")
-        if in_block or in_code or starts_code:
-            in_block = in_block and line != "<!-- end -->"
-            in_code = in_code != (starts_code and not in_block)
+        if in_block:
+            in_block = line != "<!-- end -->"
+            paragraph = Paragraph()
+            continue
+        if in_code or starts_code:
+            in_code = in_code != starts_code
             paragraph = Paragraph()
             continue
         if line.startswith("#"):

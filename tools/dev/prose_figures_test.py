@@ -78,7 +78,7 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(figures("- An item ends with 12\n- ms"), [])
 
     def test_tables_by_hand(self) -> None:
-        table = "| what | time (ms) | share (%) |\n|:--|--:|--:|\n"
+        table = "| what | time of 2 ranks (ms) | share (%) |\n|:--|--:|--:|\n"
         table += "| a 7 | 12 [3, 4] | |\n| b | 1 s | +5.5 |\n"
         self.assertEqual(figures(table), ["12 ms", "3 ms", "4 ms", "1 ms", "5.5 %"])
         self.assertEqual(complaints(table + "\n" + BLOCK)[-1][:8], "4: 5.5 %")
