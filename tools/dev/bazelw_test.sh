@@ -48,6 +48,20 @@ stand_in id 'echo 0'
 stand_in sudo 'exit 1'
 stand_in python3 'exit 1'
 
+stand_in dpkg-query ''
+stand_in uname 'echo aarch64'
+run_bazelw / build //...
+expect "another processor ends it" exited 1
+expect "which" said "this processor is aarch64: gradsync is compiled for x86-64 with AVX2"
+expect "nothing installed or built" test "$(sort -u "$calls")" == "uname -m"
+rm "$tools/uname"
+printf 'flags\t\t: fpu avx avx2 fma bmi1\nbugs : bmi2\n' >"$scratch/cpuinfo"
+BAZELW_CPUINFO=$scratch/cpuinfo run_bazelw / build //...
+expect "an older processor ends it" exited 1
+expect "what it lacks" said "this processor lacks BMI2: gradsync is compiled for x86-64 with AVX2"
+printf 'flags\t\t: fpu avx avx2 fma bmi1 bmi2\n' >"$scratch/cpuinfo"
+export BAZELW_CPUINFO=$scratch/cpuinfo
+
 stand_in dpkg-query 'printf "g++:installed\nlibone-dev:amd64:installed\n"'
 run_bazelw "$scratch/workspace/model" build --config=x '//a b'
 expect "Bazel's own exit status" exited 7
@@ -139,7 +153,7 @@ CUDNN_FRONTEND=/elsewhere run_bazelw /
 expect "one's own frontend" called "frontend /elsewhere"
 
 rm "$tools/apt-get" "$tools/dpkg-query"
-ln -s /usr/bin/{dirname,readlink,bash,env} "$tools/"
+ln -s /usr/bin/{dirname,readlink,bash,env,uname,grep} "$tools/"
 : >"$calls"
 status=0
 (cd / && PATH=$tools "$scratch/workspace/bazelw") >"$scratch/output" 2>&1 || status=$?

@@ -13,6 +13,7 @@
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt, or
 #                                                      these recordings, of docs/recordings/commands.txt
 #   <!-- begin: warnings -->                           or every warning, with its meaning
+#   <!-- begin: machines docs/records/tiny ... -->     or the machines that measured these records
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
 #   <!-- end -->
 # One cell of a table stands inside of a sentence, on one line (TABLE and DIRECTORY as above, then its row and column):
@@ -150,6 +151,14 @@ commits() {  # commits DOCUMENT: which commit measured which of its records, in 
     END { if (count > 1) print text "." }'
 }
 
+machines() {  # machines DIR...: a line for each machine, with the records that it measured
+  local dir
+  for dir in "$@"; do
+    printf '%s\t%s\n' "$(table ddp "$dir" | sed --quiet 's/^- Measured //p')" "${dir##*/}"
+  done | awk -F '\t' '{ names[$1] = names[$1] (names[$1] ? ", " : "") $2; if (!seen[$1]++) order[++n] = $1 }
+    END { for (i = 1; i <= n; ++i) print "Measured " order[i] (n > 1 ? " (" names[order[i]] ")" : "") }'
+}
+
 # What explains the columns of a table stands under the document's first one that needs it.
 once() {
   awk '/^- / && length > 100 && seen[$0]++ { next } /^$/ { ++blank; next } /^<!-- end -->$/ { blank = 0 }
@@ -177,6 +186,7 @@ remake() {  # remake DOCUMENT: as it should be
         prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
         warnings) warnings ;;
         answer) answer "${words[@]:1}" | "${cut[@]}" ;;
+        machines) machines "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
         *) table "${words[@]}" | sed '/./,$!d' | "${cut[@]}" ;;  # from the first line that is not empty
       esac

@@ -17,13 +17,24 @@ namespace {
 constexpr size_t kMostHead = 14;  // maximum number of characters of a setting above a column
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Returns the difference of a row with its interval; with "[>= 0.4]" or "[<= -1.5]" if the advice rests on a
+// one-sided bound.
+std::string DifferenceIn(const Choice& choice, const Comparison* own, int decimals) {
+  const auto found = choice.bounds.find(own);
+  if (found == choice.bounds.end()) return DifferenceText(own->estimate, decimals);
+  const double scale = std::pow(10, decimals), bound = found->second;
+  const double towards_zero = std::trunc(100 * bound * scale) / scale + 0.0;  // no -0
+  return Join(DifferenceText({own->estimate.value}, decimals),
+              bound > 0 ? " [>= " : " [<= ", Fixed(towards_zero, decimals), "]");
+}
+
 // Returns the difference of a row, or the step of the baseline, followed by an asterisk if the row may be the
 // fastest.
 std::string TextIn(const Choice& choice, const std::string& label, int decimals) {
   const Comparison* const own = choice.Find(label);
   if (own == nullptr) return "";
   const std::string text =
-      own == choice.base ? TimeText(own->row->step_s) : DifferenceText(own->estimate, decimals);
+      own == choice.base ? TimeText(own->row->step_s) : DifferenceIn(choice, own, decimals);
   return text + (std::ranges::count(choice.candidates, own) > 0 ? " *" : "");
 }
 
@@ -118,7 +129,7 @@ Grid MakeGrid(const std::vector<Choice>& choices, int decimals) {
     for (const std::string& label : labels) {
       const Comparison* const own = choice.Find(label);
       grid.rows.push_back({label, TimeText(own->row->step_s),
-                           own == choice.base ? "baseline" : DifferenceText(own->estimate),
+                           own == choice.base ? "baseline" : DifferenceIn(choice, own, 1),
                            CostText(choice, own), SentIn(*own->row)});
       if (std::ranges::count(choice.candidates, own) > 0) grid.rows.back()[2] += " *";
     }

@@ -64,5 +64,36 @@ TEST(ChoiceGridTest, StarsBestRowsAndFloorsBelongToTheirSetting) {
   EXPECT_THAT(rows["the fastest adds"], ElementsAre("19.5 to 20.6 ms", "28 to 32 ms"));
 }
 
+// An interval to both sides contains 0, and the advice rests on a bound to one side: the cell has that bound,
+// rounded towards 0 as in the sentence. Where the interval shows the difference, both have its end.
+TEST(ChoiceGridTest, ACellHasTheBoundThatTheAdviceRestsOn) {
+  const auto grid_of = [](const Measurement& core, double zero1_ms) {
+    const Tabled t({{core, Steady("zero1", Wobble(zero1_ms, 24, 1)), Steady("naive", Wobble(150, 24, 3)),
+                     Steady("flat", Wobble(150, 24, 4))}});
+    const std::vector<Choice> choices = MakeChoices(t.settings);
+    std::vector<std::string> texts = {WriteSentence(choices[0])};
+    for (const std::vector<std::string>& row : MakeGrid(choices, 1).rows)
+      texts.push_back(row[0] + " " + row[2]);
+    return texts;
+  };
+  using ::testing::Contains;
+  using ::testing::MatchesRegex;
+  const std::vector<std::string> by_bound = grid_of(Steady("core", WithWideNoise(108)), 100);
+  EXPECT_THAT(by_bound[0], MatchesRegex("Use zero1: at least 0\\.[0-9]+ % faster than core"));
+  EXPECT_THAT(by_bound, Contains(MatchesRegex("zero1 -[0-9.]+ \\[<= -0\\.[0-9]\\] \\*")));
+  EXPECT_THAT(by_bound, Contains(MatchesRegex("naive \\+[0-9.]+ \\[[0-9.]+, [0-9.]+\\]")));
+  const std::vector<std::string> by_interval = grid_of(Steady("core", Wobble(108, 24, 2)), 100);
+  EXPECT_THAT(by_interval, Contains(MatchesRegex("zero1 -[0-9.]+ \\[-[0-9.]+, -[0-9.]+\\] \\*")));
+  // A bound never becomes larger by rounding.
+  const Tabled t({{Steady("core", WithWideNoise(108)), Steady("zero1", Wobble(100, 24, 1))}});
+  std::vector<Choice> choices = MakeChoices(t.settings);
+  choices[0].bounds[choices[0].Find("zero1")] = -0.01969;
+  EXPECT_THAT(MakeGrid(choices, 1).rows[2][2], ::testing::HasSubstr(" [<= -1.9]"));
+  // The baseline is the fastest: the rows that it leads have the bounds.
+  const std::vector<std::string> of_rows = grid_of(Steady("core", WithWideNoise(90.5)), 100);
+  EXPECT_THAT(of_rows[0], MatchesRegex("Use core: all other exact rows take at least [0-9.]+ % longer"));
+  EXPECT_THAT(of_rows, Contains(MatchesRegex("zero1 \\+[0-9.]+ \\[>= [0-9.]+\\]")));
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -7,6 +7,7 @@
 #include "model/base/text.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 
 // The table about collectives. Its rows are backends, and its settings are sizes.
@@ -158,6 +159,7 @@ void AddAllReduceTables(const Settings& all, std::vector<Table>* tables) {
       2,
       "time_taken, std_time: the mean over ranks of each rank's own mean and population std. time_max, "
       "algbw, p50, p95, p99: of each iteration's slowest rank. back_to_back: without a barrier in between");
+  table.AddNote(MachinesText(settings));
   tables->push_back(std::move(table));
 }
 

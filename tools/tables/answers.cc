@@ -103,7 +103,10 @@ std::string NamePlace(const NamedSetting& at, const Comparison& own, const Basel
 // within kEqualWithin. Assumes that the estimate does not change, and that the interval narrows with the
 // square root of the number of rounds.
 double TimesToDecide(const Estimate& estimate) {
-  const double size = std::abs(estimate.value), half_width = estimate.interval.half_width();
+  const double size = std::abs(estimate.value);
+  // Of an interval that was cut at -100 %, the other half tells its width.
+  const double half_width =
+      std::max(estimate.interval.high - estimate.value, estimate.value - estimate.interval.low);
   return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
 }
 
@@ -117,6 +120,23 @@ bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers) {
   std::set<std::string> places, rows;
   for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
   return rows.size() < places.size();
+}
+
+// Adds how much longer the step of `slower` is at least than that of `fastest`; one of the two is the
+// baseline. `bound` is the one-sided bound of their direct comparison. Where the interval in the table shows
+// the difference, the interval counts, so that the advice has the table's figures; else the bound does, and
+// the table shows it.
+void AddLead(const Comparison& slower, const Comparison& fastest, double bound, Choice* choice) {
+  const bool is_to_slower = fastest.is_of_baseline();
+  const Comparison& judged = is_to_slower ? slower : fastest;
+  const Interval& interval = judged.estimate.interval;
+  const double shown = is_to_slower ? interval.low : -interval.high;
+  if (shown > 0) {
+    choice->lead = std::fmin(choice->lead, shown);
+    return;
+  }
+  choice->lead = std::fmin(choice->lead, bound);
+  if (bound > 0) choice->bounds[&judged] = is_to_slower ? bound : -bound;
 }
 
 // Returns "core costs 19 to 26 ms of its 98.8 ms step"; empty if the cost is unknown.
@@ -245,7 +265,7 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
     if (!choice.doubtful.empty()) choice.state = State::kUndecided;
     for (size_t k = 0; is_alone && k < rows.size(); ++k) {
       if (k != first && (rows[first] == base || rows[k] == base))
-        choice.lead = std::fmin(choice.lead, leads[k][first]);
+        AddLead(*rows[k], *rows[first], leads[k][first], &choice);
     }
   }
   return choices;

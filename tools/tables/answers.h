@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -64,8 +65,12 @@ struct Choice {
   // bound of every candidate. All fields here are fractions of the baseline's step.
   double behind = 0;
   // Lower bound of how much longer all other rows' steps are, if the baseline is the only candidate; else
-  // lower bound of how much longer the baseline's step is.
+  // lower bound of how much longer the baseline's step is. It is the end of an interval where the interval
+  // shows it, else a bound of `bounds`.
   double lead = kNaN;
+  // One-sided bounds of differences to the baseline that the advice rests on, where the interval of the row
+  // contains 0: above 0 the row is at least so much slower, below 0 at least so much faster.
+  std::map<const Comparison*, double> bounds{};
   Interval differences{};  // difference of the first candidate to the other candidates
 
   const Setting& setting() const { return *at.setting; }

@@ -27,12 +27,6 @@ using ::testing::StartsWith;
 
 std::string Sentences(const Group& group) { return Tabled({group}).findings("ddp"); }
 
-std::vector<double> WithWideNoise(double mean_ms) {
-  std::vector<double> wide = Wobble(mean_ms, 24, 2);
-  for (size_t i = 0; i < wide.size(); ++i) wide[i] += i % 2 == 0 ? 12 : -12;
-  return wide;
-}
-
 Measurement Of(std::string_view strategy, double mean_ms, int phase, const Change& change = {}) {
   return Steady(strategy, Wobble(mean_ms, 24, phase), change);
 }
@@ -287,6 +281,9 @@ TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {
               0.005);
   const Tabled decided({{Of("core", 100, 1), Of("naive", 125, 2)}});
   EXPECT_THAT(decided.findings("ddp"), Not(HasSubstr("decided")));
+  // Of an interval that is cut at -100 %, the other half counts.
+  const Estimate whole{-0.01, {-1.52, 1.5}}, cut{-0.01, {-1, 1.5}};
+  EXPECT_NEAR(SecondsToDecide(t.measured[0], cut), SecondsToDecide(t.measured[0], whole), 1e-9);
 }
 
 // `core` and `overlap`, whose steps have such a mean in each launch.

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tools/tables/all_tables.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 
 // Tables of the comparison of bucket sizes: the phases of strategies, with the columns of the published
@@ -125,6 +126,7 @@ void AddBucketTables(const Settings& settings, std::vector<Table>* tables) {
       "backward ends with the last gradient's computation. backward_and_sync ends when every gradient is "
       "averaged: the backward pass of the published comparison. delta%: against the same statistic of the "
       "baseline at this size.");
+  table.AddNote(MachinesText(settings));
   tables->push_back(std::move(table));
   AddPublishedTable(settings, tables);
 }

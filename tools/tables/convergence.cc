@@ -13,6 +13,7 @@
 #include "model/base/text.h"
 #include "tools/tables/answers.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/machines.h"
 
 namespace gradsync::tools {
 namespace {
@@ -327,9 +328,11 @@ void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vect
            });
   });
   TableOf<LearningView> table("convergence", "Convergence", FieldsOfTable(is_reached));
+  std::vector<MeasuredPlace> places;
   for (const LearningSetting& setting : settings) {
     for (const LearningRow& row : setting.rows) {
       table.Add({setting, row});
+      places.emplace_back(RankCount(row.measured->world_size()), row.measured);
       if (row.verdict == Verdict::kSlower) table.MarkLast("delta (%)");
     }
   }
@@ -345,6 +348,7 @@ void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vect
                  "the vector).")
           : Join("No other row reaches the last loss of ", kLossBaseline,
                  " within 0.1 % with every seed, so only `--details` shows time and sent."));
+  table.AddNote(MachinesText(places));
   table.SetSectionTitle(kDetails, "steps: until every seed has reached that loss");
   tables->push_back(std::move(table));
   AddLossTable(settings, tables);

@@ -8,6 +8,7 @@
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "tools/tables/all_tables.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 
 // The table of links on which a strategy is faster. It is made from runs that differ only in the rate of the
@@ -129,6 +130,18 @@ Links LinksOf(const Settings& settings) {
   return links;
 }
 
+// Returns what was measured in each column: "over gloo", "at 1 Gbit/s".
+std::vector<MeasuredPlace> PlacesOf(const Links& links) {
+  std::vector<MeasuredPlace> places;
+  for (const OverLinks& row : links.rows) {
+    for (const auto& [backend, view] : row.by_backend)
+      places.emplace_back("over " + backend, &view.measured());
+    for (const auto& [rate, view] : row.by_rate)
+      places.emplace_back("at " + RateText(rate), &view.measured());
+  }
+  return places;
+}
+
 }  // namespace
 
 void AddLinksTables(const Settings& settings, std::vector<Table>* tables) {
@@ -140,6 +153,7 @@ void AddLinksTables(const Settings& settings, std::vector<Table>* tables) {
       "faster than baseline: the measured rates of the link, in each direction, at which the interval of the "
       "difference lies below zero; slower: above zero. open: at no rate, or at rates with gaps between them. "
       "over gloo, over shm: without a link, on one host. In brackets: 95 % CI, which hold at once in a run.");
+  table.AddNote(MachinesText(PlacesOf(links)));
   tables->push_back(std::move(table));
 }
 

@@ -1,4 +1,5 @@
 #include "tools/tables/all_tables.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 
 // The table of what a rank sends and keeps, compared with theory.
@@ -53,6 +54,7 @@ void AddMemoryTables(const Settings& settings, std::vector<Table>* tables) {
       "before and after update, peak (`--details`): all memory, with buffers and what backward needs, in "
       "blocks whose sizes the allocator rounds up by at most an eighth. process: what the system counts, if "
       "the process trained this variant alone.");
+  table.AddNote(MachinesText(settings));
   tables->push_back(std::move(table));
 }
 

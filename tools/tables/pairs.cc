@@ -188,7 +188,12 @@ std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs
     return estimates;
   }
   const Rounds rounds = RoundsOf(setting);
-  return EstimateRounds(FamilyOf(pairs, rounds), rounds.launches, setting.confidence);
+  estimates = EstimateRounds(FamilyOf(pairs, rounds), rounds.launches, setting.confidence);
+  // A step cannot be shorter than nothing, whatever the scatter of a few rounds extrapolates to. NaN stays.
+  for (Estimate& estimate : estimates) {
+    if (estimate.interval.low < -1) estimate.interval.low = -1;
+  }
+  return estimates;
 }
 
 LaunchEffect FindLaunchEffect(const Setting& setting) {

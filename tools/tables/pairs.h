@@ -16,8 +16,8 @@ void EstimateInTurn(Setting* setting);
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // Returns the difference of the steps of two rows, as a fraction of the second row's step, for each pair. The
-// intervals of all pairs are simultaneous. There are no intervals if Setting::void_reason is set, or if rows
-// did not take turns.
+// intervals of all pairs are simultaneous, and end at -1: no step is shorter than nothing. There are no
+// intervals if Setting::void_reason is set, or if rows did not take turns.
 using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns the difference of the costs of two rows, each relative to the row's own floor, in seconds; NaN for

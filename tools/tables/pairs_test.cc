@@ -52,6 +52,18 @@ TEST(CostTest, OtherHostsAreNotAligned) {
   EXPECT_NEAR(t.row("core@gloo").step_s, 32.2e-3, 1e-4);
 }
 
+// Ten steps of 0.1 or 30 ms: what they scatter by is more than the 15 ms that they take on average.
+TEST(RowsTest, NoStepIsShorterThanNothing) {
+  std::vector<double> uneven(10, 0.1);
+  for (size_t i = 0; i < uneven.size(); i += 2) uneven[i] = 30;
+  const Tabled t(
+      {{Steady("core", Wobble(100, 10, 1)), Steady("flat", Wobble(60, 10, 2)), Steady("zero1", uneven)}});
+  const Interval interval = t.comparison("zero1@gloo").estimate.interval;
+  EXPECT_EQ(interval.low, -1);
+  EXPECT_LT(interval.high, -0.5);
+  EXPECT_LT(t.comparison("zero1@gloo").estimate.value, -0.8);
+}
+
 // One of four launches was enough: with three looks, each interval is as wide as 1.67 % need.
 TEST(PrecisionTest, PlannedLooksWidenIntervals) {
   const auto noisy = [](size_t seed) {

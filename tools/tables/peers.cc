@@ -6,6 +6,7 @@
 #include "model/base/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/pairs.h"
 #include "tools/tables/views.h"
 
@@ -189,6 +190,7 @@ void AddPeersTables(const Settings& settings, std::vector<Table>* tables) {
       "engines alone. In brackets: 95 % CI; all of a column hold at once.");
   table.SetSectionTitle(kDetails,
                         "Costs, steps, memory at the peak of the timed steps, verification, and the run");
+  table.AddNote(MachinesText(settings));
   tables->push_back(std::move(table));
 }
 

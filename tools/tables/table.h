@@ -79,7 +79,10 @@ class Table {
   // Adds a sentence about what the data show. The sentence is printed above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
   // Adds a line that is printed below the table.
-  void AddNote(std::string note) { notes_.push_back(std::move(note)); }
+  // An empty note is none.
+  void AddNote(std::string note) {
+    if (!note.empty()) notes_.push_back(std::move(note));
+  }
 
   const std::string& name() const { return name_; }
   const std::string& title() const { return title_; }

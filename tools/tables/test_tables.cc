@@ -69,6 +69,12 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase) {
   return steps;
 }
 
+std::vector<double> WithWideNoise(double mean_ms) {
+  std::vector<double> wide = Wobble(mean_ms, 24, 2);
+  for (size_t i = 0; i < wide.size(); ++i) wide[i] += i % 2 == 0 ? 12 : -12;
+  return wide;
+}
+
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms,
                  const std::string& run, const Change& change) {
   std::vector<Record> ranks;

@@ -38,6 +38,8 @@ Measurement Steady(std::string_view strategy, const std::vector<double>& steps_m
 // Returns `count` step times: `mean_ms` with deterministic deviations of up to 2 %. `phase` must differ
 // between variants.
 std::vector<double> Wobble(double mean_ms, size_t count, int phase);
+// Returns 24 steps around `mean_ms`, every other one 12 ms longer and the others 12 ms shorter.
+std::vector<double> WithWideNoise(double mean_ms);
 
 // The phases of a step of both ranks, in ms. Rank 0 computes for 4 ms less than rank 1, and waits for rank 1.
 struct Phases {

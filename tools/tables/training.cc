@@ -4,6 +4,7 @@
 #include "model/base/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 
 // The tables about training steps. To add a column, add a line to one of the lists of fields in this file. To
@@ -179,6 +180,7 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
       kPhases, "Phases: means in seconds, of each step's slowest rank. overlap = 1 - exposed / busy");
   table.SetSectionTitle(
       kWork, "Work and memory; processor seconds are of one rank, others_cpu of all other programs");
+  table.AddNote(MachinesText(settings));
   return table;
 }
 

@@ -1,4 +1,5 @@
 #include "tools/tables/all_tables.h"
+#include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 
 // What whole-matrix updates (Muon) cost, and what sharing them saves.
@@ -40,6 +41,7 @@ void AddUpdateTables(const Settings& settings, std::vector<Table>* tables) {
       "multiplications of the rank with the most, divided by the mean over ranks. sent: bytes with padding; "
       "in "
       "theory: without padding. memory: the peak.");
+  table.AddNote(MachinesText(settings));
   tables->push_back(std::move(table));
 }
 

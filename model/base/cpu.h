@@ -1,0 +1,18 @@
+#pragma once
+
+namespace gradsync {
+
+// What .bazelrc's -march=x86-64-v3 has compilers assume of a processor, and older ones lack.
+struct CpuFeatures {
+  bool avx2 = false;
+  bool fma = false;
+  bool bmi2 = false;
+};
+
+// Returns the name of the first feature that is missing; null if the processor has all of them.
+const char* MissingFeature(const CpuFeatures& features);
+
+// Returns the features of the processor on which this program runs.
+CpuFeatures ThisCpu();
+
+}  // namespace gradsync
