@@ -22,9 +22,10 @@
 #include "bench/testing/run_program.h"
 #include "model/base/error.h"
 #include "model/base/exit_status.h"
-#include "model/cuda_device.h"
-#include "model/safetensors.h"
-#include "model/tensor.h"
+#include "model/base/version.h"
+#include "model/files/safetensors.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {
@@ -38,6 +39,7 @@ using ::testing::StartsWith;
 constexpr char kAllReduce[] = "bench/all_reduce";
 constexpr char kCompare[] = "bench/compare";
 constexpr char kDdp[] = "bench/ddp";
+constexpr char kGpus[] = "bench/gpus";
 constexpr char kSuite[] = "bench/suite";
 
 void ExpectRefusal(const ProgramResult& result, const std::string& start) {
@@ -62,10 +64,6 @@ TEST_P(RefusalTest, IsOneLineAndStatus2) {
 INSTANTIATE_TEST_SUITE_P(
     All, RefusalTest,
     ::testing::Values(
-        Case{kAllReduce,
-             {"--sizes=10XB"},
-             "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a comma-separated list "
-             "without repeats\n"},
         Case{kAllReduce, {"--sizes=6"}, "--sizes=6: expected a multiple of the 4 bytes of an f32\n"},
         Case{kAllReduce, {"--iterations=0"}, "--iterations=0: expected an integer from 1 to 1000000\n"},
         Case{kAllReduce, {"--backend=smoke"}, "--backend=smoke: expected gloo, "},
@@ -86,20 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kDdp,
              {"--model=huge"},
              "--model=huge: expected tiny, small, medium, large, xl, 2.7b or resnet50\n"},
-        Case{kDdp, {"--strategies=core,magic"}, "--strategies=core,magic: expected none, "},
-        Case{kDdp, {"--order=sideways"}, "--order=sideways: expected interleaved or blocks\n"},
         Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32, f64 or bf16; did you mean bf16?\n"},
-        Case{kDdp, {"--time=5"}, "--time=5: expected a duration such as 500ms, 60s, 2m\n"},
-        Case{kDdp, {"--time=5s", "--steps=3"}, "--steps: cannot be given beside --time\n"},
-        Case{kDdp,
-             {"--variants=none,magic@gloo"},
-             "--variants=magic@gloo: unknown strategy 'magic', expected none, naive, "},
-        Case{kDdp,
-             {"--variants=none@gloo"},
-             "--variants=none@gloo: none sends nothing, and takes no backend\n"},
-        Case{kDdp,
-             {"--variants=core", "--strategies=core"},
-             "--strategies: cannot be given beside --variants\n"},
         Case{kDdp,
              {"--variants=none,core@shm", "--backend=gloo"},
              "--backend: every one of --variants names its own, expected one without @backend\n"},
@@ -117,13 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kCompare,
              {"--strategies=naive", "--buffer_elements=1Mi"},
              "--buffer_elements: none of --strategies has buckets\n"},
-        Case{kDdp, {"--max_memory=1GiB", "--time=5s"}, "--time: has no effect with --max_memory\n"},
-        Case{kDdp, {"--peer_modes=eager"}, "--peer_modes: needs --with_peers=pytorch\n"},
         Case{kSuite, {"--peer_modes=eager"}, "--peer_modes: needs --with_peers=pytorch\n"},
-        Case{kDdp, {"--peer_python=python3"}, "--peer_python: needs --with_peers=pytorch\n"},
         Case{kAllReduce, {"--collectives=all_gather", "--op=mean"}, "--op: none of --collectives reduces\n"},
         Case{kDdp, {"--backend=gloo,smoke"}, "--backend=gloo,smoke: expected "},
-        Case{kDdp, {"--variants=core@nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kAllReduce, {"--repeats=2"}, "--repeats: all_reduce has no such flag; --help lists them\n"},
         Case{kAllReduce,
              {"--threads_per_rank=1"},
@@ -131,10 +112,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kDdp, {"--variants=core@glo"}, "--variants=core@glo: unknown backend 'glo', expected gloo, "},
         Case{kDdp, {"--no-verify"}, "--no-verify: ddp has no such flag; did you mean --verify=false?\n"},
         Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
-        Case{kDdp, {"--num_heads=3"}, "model 'tiny': --d_model=256 is not a multiple of --num_heads=3\n"},
-        Case{kDdp,
-             {"--corpus=/nonexistent"},
-             "--corpus=/nonexistent: cannot be read: No such file or directory\n"},
         Case{kDdp,
              {"--dump_grads=/nonexistent/grads"},
              "--dump_grads=/nonexistent/grads: there is no directory /nonexistent\n"},
@@ -153,7 +130,6 @@ INSTANTIATE_TEST_SUITE_P(
              {"--backend=shm", "--comm_threads=4"},
              "--comm_threads=4: no backend here runs collectives at the same time: shm\n"},
         Case{kDdp, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "},
-        Case{kDdp, {"tiny"}, "tiny: expected a flag such as --name=value\n"},
         Case{kCompare,
              {"--buffer_elements=3Mi,4M"},
              "--buffer_elements=3Mi,4M: expected a number of elements such as 4096, 512Ki, 3Mi, or a "
@@ -162,16 +138,31 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kCompare, {"--units=MB"}, "--units=MB: expected bytes or published\n"},
         Case{kCompare, {"--preset=full"}, "--preset=full: expected scaled or published\n"},
         Case{kCompare, {"--model=resnet18"}, "--model=resnet18: expected tiny, "},
-        Case{kCompare, {"--seq_len=128"}, "--seq_len: --model=resnet50 takes no sequences\n"},
-        Case{kCompare, {"--model=tiny", "--image_size=96"}, "--image_size: --model=tiny takes no images\n"},
         Case{kCompare,
              {"--batch_size=1", "--image_size=32"},
              "--batch_size=1: the last layers see one pixel of images of 32 x 32"},
-        Case{kCompare, {"--batch_size=2,0"}, "--batch_size=2,0: expected an integer of at least 1"},
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
         Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
+        // Flags that only a later benchmark of the preset refuses: nothing has been measured.
+        Case{kSuite, {"--preset=smoke", "--corpus=/nonexistent"}, "--corpus=/nonexistent: "},
+        Case{kSuite,
+             {"--preset=smoke", "--with_peers=pytorch", "--comm_threads=3"},
+             "--comm_threads=3: --with_peers"},
+        Case{kSuite, {"--backend=nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
+
+TEST(CheckTest, MeasuresNothing) {
+  for (const char* const program : {kAllReduce, kCompare, kDdp}) {
+    const std::string out = FreshDirectory();
+    const ProgramResult result = RunProgram(program, {"--check_only", "--out=" + out});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_TRUE(std::filesystem::is_empty(out));
+    ExpectRefusal(RunProgram(program, {"--check_only", "--world_size=0"}), "--world_size=0: expected ");
+  }
+  EXPECT_EQ(RunProgram(kAllReduce, {"--check_only", "--sizes=4096TiB"}).status, kLacking);
+}
 
 // No bad argument: elsewhere the same would do.
 TEST(MemoryTest, TooLittleIsOneLineAndAStatusOfItsOwn) {
@@ -222,8 +213,8 @@ TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
       RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
-  EXPECT_EQ(RunProgram("bench/gpus", {"--help"}).status, 0);
-  EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
+  EXPECT_EQ(RunProgram(kGpus, {"--help"}).status, 0);
+  EXPECT_EQ(RunProgram(kGpus, {"--all"}).status, 2);
 }
 
 // Of what this process may use; under a launcher too.
@@ -293,6 +284,14 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
     std::istringstream lines(result.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 112) << line;
     EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
+  }
+}
+
+TEST(HelpTest, EveryProgramTellsItsVersion) {
+  for (const std::string program : {kAllReduce, kCompare, kDdp, kGpus, kSuite}) {
+    const ProgramResult result = RunProgram(program, {"--version"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.out, Join(program.substr(6), " of gradsync ", kVersion, "\n"));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "bench/training/job.h"
+#include "bench/training/programs/job.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;

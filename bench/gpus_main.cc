@@ -2,13 +2,19 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
 
-#include "model/cuda_device.h"
+#include "model/base/version.h"
+#include "model/tensor/cuda_device.h"
 
 int main(int argc, char** argv) {
   using gradsync::model::CudaDevice;
   if (argc > 1) {
+    if (std::string_view(argv[1]) == "--version") {
+      std::printf("gpus of gradsync %s\n", std::string(gradsync::kVersion).c_str());
+      return 0;
+    }
     const bool asks = std::string_view(argv[1]) == "--help";
     std::fprintf(asks ? stdout : stderr,
                  "gpus lists the GPUs that CUDA can use here, one a line. It takes no flags.\n");

@@ -12,7 +12,7 @@
 #include "comm/rendezvous/job.h"
 #include "comm/shm/shm_process_group.h"
 #include "model/base/error.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::comm {
 namespace {
@@ -93,10 +93,13 @@ const std::vector<Backend>& Backends() {
       {"hierarchical",
        &CheckHierarchical,
        &MakeHierarchical,
-       {},
+       {.has_host_groups = true},
        {{"inner", {"shm", "gloo", "mpi"}}, {"outer", {"gloo", "gloo_own", "mpi"}}}},
       {"mpi", &CheckMpi, &MakeMpiGroup, {.reduces_in_rank_order = false, .needs_mpirun = true}},
-      {"nccl", &CheckNccl, &MakeNccl, {.reduces_in_rank_order = false, .has_threads = false}}};
+      {"nccl",
+       &CheckNccl,
+       &MakeNccl,
+       {.reduces_in_rank_order = false, .has_threads = false, .pytorch_backend = "nccl"}}};
   return backends;
 }
 

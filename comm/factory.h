@@ -2,13 +2,14 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "comm/group_options.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::comm {
 
@@ -36,10 +37,12 @@ struct BackendTraits {
   // the library chooses the order and rounds at each addition, also in bf16. A mean is then this sum divided
   // by the number of ranks; NCCL instead multiplies each addend by the rounded reciprocal of this number.
   bool reduces_in_rank_order = true;
-  bool needs_mpirun = false;    // mpirun or srun must start the ranks
-  bool shares_memory = false;   // the ranks of a host can share tensors (AllocateShared)
-  bool is_within_host = false;  // all ranks must be on one host
-  bool has_threads = true;      // GroupOptions::num_threads has an effect
+  bool needs_mpirun = false;                  // mpirun or srun must start the ranks
+  bool shares_memory = false;                 // the ranks of a host can share tensors (AllocateShared)
+  bool is_within_host = false;                // all ranks must be on one host
+  bool has_host_groups = false;               // with several hosts there is a ProcessGroup::host_group
+  bool has_threads = true;                    // GroupOptions::num_threads has an effect
+  std::string_view pytorch_backend = "gloo";  // the backend of torch.distributed that it is compared with
 };
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});

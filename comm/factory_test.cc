@@ -8,7 +8,7 @@
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/base/error.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::comm {
 namespace {
@@ -207,6 +207,18 @@ TEST(FactoryTest, RanksOfAHostAreAGroupOfHierarchicalAlone) {
                                "one; expected backend hierarchical");
       hierarchical->Barrier();
     });
+  }
+}
+
+TEST(FactoryTest, OneRankHasNoGroupOfItsHost) {
+  for (const std::string backend : {"gloo", "shm", "hierarchical"}) {
+    const TemporaryDirectory directory;
+    const World world =
+        JoinJob({.rank = 0, .size = 1, .local_size = 0, .rendezvous = "file://" + directory.path()}, {},
+                std::chrono::seconds(60));
+    const auto group = MakeProcessGroup({.backend = backend, .world = world, .interface_or_address = {}},
+                                        model::CpuDevice());
+    EXPECT_EQ(group->host_group(), nullptr) << backend;
   }
 }
 

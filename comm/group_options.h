@@ -8,7 +8,7 @@
 
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::comm {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // The interface between strategies and communication backends.
 namespace gradsync::comm {
@@ -135,9 +135,9 @@ class ProcessGroup {
   virtual GroupFacts facts() const { return {}; }
   // Returns the number of hosts that have a group like this group, with equal parts (HostGroup).
   virtual int num_hosts() const { return 1; }
-  // Returns the group of the ranks on this rank's host, or null if all ranks are on one host. Throws
-  // InvalidInput if there are several hosts and the backend does not support Request::within_host; the backend
-  // hierarchical also throws it if each host has one rank.
+  // Returns the group of the ranks on this rank's host, or null if all ranks are on one host. With several
+  // hosts, throws InvalidInput if the backend does not take Request::within_host, or if each host has one
+  // rank.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor in memory that this backend reduces fastest, for data that is sent repeatedly. Its
@@ -172,7 +172,7 @@ class ProcessGroup {
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
-  // thread. Groups of which other groups can be made implement this, and the groups made of them.
+  // thread. A group without a queue (comm/queue/request_queue.h) ignores this.
   virtual void Abort() {}
 
   // Issues any collective. Its arguments have been checked.

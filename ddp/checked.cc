@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/tensor_ops.h"
+#include "ddp/buckets/bucket.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp {
 namespace {

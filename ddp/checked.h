@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ddp/factory.h"
+#include "ddp/interface/context.h"
 
 namespace gradsync::ddp {
 

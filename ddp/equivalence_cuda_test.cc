@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ddp/equivalence_suite.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::ddp {
 namespace {
@@ -17,10 +17,15 @@ class EquivalenceCudaTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceCudaTest, EqualsOneProcessOnTheWholeBatch) {
   const auto& [tested, backend, bucket_bytes] = GetParam();
-  if (backend == "nccl" && model::CudaDeviceCount() < 2) GTEST_SKIP() << "needs two GPUs";
+  const comm::World world = {.size = 2, .local_size = 2};
+  try {
+    comm::CheckBackend(backend, {}, model::Device::Type::kCuda, world);
+  } catch (const InvalidInput& error) {
+    GTEST_SKIP() << error.what();
+  }
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < 2; ++rank) {
-    devices.push_back(std::make_shared<model::CudaDevice>(backend == "nccl" ? rank : 0));
+    devices.push_back(std::make_shared<model::CudaDevice>(rank % model::CudaDeviceCount()));
   }
   CheckEquivalence(tested, bucket_bytes, backend, devices);
 }

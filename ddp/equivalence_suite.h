@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
@@ -211,7 +212,11 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
                                         1.0 / (world_size * graph.num_passes)),
                       model->params());
     }
-    graph.adamw || graph.muon ? optimizer->Step(graph.grad_scale) : Descend(*model);
+    if (graph.adamw || graph.muon) {
+      optimizer->Step(graph.grad_scale);
+    } else {
+      Descend(*model);
+    }
   }
   return {ValuesOf(*model), ReadFrom(*model), GradsOf(*model)};
 }
@@ -265,7 +270,7 @@ inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const st
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());
   const std::vector<std::unique_ptr<comm::ProcessGroup>> groups =
-      comm::MakeGroups(backend, devices, std::chrono::seconds(60), backend == "hierarchical" ? 2 : 0);
+      comm::MakeGroups(backend, devices, std::chrono::seconds(60), comm::RanksPerHost(backend));
   std::vector<Result> results(groups.size());
   comm::RunRanks(world_size, [&](int rank) {
     const auto r = static_cast<size_t>(rank);

@@ -10,7 +10,7 @@ namespace {
 
 const auto kAveragingStrategies = testing::ValuesIn(AveragingStrategies());
 
-using Case = std::tuple<Tested, std::string, int, size_t>;  // strategy, backend, world size, bucket bytes
+using Case = std::tuple<Tested, comm::TestedWorld, size_t>;  // strategy, backend and world size, bucket bytes
 
 std::vector<model::DevicePtr> Cpus(int world_size) {
   std::vector<model::DevicePtr> devices;
@@ -21,27 +21,36 @@ std::vector<model::DevicePtr> Cpus(int world_size) {
 class EquivalenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceTest, EqualsOneProcessOnTheWholeBatch) {
-  const auto& [tested, backend, world_size, bucket_bytes] = GetParam();
-  CheckEquivalence(tested, bucket_bytes, backend, Cpus(world_size));
+  const auto& [tested, world, bucket_bytes] = GetParam();
+  CheckEquivalence(tested, bucket_bytes, world.backend, Cpus(world.size));
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  const auto& [tested, backend, world_size, bucket_bytes] = info.param;
-  return Join(tested.name(), "_", backend, world_size, "_bucket", bucket_bytes);
+  const auto& [tested, world, bucket_bytes] = info.param;
+  return Join(tested.name(), "_", world.backend, world.size, "_bucket", bucket_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     AllStrategies, EquivalenceTest,
-    testing::Combine(kAveragingStrategies, testing::Values("local", "shm"), testing::Values(1, 2, 3, 4, 5, 8),
+    testing::Combine(kAveragingStrategies, testing::ValuesIn(comm::TestedWorlds({1, 2, 3, 4, 5, 8}, {})),
                      testing::Values(size_t{1}, size_t{4000}, size_t{300000}, size_t{25} << 20)),
     CaseName);
 
-// On two hosts.
-INSTANTIATE_TEST_SUITE_P(AllStrategiesOnHosts, EquivalenceTest,
-                         testing::Combine(kAveragingStrategies, testing::Values("hierarchical"),
-                                          testing::Values(comm::OuterAddress().empty() ? 2 : 4),
+// Over a network, or on two hosts.
+INSTANTIATE_TEST_SUITE_P(AllStrategiesOverNetworks, EquivalenceTest,
+                         testing::Combine(kAveragingStrategies,
+                                          testing::ValuesIn(comm::TestedWorlds({}, {3})),
                                           testing::Values(size_t{4000}, size_t{25} << 20)),
                          CaseName);
+
+std::vector<comm::TestedWorld> WorldsOfHosts() {
+  std::vector<comm::TestedWorld> worlds = comm::TestedWorlds({}, {3});
+  std::erase_if(worlds,
+                [](const comm::TestedWorld& world) { return comm::RanksPerHost(world.backend) == 0; });
+  if (comm::OuterAddress().empty()) return worlds;
+  for (size_t i = worlds.size(); i-- > 0;) worlds.push_back({worlds[i].backend, 6});
+  return worlds;
+}
 
 // Each of two or three hosts has all parts.
 INSTANTIATE_TEST_SUITE_P(WithinHosts, EquivalenceTest,
@@ -49,9 +58,7 @@ INSTANTIATE_TEST_SUITE_P(WithinHosts, EquivalenceTest,
                                                           Tested{"zero1", {{"gather", 1}, {"within", 1}}},
                                                           Tested{"zero3", {{"within", 1}}},
                                                           Tested{"zero3", {{"shared", 1}, {"within", 1}}}),
-                                          testing::Values("hierarchical"),
-                                          testing::ValuesIn(comm::OuterAddress().empty() ? std::vector{2}
-                                                                                         : std::vector{4, 6}),
+                                          testing::ValuesIn(WorldsOfHosts()),
                                           testing::Values(size_t{4000}, size_t{25} << 20)),
                          CaseName);
 
@@ -59,13 +66,8 @@ INSTANTIATE_TEST_SUITE_P(WithinHosts, EquivalenceTest,
 class AdamWEquivalenceTest : public testing::TestWithParam<Tested> {};
 
 TEST_P(AdamWEquivalenceTest, EqualsOneProcessBitForBit) {
-  for (const char* const backend : {"local", "shm", "gloo"}) {
-    for (const int world_size : {1, 2, 3, 4}) {
-      CheckEquivalence(GetParam(), 300000, backend, Cpus(world_size), {.num_steps = 4, .adamw = true});
-    }
-  }
-  CheckEquivalence(GetParam(), 300000, "hierarchical", Cpus(comm::OuterAddress().empty() ? 2 : 4),
-                   {.num_steps = 4, .adamw = true});
+  for (const auto& [backend, size] : comm::TestedWorlds({1, 2, 3, 4}, {1, 2, 3, 4}))
+    CheckEquivalence(GetParam(), 300000, backend, Cpus(size), {.num_steps = 4, .adamw = true});
 }
 
 TEST_P(AdamWEquivalenceTest, ClipsOrRefuses) {
@@ -77,9 +79,9 @@ TEST_P(AdamWEquivalenceTest, ClipsOrRefuses) {
 
 // Forward reads a copy, which must follow each change of the weights, whoever makes it.
 TEST_P(AdamWEquivalenceTest, ForwardReadsNoStaleCopy) {
-  for (const char* const backend : {"local", "shm"}) {
+  for (const auto& [backend, size] : comm::TestedWorlds({3}, {})) {
     for (const bool adamw : {false, true}) {
-      CheckEquivalence(GetParam(), 300000, backend, Cpus(3),
+      CheckEquivalence(GetParam(), 300000, backend, Cpus(size),
                        {.num_steps = 4, .adamw = adamw, .copy = model::Parameter::Copy::kBF16});
     }
   }
@@ -159,14 +161,10 @@ class MuonEquivalenceTest : public testing::TestWithParam<Tested> {
 };
 
 TEST_P(MuonEquivalenceTest, EqualsOneProcessBitForBit) {
-  for (const char* const backend : {"local", "shm"}) {
-    for (const int world_size : {1, 2, 3, 4, 5, 8}) {
-      for (const size_t bucket_bytes : {size_t{8000}, size_t{25} << 20})
-        CheckEquivalence(GetParam(), bucket_bytes, backend, Cpus(world_size), Matrices());
-    }
+  for (const auto& [backend, size] : comm::TestedWorlds({1, 2, 3, 4, 5, 8}, {3})) {
+    for (const size_t bucket_bytes : {size_t{8000}, size_t{25} << 20})
+      CheckEquivalence(GetParam(), bucket_bytes, backend, Cpus(size), Matrices());
   }
-  CheckEquivalence(GetParam(), 8000, "gloo", Cpus(3), Matrices());
-  CheckEquivalence(GetParam(), 8000, "hierarchical", Cpus(comm::OuterAddress().empty() ? 2 : 4), Matrices());
 }
 
 // Several passes, a scale as of clipping, a matrix with two uses, another that is unused by some ranks.
@@ -180,12 +178,10 @@ TEST_P(MuonEquivalenceTest, EqualsOneProcessOverPassesWithTiedFrozenAndUnusedMat
   graph.frozen = {5, 10};
   graph.num_passes = 2;
   if (GetParam().traits().can_clip) graph.grad_scale = 0.3;
-  for (const char* const backend : {"local", "shm"}) {
-    for (const int world_size : {1, 2, 3, 5}) {
-      for (const auto copy : {model::Parameter::Copy::kNone, model::Parameter::Copy::kBF16}) {
-        graph.copy = copy;
-        CheckEquivalence(GetParam(), 8000, backend, Cpus(world_size), graph);
-      }
+  for (const auto& [backend, size] : comm::TestedWorlds({1, 2, 3, 5}, {})) {
+    for (const auto copy : {model::Parameter::Copy::kNone, model::Parameter::Copy::kBF16}) {
+      graph.copy = copy;
+      CheckEquivalence(GetParam(), 8000, backend, Cpus(size), graph);
     }
   }
 }
@@ -267,12 +263,8 @@ class FewRowsTest : public UncommonParametersTest {
 };
 
 TEST_P(FewRowsTest, OfRanksAndSteps) {
-  for (const int world_size : {1, 3, 4, 8}) {
-    for (const char* backend : {"local", "shm"}) {
-      CheckEquivalence(GetParam(), 300000, backend, Cpus(world_size), {.rows = Few, .num_steps = 4});
-    }
-  }
-  CheckEquivalence(GetParam(), 300000, "gloo", Cpus(3), {.rows = Few, .num_steps = 4});
+  for (const auto& [backend, size] : comm::TestedWorlds({1, 3, 4, 8}, {3}))
+    CheckEquivalence(GetParam(), 300000, backend, Cpus(size), {.rows = Few, .num_steps = 4});
 }
 
 TEST_P(FewRowsTest, NoneOnOneRank) {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "ddp/overlapped_buckets.h"
+#include "ddp/buckets/overlapped_buckets.h"
 
 namespace gradsync::ddp {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "ddp/factory.h"
+#include "ddp/interface/context.h"
 
 namespace gradsync::ddp {
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_join.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/schedule_suite.h"
 
 namespace gradsync::ddp {

@@ -14,9 +14,9 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "ddp/largest.h"
-#include "ddp/reference.h"
-#include "model/random.h"
+#include "ddp/lossy/largest.h"
+#include "ddp/lossy/reference.h"
+#include "model/tensor/random.h"
 
 namespace gradsync::ddp {
 namespace {
@@ -94,7 +94,7 @@ std::vector<Left> TrainRank(const Training& run, comm::ProcessGroup& group) {
 // By rank, then by step. The gradients are bitwise equal on all ranks, or the test fails.
 std::vector<std::vector<Left>> Train(const Training& run) {
   const auto groups = comm::MakeGroups(run.backend, run.world_size, std::chrono::seconds(60),
-                                       run.backend == "hierarchical" ? 2 : 0);
+                                       comm::RanksPerHost(run.backend));
   std::vector<std::vector<Left>> ranks(groups.size());
   comm::RunRanks(run.world_size, [&](int rank) {
     ranks[static_cast<size_t>(rank)] = TrainRank(run, *groups[static_cast<size_t>(rank)]);
@@ -151,16 +151,16 @@ struct Variant {
   friend void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 };
 
-using Case = std::tuple<Variant, std::string, int, size_t>;  // backend, world size, bucket bytes
+using Case = std::tuple<Variant, comm::TestedWorld, size_t>;  // backend and world size, bucket bytes
 
 class ReferenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(ReferenceTest, StepsAreThoseOfTheEquation) {
-  const auto& [variant, backend, world_size, bucket_bytes] = GetParam();
+  const auto& [variant, world, bucket_bytes] = GetParam();
   const Training run = {.strategy = variant.name,
                         .values = variant.values,
-                        .world_size = world_size,
-                        .backend = backend,
+                        .world_size = world.size,
+                        .backend = world.backend,
                         .bucket_bytes = bucket_bytes};
   const std::vector<std::vector<Left>> ranks = Train(run);
   const Traits& traits = TraitsOf(run.strategy);
@@ -202,24 +202,20 @@ TEST(ReferenceTest, OfEveryStrategyThatHasOne) {
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  const auto& [variant, backend, world_size, bucket_bytes] = info.param;
+  const auto& [variant, world, bucket_bytes] = info.param;
   std::string name = variant.name;
   for (const auto& [option, value] : variant.values) name += Join("_", option, static_cast<int>(10 * value));
-  return Join(name, "_", backend, world_size, "_bucket", bucket_bytes);
+  return Join(name, "_", world.backend, world.size, "_bucket", bucket_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(InMemory, ReferenceTest,
-                         testing::Combine(testing::ValuesIn(kVariants), testing::Values("local", "shm"),
-                                          testing::Values(1, 2, 3, 4),
+                         testing::Combine(testing::ValuesIn(kVariants),
+                                          testing::ValuesIn(comm::TestedWorlds({1, 2, 3, 4}, {})),
                                           testing::Values(size_t{8000}, size_t{25} << 20)),
                          CaseName);
-INSTANTIATE_TEST_SUITE_P(Gloo, ReferenceTest,
-                         testing::Combine(testing::ValuesIn(kVariants), testing::Values("gloo"),
-                                          testing::Values(2, 3, 4), testing::Values(size_t{8000})),
-                         CaseName);
-INSTANTIATE_TEST_SUITE_P(Hosts, ReferenceTest,
-                         testing::Combine(testing::ValuesIn(kVariants), testing::Values("hierarchical"),
-                                          testing::Values(comm::OuterAddress().empty() ? 2 : 4),
+INSTANTIATE_TEST_SUITE_P(OverNetworks, ReferenceTest,
+                         testing::Combine(testing::ValuesIn(kVariants),
+                                          testing::ValuesIn(comm::TestedWorlds({}, {2, 3})),
                                           testing::Values(size_t{8000})),
                          CaseName);
 

@@ -14,7 +14,7 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/equivalence_suite.h"
-#include "model/random.h"
+#include "model/tensor/random.h"
 #include "model/test_muon.h"
 
 namespace gradsync::ddp {

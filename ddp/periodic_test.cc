@@ -12,7 +12,7 @@
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "ddp/reference.h"
+#include "ddp/lossy/reference.h"
 #include "model/optimizer.h"
 
 namespace gradsync::ddp {
@@ -175,12 +175,12 @@ std::vector<std::string> PeriodicNames() {
   return names;
 }
 
-using Case = std::tuple<std::string, std::string, int, int>;  // strategy, backend, world size, period
+using Case = std::tuple<std::string, comm::TestedWorld, int>;  // strategy, backend and world size, period
 
 class PeriodicTest : public testing::TestWithParam<Case> {};
 
 TEST_P(PeriodicTest, WeightsAreThoseOfTheEquation) {
-  const auto& [strategy, backend, world_size, period] = GetParam();
+  const auto& [strategy, world, period] = GetParam();
   const Training run = {.strategy = strategy,
                         .values = {{"period", period}},
                         .world_size = world_size,
@@ -202,17 +202,19 @@ TEST_P(PeriodicTest, WeightsAreThoseOfTheEquation) {
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  const auto& [strategy, backend, world_size, period] = info.param;
-  return Join(strategy, "_", backend, world_size, "_period", period);
+  const auto& [strategy, world, period] = info.param;
+  return Join(strategy, "_", world.backend, world.size, "_period", period);
 }
 
 INSTANTIATE_TEST_SUITE_P(InMemory, PeriodicTest,
-                         testing::Combine(testing::ValuesIn(PeriodicNames()), testing::Values("local", "shm"),
-                                          testing::Values(1, 2, 3, 4), testing::Values(1, 3)),
+                         testing::Combine(testing::ValuesIn(PeriodicNames()),
+                                          testing::ValuesIn(comm::TestedWorlds({1, 2, 3, 4}, {})),
+                                          testing::Values(1, 3)),
                          CaseName);
-INSTANTIATE_TEST_SUITE_P(Gloo, PeriodicTest,
-                         testing::Combine(testing::ValuesIn(PeriodicNames()), testing::Values("gloo"),
-                                          testing::Values(2, 3), testing::Values(3)),
+INSTANTIATE_TEST_SUITE_P(OverNetworks, PeriodicTest,
+                         testing::Combine(testing::ValuesIn(PeriodicNames()),
+                                          testing::ValuesIn(comm::TestedWorlds({}, {2, 3})),
+                                          testing::Values(3)),
                          CaseName);
 
 void ExpectSame(const Training& a, const Training& b, double tolerance) {

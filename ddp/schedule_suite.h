@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 

@@ -1,4 +1,5 @@
 // What strategies send, and when.
+#include "ddp/buckets/bucket.h"
 #include "ddp/schedule_suite.h"
 
 namespace gradsync::ddp {

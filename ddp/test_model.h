@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model/autograd.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 // A model with exactly known gradients. Each use of parameter p adds x + 15 floor(w / 16) to its gradient. x
 // is data; w is the value of p that the use reads. Elements with an even index are read in forward and the

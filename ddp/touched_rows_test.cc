@@ -1,4 +1,4 @@
-#include "ddp/touched_rows.h"
+#include "ddp/buckets/touched_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
 #include "model/functions.h"
-#include "model/random.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp {
 namespace {

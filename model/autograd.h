@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/destination.h"
 #include "model/parameter.h"  // IWYU pragma: export
-#include "model/tensor.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/tensor.h"
 
 // Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
 //

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_join.h"
 #include "model/functions.h"
-#include "model/random.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {

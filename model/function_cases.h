@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/gradient_check.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Test cases for every operation of model/functions.h on a range of shapes, each with an independent
 // implementation in plain loops. A test that runs all cases checks all operations.

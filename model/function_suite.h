@@ -15,8 +15,8 @@
 #include "model/function_cases.h"
 #include "model/functions.h"
 #include "model/gradient_check.h"
-#include "model/random.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor_ops.h"
 
 // Test suites for every differentiable operation, run on each of its cases: FunctionTest on every device,
 // FunctionThreadsTest and FunctionGradientTest (small cases) on the CPU only. Include this header in one

@@ -9,9 +9,9 @@
 
 #include "model/autograd.h"
 #include "model/base/error.h"
-#include "model/destination.h"
-#include "model/kernels/kernel.h"
-#include "model/tensor.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
+#include "model/tensor/tensor.h"
 
 // Shared code of differentiable operations: calls of their kernels, and checks of their inputs.
 namespace gradsync::model {

@@ -6,12 +6,12 @@
 
 #include "model/function_support.h"
 #include "model/kernels/attention.h"
-#include "model/kernels/elementwise.h"
 #include "model/kernels/embedding.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/loss.h"
 #include "model/kernels/norm.h"
 #include "model/kernels/rope.h"
+#include "model/tensor/elementwise.h"
 
 namespace gradsync::model {
 namespace {

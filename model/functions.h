@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "model/autograd.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // The differentiable operations of the transformer. Floating-point tensors are f32, f64 or bf16 and on one
 // device. Within one call all tensors have one dtype, which is also the dtype of the result. For other dtypes

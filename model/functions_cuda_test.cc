@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "model/cuda_device.h"
 #include "model/function_cases.h"
 #include "model/function_suite.h"
 #include "model/functions.h"
 #include "model/kernels/norm.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::model {
 namespace {

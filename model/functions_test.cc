@@ -15,7 +15,7 @@
 #include "model/function_cases.h"
 #include "model/function_suite.h"
 #include "model/gradient_check.h"
-#include "model/random.h"
+#include "model/tensor/random.h"
 
 namespace gradsync::model {
 namespace {

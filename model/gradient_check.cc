@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
-#include "model/random.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {

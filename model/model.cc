@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 
 namespace gradsync::model {
 namespace {

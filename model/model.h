@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/autograd.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::model {
 

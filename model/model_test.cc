@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 
 namespace gradsync::model {
 namespace {

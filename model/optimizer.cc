@@ -5,7 +5,7 @@
 
 #include "model/kernels/gemm.h"
 #include "model/kernels/optimizer.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
@@ -243,8 +243,10 @@ void Muon::Update(std::span<const Part* const> parts, double grad_scale) {
       rest.push_back(part);
     } else if (part->param->dtype() == DType::kF64) {
       UpdateMatrix<double>(*part, grad_scale);
+    } else if (options_.in_bf16) {
+      UpdateMatrix<BF16>(*part, grad_scale);
     } else {
-      options_.in_bf16 ? UpdateMatrix<BF16>(*part, grad_scale) : UpdateMatrix<float>(*part, grad_scale);
+      UpdateMatrix<float>(*part, grad_scale);
     }
   }
   AdamW::Update(rest, grad_scale);
@@ -264,16 +266,16 @@ void Muon::UpdateMatrix(const Part& part, double grad_scale) {
                kernels::Update<kernels::Nesterov, W>{.tensors = {&tensor, 1},
                                                      .rule = {static_cast<W>(beta), static_cast<W>(1 - beta)},
                                                      .grad_scale = static_cast<W>(grad_scale)});
-  const auto [x, factor] = Orthogonalize<T>(u);
+  const Scaled direction = Orthogonalize<T>(u);
   const auto longest = static_cast<double>(std::ranges::max(p.shape()));
-  BlendIn(x, 1 - learning_rate() * options_.adamw.weight_decay,
-          -learning_rate() * 0.2 * std::sqrt(longest) * factor, Updated<W>(part));
+  BlendIn(direction.tensor, 1 - learning_rate() * options_.adamw.weight_decay,
+          -learning_rate() * 0.2 * std::sqrt(longest) * direction.factor, Updated<W>(part));
 }
 
 // x is kept divided by `scale`, the power of the first coefficient: then each iteration ends in a product
 // that adds x itself.
 template <class T>
-std::pair<Tensor, double> Muon::Orthogonalize(const Tensor& u) {
+Muon::Scaled Muon::Orthogonalize(const Tensor& u) {
   using W = Wide<T>;
   constexpr double kFirst = 3.4445, kSecond = -4.7750, kThird = 2.0315, kEps = 1e-7;
   constexpr int kIterations = 5;
@@ -300,7 +302,11 @@ std::pair<Tensor, double> Muon::Orthogonalize(const Tensor& u) {
   double scale = 1;
   for (int i = 0; i < kIterations; ++i) {
     const kernels::Operand<T> plain{x.data<T>(), columns}, transposed{x.data<T>(), columns, true};
-    is_tall ? square(transposed, plain, rows, a) : square(plain, transposed, columns, a);
+    if (is_tall) {
+      square(transposed, plain, rows, a);
+    } else {
+      square(plain, transposed, columns, a);
+    }
     const Tensor a_factor = factor(5, a);
     const kernels::Operand<T> a_operand{a_factor.data<T>(), side};
     square(a_operand, a_operand, side, b);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/autograd.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::model {
 
@@ -188,9 +188,14 @@ class Muon : public AdamW {
   void Update(std::span<const Part* const> parts, double grad_scale) override;
   template <class T>
   void UpdateMatrix(const Part& part, double grad_scale);
-  // Five iterations in T on `u`, which is overwritten: x is the product of both that are returned.
+  // The matrix `tensor` times `factor`.
+  struct Scaled {
+    Tensor tensor;
+    double factor;
+  };
+  // Five iterations in T on `u`, which is overwritten.
   template <class T>
-  std::pair<Tensor, double> Orthogonalize(const Tensor& u);
+  Scaled Orthogonalize(const Tensor& u);
   // The i-th tensor of the workspace, with this shape and dtype.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "model/cuda_device.h"
 #include "model/optimizer.h"
-#include "model/random.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {

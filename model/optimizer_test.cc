@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "model/random.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor_ops.h"
 #include "model/test_muon.h"
 
 namespace gradsync::model {

@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
 

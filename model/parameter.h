@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::model {
 

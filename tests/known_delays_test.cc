@@ -15,9 +15,10 @@
 #include "bench/training/trainer.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
+#include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
-#include "model/transformer.h"
-#include "tools/records/measurement.h"
+#include "model/transformer/transformer.h"
+#include "tools/measurements/measurement.h"
 
 namespace gradsync {
 namespace {

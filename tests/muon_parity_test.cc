@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "model/files/safetensors.h"
 #include "model/optimizer.h"
-#include "model/safetensors.h"
 #include "tests/parity.h"
 
 namespace gradsync::model {

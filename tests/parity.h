@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Functions with which parity suites compare tensors.
 namespace gradsync::model {

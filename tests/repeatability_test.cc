@@ -10,7 +10,8 @@
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/functions.h"
-#include "model/test_models.h"
+#include "model/transformer/test_transformer.h"
+#include "model/vision/test_resnet.h"
 
 namespace gradsync {
 namespace {

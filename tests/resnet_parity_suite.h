@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model/resnet.h"
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
+#include "model/vision/resnet.h"
 #include "tests/parity.h"
 
 // Compares the residual network with PyTorch: tests/fixtures/make_resnet_fixture.py made the file of results

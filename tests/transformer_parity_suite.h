@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "model/files/safetensors.h"
 #include "model/optimizer.h"
-#include "model/safetensors.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
 #include "tests/parity.h"
 
 // Compares the transformer and the optimizers with PyTorch: tests/fixtures/make_transformer_fixture.py made

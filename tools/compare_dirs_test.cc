@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "model/base/error.h"
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/summarize_cli.h"
 
 namespace gradsync::tools {
@@ -177,7 +177,7 @@ TEST(CompareDirsTest, ARowThatVanishedFailsTheGate) {
   const Outcome outcome = RunWith({here, "--baseline=" + there});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, HasSubstr("but not here: 1 rows"));
-  EXPECT_THAT(outcome.out, HasSubstr("Rows that have vanished: 1;"));
+  EXPECT_THAT(outcome.out, HasSubstr("but not here: 1 rows."));
   // What is new is no failure.
   EXPECT_EQ(RunWith({there, "--baseline=" + here}).status, 0);
 }

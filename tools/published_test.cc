@@ -50,10 +50,10 @@ TEST_F(PublishedTest, ADdpRunOnOneRankCommunicatesNothing) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["strategy"], "naive");
   EXPECT_DOUBLE_EQ(rows[0]["time_per_step"], 0.408564);
-  EXPECT_EQ(rows[0]["warnings"], "world=1 too-fast:779GB/s no-optimizer published");
+  EXPECT_EQ(rows[0]["warnings"], "world=1 too-fast:779GB/s published:no-optimizer");
   EXPECT_THAT(rows[1]["warnings"].get<std::string>(), HasSubstr("too-fast"));
   // What overlap leaves exposed is no measure of what it communicates.
-  EXPECT_EQ(rows[2]["warnings"], "world=1 no-optimizer published");
+  EXPECT_EQ(rows[2]["warnings"], "world=1 published:no-optimizer");
 }
 
 // Two ranks save at most half of the memory, and not two thirds.
@@ -107,10 +107,10 @@ TEST_F(PublishedTest, BufferSizesWereInTwoUnits) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["strategy"], "core");
   EXPECT_EQ(rows[0]["bucket_bytes"], 3 << 20);
-  EXPECT_EQ(rows[0]["warnings"], "rank0-only n<100 published");
+  EXPECT_EQ(rows[0]["warnings"], "n<100 published:rank0-only");
   EXPECT_EQ(rows[1]["strategy"], "bucketed_async");
   EXPECT_EQ(rows[1]["bucket_bytes"], 12 << 20);
-  EXPECT_EQ(rows[1]["warnings"], "units-differ:4x no-broadcast rank0-only n<100 published");
+  EXPECT_EQ(rows[1]["warnings"], "units-differ:4x n<100 published:no-broadcast,rank0-only");
   EXPECT_NEAR(rows[1]["delta%"], 2.50722, 1e-3);
   EXPECT_NEAR(rows[1]["median"], 483.565, 1e-9);
   EXPECT_EQ(tables_["compare"]["rows"].size(), 150u);

@@ -7,12 +7,7 @@ fail() {
   cat "$TEST_TMPDIR/screen"
   exit 1
 }
-for file in docs/records/*/*.gz; do
-  to=$TEST_TMPDIR/${file%.gz}
-  mkdir -p "${to%/*}"
-  gzip --decompress --stdout "$file" >"$to"
-done
-records=$TEST_TMPDIR/docs/records
+records=docs/records
 count=0
 check() {  # check DIRECTORY...: their screen
   tools/summarize --format=screen "$@" >"$TEST_TMPDIR/screen"

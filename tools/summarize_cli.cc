@@ -20,12 +20,12 @@
 #include "model/base/exit_status.h"
 #include "model/base/flags.h"
 #include "model/base/text.h"
+#include "tools/analysis/answers.h"
+#include "tools/analysis/words.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -46,6 +46,9 @@ constexpr char kSummary[] =
     "or has wrong or unequal results (with one launch on a side a slower row is only warned of), with\n"
     "--precision an interval is wider.";
 
+// Has an effect with --precision.
+constexpr FlagMarks kWithPrecision{1};
+
 struct CommandLine {
   std::vector<std::string> inputs;
   std::string baseline_row, run;
@@ -58,9 +61,9 @@ struct CommandLine {
 };
 
 void AddFlags(CommandLine* line, FlagTable* flags) {
-  flags->AllowPaths(
-      &line->inputs,
-      "files, or directories of which it takes every *.jsonl, but nothing in directories below");
+  flags->AllowPaths(&line->inputs,
+                    "files, or directories of which it takes every *.jsonl and *.jsonl.gz, but nothing in "
+                    "directories below");
   flags->Add(
       "format", &line->format,
       OneOf(
@@ -72,9 +75,10 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
   flags->Add("baseline_row", &line->baseline_row, Text("a strategy or a variant of the records"),
              "Compares the others with this row.\nA strategy: its row over the same backend, of the same "
              "size of buckets if there is one. A variant, such as core@gloo: this row, over all backends. "
-             "Default: core, or the first row's strategy where there is no core.");
+             "Default: core, or the first row's strategy where there is no core.",
+             kWithPrecision);
   flags->Add("run", &line->run, Text("a run's name, such as 20261124T073209-5e1f"),
-             "Takes this run alone, with all its launches.");
+             "Takes this run alone, with all its launches.", kWithPrecision);
   flags->Add("table", &line->table, Text("a table's name, as in --format=json"), "Prints this table alone.");
   flags->Add(
       "details", &line->details, Switch(),
@@ -90,7 +94,8 @@ void AddFlags(CommandLine* line, FlagTable* flags) {
   flags->Add("precision", &line->precision, Percent(),
              "Exits with 3 unless all intervals of the latest run are within +- this part of a step.\nThat "
              "is, the baseline's. "
-             "Makes no tables.");
+             "Makes no tables.",
+             kWithPrecision);
   flags->Add("out", &line->out, Path("a file"), "Writes the tables into this file, in place of stdout.");
 }
 
@@ -142,7 +147,7 @@ void Write(const Summary& summary, const CommandLine& line, std::ostream& out) {
 void RefuseTogether(const CommandLine& line, const FlagTable& flags) {
   const std::string none = "has no effect with --";
   if (flags.given("baseline")) flags.Refuse({"baseline_row", "run", "table", "precision"}, none + "baseline");
-  if (line.precision) flags.RefuseAllBut({"precision", "baseline_row", "run"}, none + "precision");
+  if (line.precision) flags.RefuseAllBut(kWithPrecision, none + "precision");
   const std::string none_with_format = Join(none, "format=", Name(line.format));
   if (line.format == Format::kScreen || line.format == Format::kChoice)
     flags.Refuse({"baseline", "table"}, none_with_format);

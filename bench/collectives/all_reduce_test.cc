@@ -18,6 +18,7 @@
 #include "bench/testing/run_program.h"
 #include "comm/testing/rank_threads.h"
 #include "model/base/exit_status.h"
+#include "model/base/flags.h"
 
 namespace gradsync::bench {
 namespace {
@@ -34,17 +35,12 @@ struct Case {
   const char* dtype;
   int world_size;
   const char* backend;
+  const char* link = "memory";
+  const char* hosts = "";  // the fact
+  const char* collectives = "all_reduce,reduce_scatter,all_gather,broadcast";
 };
 
-class AllReduceTest : public ::testing::TestWithParam<Case> {
- protected:
-  static bool IsMemoryLimit() { return std::string(GetParam().backend) == "memory_limit"; }
-  static bool IsInMemory() { return std::string(GetParam().backend) != "gloo"; }
-  static bool IsHierarchical() { return std::string(GetParam().backend) == "hierarchical"; }
-  static std::string Collectives() {
-    return IsMemoryLimit() ? "all_reduce" : "all_reduce,reduce_scatter,all_gather,broadcast";
-  }
-};
+class AllReduceTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(AllReduceTest, EveryElementIsRight) {
   const std::string out = FreshDirectory();
@@ -53,13 +49,13 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
       {"--sizes=24,6KiB,1032KiB", "--iterations=4", "--warmup_iterations=1",
        std::string("--backend=") + GetParam().backend, std::string("--op=") + GetParam().op,
        std::string("--dtype=") + GetParam().dtype, "--world_size=" + std::to_string(GetParam().world_size),
-       "--out=" + out, "--collectives=" + Collectives()});
+       "--out=" + out, std::string("--collectives=") + GetParam().collectives});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("\nall_reduce of 1032KiB  "));
   EXPECT_THAT(result.out, HasSubstr("every sum is right"));
   const std::vector<Record> records = RecordsIn(out);
-  const size_t num_collectives = IsMemoryLimit() ? 1 : 4;
+  const size_t num_collectives = SplitCommas(GetParam().collectives).size();
   EXPECT_EQ(records.size(), 3 * num_collectives * static_cast<size_t>(GetParam().world_size));
   std::multiset<int64_t> sizes;
   for (const Record& record : records) {
@@ -67,10 +63,8 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
       sizes.insert(record.config.IntOr("size_bytes", 0));
     }
     EXPECT_THAT(SchemaFaults(record), IsEmpty());
-    EXPECT_EQ(record.link.StringOr("kind", ""), record.world_size == 1 ? "none"
-                                                : IsInMemory()         ? "memory"
-                                                                       : "loopback");
-    EXPECT_EQ(record.facts.StringOr("hosts", ""), IsHierarchical() ? "1 of 2 ranks" : "");
+    EXPECT_EQ(record.link.StringOr("kind", ""), GetParam().link);
+    EXPECT_EQ(record.facts.StringOr("hosts", ""), GetParam().hosts);
     EXPECT_EQ(record.checks.IntOr("wrong_elements", -1), 0);
     EXPECT_GT(record.checks.IntOr("checked_elements", 0), 0);
     ASSERT_EQ(record.samples.at("time_ns").size(), 4u);
@@ -144,7 +138,6 @@ TEST(AllReduceOrderTest, BackendsTakeTurns) {
   for (const Record& record : RecordsIn(out)) {
     EXPECT_EQ(record.config.StringOr("order", ""), "interleaved");
     const std::string backend = record.variant.backend;
-    EXPECT_EQ(record.link.StringOr("kind", ""), backend == "gloo" ? "loopback" : "memory");
     const std::vector<int64_t>& positions = record.samples.at("position");
     ASSERT_EQ(positions.size(), 12u);
     for (int64_t i = 0; i < 12; ++i) {
@@ -198,13 +191,14 @@ TEST(AllReduceInFlightTest, EachNumberIsARecordOfItsOwn) {
                                             Pair(Pair(6144, 1), 2), Pair(Pair(6144, 4), 2)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AllReduceTest,
-                         ::testing::Values(Case{"sum", "f32", 2, "gloo"}, Case{"mean", "f32", 3, "gloo"},
-                                           Case{"sum", "bf16", 2, "gloo"}, Case{"mean", "f64", 1, "gloo"},
-                                           Case{"sum", "f32", 2, "shm"}, Case{"mean", "bf16", 3, "shm"},
-                                           Case{"sum", "f32", 2, "hierarchical"},
-                                           Case{"sum", "f32", 2, "memory_limit"},
-                                           Case{"sum", "f32", 3, "memory_limit"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, AllReduceTest,
+    ::testing::Values(Case{"sum", "f32", 2, "gloo", "loopback"}, Case{"mean", "f32", 3, "gloo", "loopback"},
+                      Case{"sum", "bf16", 2, "gloo", "loopback"}, Case{"mean", "f64", 1, "gloo", "none"},
+                      Case{"sum", "f32", 2, "shm"}, Case{"mean", "bf16", 3, "shm"},
+                      Case{"sum", "f32", 2, "hierarchical", "memory", "1 of 2 ranks"},
+                      Case{"sum", "f32", 2, "memory_limit", "memory", "", "all_reduce"},
+                      Case{"sum", "f32", 3, "memory_limit", "memory", "", "all_reduce"}));
 
 TEST(AllReduceOptionsTest, TheMemoryLimitIsOfOneLoop) {
   const ProgramResult result =

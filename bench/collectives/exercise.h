@@ -8,8 +8,8 @@
 #include "bench/collectives/options.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/queue/recording_process_group.h"
-#include "model/device.h"
-#include "model/tensor.h"
+#include "model/tensor/device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 

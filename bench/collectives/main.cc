@@ -27,7 +27,7 @@
 #include "model/base/error.h"
 #include "model/base/flags.h"
 #include "model/base/units.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {
@@ -73,7 +73,9 @@ class AllReduceJob : public RankJob {
 
  private:
   // Returns the backend of the group in which a backend is measured.
-  static std::string GroupOf(const std::string& backend) { return backend == kMemoryLimit ? "shm" : backend; }
+  static std::string GroupOf(const std::string& backend) {
+    return backend == kMemoryLimit ? kMemoryLimitGroup : backend;
+  }
 
   Record NewRecord(const std::string& backend) const {
     Record record = rank_.RecordOf(GroupOf(backend));

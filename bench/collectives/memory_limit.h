@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "comm/process_group.h"
-#include "comm/shm/shared_memory.h"
+#include "comm/processes/shared_memory.h"
 
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
+// The backend in whose group it is measured: all ranks are on one host.
+inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // Measures the limit that memory sets for the ranks of one host; backends are compared with this limit. A sum
 // of f32 is a plain loop: each rank sums its share of all ranks' vectors, in memory that all ranks have

@@ -43,7 +43,7 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
 
 std::vector<std::string> AllReduceOptions::GroupBackends() const {
   std::vector<std::string> groups = backends;
-  std::ranges::replace(groups, std::string(kMemoryLimit), std::string("shm"));
+  std::ranges::replace(groups, std::string(kMemoryLimit), std::string(kMemoryLimitGroup));
   return groups;
 }
 

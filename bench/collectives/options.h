@@ -8,7 +8,7 @@
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/flags.h"
-#include "model/dtype.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 

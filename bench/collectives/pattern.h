@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "comm/process_group.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Makes inputs of collectives with exactly known results, like nccl-tests' verifiable/: small integers that
 // differ between elements and between ranks, and whose sums are exact in any order of addition.

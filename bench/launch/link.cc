@@ -43,11 +43,13 @@ std::string ReadInterfaceKind(const std::string& directory, std::string_view dri
 LinkFields DescribeLink(const comm::ProcessGroup& group) {
   const comm::GroupFacts facts = group.facts();
   LinkFields link;
-  link.Set("kind", group.size() == 1 ? "none" : facts.link);
   link.Set("limit_bytes_per_second", Value(facts.limit_per_second));
-  if (facts.interface.empty()) return link;
-  link.Set("kind", ReadInterfaceKind("/sys/class/net/" + facts.interface, DriverOf(facts.interface)));
-  link.Set("interface", facts.interface);
+  if (!facts.interface.empty()) {
+    link.Set("kind", ReadInterfaceKind("/sys/class/net/" + facts.interface, DriverOf(facts.interface)));
+    link.Set("interface", facts.interface);
+  } else {
+    link.Set("kind", group.size() == 1 ? "none" : facts.link);
+  }
   return link;
 }
 

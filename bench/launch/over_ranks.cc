@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "model/base/error.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "comm/process_group.h"
-#include "model/device.h"
-#include "model/tensor.h"
+#include "model/tensor/device.h"
+#include "model/tensor/tensor.h"
 
 // Exchanges numbers and texts between the ranks of a group. All ranks must call these functions, with an
 // equal count of numbers.

@@ -15,7 +15,7 @@
 #include "comm/factory.h"
 #include "comm/processes/host.h"
 #include "model/base/units.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 
@@ -42,6 +42,11 @@ Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const
       device_(MakeDevice(options, world)),
       control_groups_(std::move(control_groups)) {
   model::FlushDenormals();
+}
+
+void Rank::SetBaseCommand(const std::vector<std::string>& flags) {
+  provenance_.base_command = provenance_.command_line.substr(0, provenance_.command_line.find(' '));
+  for (const std::string& flag : flags) provenance_.base_command += " " + Quoted(flag);
 }
 
 comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends) {

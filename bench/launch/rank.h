@@ -16,7 +16,7 @@
 #include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 
@@ -47,6 +47,9 @@ class Rank {
   // exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
+
+  // Sets Provenance::base_command of later records: the program's name, and these flags.
+  void SetBaseCommand(const std::vector<std::string>& flags);
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
@@ -114,7 +117,7 @@ class Rank {
 
   const RankOptions& options_;
   const comm::World world_;
-  const Provenance provenance_;
+  Provenance provenance_;
   const model::DevicePtr device_;
   std::string own_;
   std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend

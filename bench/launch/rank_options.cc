@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/records/host.h"
 #include "comm/factory.h"
 #include "comm/processes/host.h"
 #include "model/base/units.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {
@@ -30,9 +31,10 @@ void RankOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxRanks = 4096;
   constexpr int64_t kMaxThreads = 1024;
   flags.BeginGroup("Ranks");
-  flags.Add("device", &device, Devices(), "Computes on this device.");
+  flags.Add("device", &device, Devices(), "Computes on this device.", kNeedsMemory);
   flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
-            "Starts this number of ranks.\nUnder a launcher, omit it, or set the launcher's number.");
+            "Starts this number of ranks.\nUnder a launcher, omit it, or set the launcher's number.",
+            kOfOneHost | kNeedsMemory);
   if (computes)
     flags.Add(
         "threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
@@ -44,11 +46,13 @@ void RankOptions::AddTo(FlagTable& flags) {
             Text("a network interface such as eth0, or an address of this host"),
             "Sends over this network, of gloo alone or within hierarchical.\nDefault: loopback on one host; "
             "on several "
-            "hosts the network on which the ranks met.");
-  flags.Add("timeout", &timeout, Duration(), "Waits this long for a rank that makes no progress.");
+            "hosts the network on which the ranks met.",
+            kOfOneHost);
+  flags.Add("timeout", &timeout, Duration(), "Waits this long for a rank that makes no progress.",
+            kNeedsMemory);
   flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Seeds all random numbers.");
   flags.Add("out", &out, Path("a directory"),
-            "Writes records there, and makes the directory if it is missing.");
+            "Writes records there, and makes the directory if it is missing.", kOutput);
 }
 
 void RankOptions::Describe(ConfigFields& config) const {

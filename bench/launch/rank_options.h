@@ -11,7 +11,7 @@
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
 #include "model/base/flags.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 

@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "absl/strings/str_split.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/launch/tools.h"
 #include "comm/factory.h"
 #include "comm/processes/launch.h"
@@ -126,10 +127,7 @@ std::vector<std::string> ArgumentsOfChosen(const char* argv0, const FlagTable& f
   const comm::CommandResult choice = comm::RunCommand(ChoiceCommand(argv0, out, set), kPatience);
   if (!choice.ok()) throw std::runtime_error(Join("--choose: ", choice.message));
   std::vector<std::string> arguments = {argv0};
-  for (const auto& [name, value] : flags.Values({"variants", "strategies", "backend", "bucket_bytes",
-                                                 "buffer_elements", "units", "steps", "time"})) {
-    if (flags.given(name.substr(2))) arguments.push_back(Join(name, "=", value));
-  }
+  for (std::string& flag : flags.Given(/*except=*/kChoosesRows)) arguments.push_back(std::move(flag));
   const std::vector<std::string> lines = absl::StrSplit(choice.output, '\n');
   for (const auto& flag : absl::StrSplit(lines[0], ' ')) arguments.emplace_back(flag);
   std::fprintf(stderr, "%s\n", lines.at(1).c_str());
@@ -150,6 +148,7 @@ int RunRank(const RankProgram& program, const comm::World& world, bool answer, i
   std::unique_ptr<RankJob> job;
   try {
     rank.emplace(program.options, world, argc, argv);
+    rank->SetBaseCommand(program.flags.Given(/*except=*/kChoosesRun));
     job = program.prepare(*rank);
     job->Run();
     if (!answer || !rank->is_first() || world.launched_by_self()) return kDone;
@@ -213,9 +212,15 @@ int LaunchRanks(const RankProgram& program, bool with_mpirun, bool answer, std::
 int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   FlagTable& flags = program.flags;
   const RankOptions& options = program.options;
-  bool answer = true;
-  flags.BeginGroup("At the end");
-  flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.");
+  bool answer = true, check_only = false;
+  flags.BeginGroup("Start and end");
+  flags.Add(
+      "check_only", &check_only, Switch(),
+      "Checks the flags and this host, and measures nothing.\nA bad flag, or too little memory, ends the "
+      "program as without this flag.",
+      kOutput);
+  flags.Add("answer", &answer, Switch(), "Ends with the answer on one screen.\nWithout it: records alone.",
+            kOutput);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
@@ -224,9 +229,8 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   std::optional<comm::World> world = comm::WorldFromEnvironment();
   if (world) {
     CheckWorld(flags, options, *world);
-    // The job is joined first. Flags that concern only one host, or that have been compared already, may
-    // differ.
-    comm::Terms terms = flags.Values({"interface", "world_size"});
+    // The job is joined first.
+    comm::Terms terms = flags.Values(/*except=*/kOfOneHost);
     // The launch changes the seed of each rank.
     terms.emplace_back(kLaunchVariable, ThisLaunch().text());
     world = comm::JoinJob(*world, terms, options.timeout);
@@ -255,6 +259,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
       program.check(known);
       if (options.precision || options.choose) AnswerCommand(argv[0], "");  // throws without the tool
       CheckOutputDirectory(options);
+      if (check_only) return kDone;
     }
   } catch (const InvalidInput& error) {
     // The error may concern only this host. Other ranks report this error, and do not wait.

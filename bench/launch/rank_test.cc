@@ -19,7 +19,7 @@
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/base/error.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {
@@ -87,7 +87,15 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
     record.experiment = "ddp";
     record.facts.Set("num_tensors", 3);
     rank.SetRecords(std::move(record));
-    for (const std::string backend : {"shm", "gloo", "none", "hierarchical", kOverGloo}) {
+    struct Expected {
+      std::string backend, link;
+      double limit_per_second;
+      int64_t receivers, channels;
+    };
+    for (const auto& [backend, link, limit_per_second, receivers, channels] :
+         {Expected{"shm", "memory", 400e9, 0, 1}, Expected{"gloo", "loopback", 50e9, 1, 2},
+          Expected{"none", "memory", 400e9, 0, 1}, Expected{"hierarchical", "memory", 400e9, 0, 1},
+          Expected{kOverGloo, "loopback", 50e9, 1, 1}}) {
       const Record& begun = rank.RecordOf(backend);
       EXPECT_EQ(begun.run_id, rank.launch().run_id);
       EXPECT_EQ(begun.rank, number);
@@ -104,11 +112,10 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
       EXPECT_EQ(begun.facts.Find("governor") != nullptr,
                 std::filesystem::exists("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
       EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
-      EXPECT_EQ(begun.link.StringOr("kind", ""), backend.ends_with("gloo") ? "loopback" : "memory");
-      const bool is_gloo = backend.ends_with("gloo");
-      EXPECT_EQ(begun.link.DoubleOr("limit_bytes_per_second", 0), is_gloo ? 50e9 : 400e9);
-      EXPECT_EQ(begun.facts.IntOr("receivers", -1), is_gloo ? 1 : 0);
-      EXPECT_EQ(begun.facts.IntOr("channels", -1), backend == "gloo" ? 2 : 1);
+      EXPECT_EQ(begun.link.StringOr("kind", ""), link);
+      EXPECT_EQ(begun.link.DoubleOr("limit_bytes_per_second", 0), limit_per_second);
+      EXPECT_EQ(begun.facts.IntOr("receivers", -1), receivers);
+      EXPECT_EQ(begun.facts.IntOr("channels", -1), channels);
       EXPECT_EQ(begun.provenance.command_line, "program");
     }
     EXPECT_EQ(rank.writer().path(),

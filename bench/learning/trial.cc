@@ -4,7 +4,8 @@
 #include <span>
 
 #include "bench/launch/over_ranks.h"
-#include "model/transformer.h"
+#include "ddp/buckets/bucket.h"
+#include "model/transformer/transformer.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
 #include "comm/queue/recording_process_group.h"
-#include "ddp/strategy.h"
-#include "model/device.h"
+#include "ddp/interface/strategy.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 

@@ -13,7 +13,7 @@
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/base/error.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
 
 namespace gradsync::bench {
 namespace {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "bench/launch/flag_marks.h"
 #include "model/base/error.h"
 
 namespace gradsync::bench {
@@ -34,14 +35,17 @@ void PeerOptions::AddTo(FlagTable& flags) {
       "is "
       "closest to each strategy. Its gradients are checked, except on images in bf16, where rounding changes "
       "them too much. With buckets of another size than 25 MiB PyTorch has no small first bucket; gradsync's "
-      "strategies keep theirs unless they have small_first=0.");
+      "strategies keep theirs unless they have small_first=0.",
+      kChoosesPeers);
   flags.Add("peer_modes", &modes,
             OneOf<PeerMode>({{"eager", PeerMode::kEager}, {"compiled", PeerMode::kCompiled}}),
             "Runs the peers' model in these ways.\neager: operation by operation. compiled: by torch.compile "
             "in its default "
-            "mode, which compiles before the first step, perhaps for minutes. Both may be given.");
+            "mode, which compiles before the first step, perhaps for minutes. Both may be given.",
+            kChoosesPeers);
   flags.Add("peer_python", &peer_python, Text("a Python interpreter that has PyTorch"),
-            "Runs PyTorch with this Python.\nDefault: what PYTHON in the environment names, else python3.");
+            "Runs PyTorch with this Python.\nDefault: what PYTHON in the environment names, else python3.",
+            kChoosesPeers);
 }
 
 bool PeerOptions::compiled() const { return wanted && std::ranges::count(modes, PeerMode::kCompiled) > 0; }

@@ -24,8 +24,8 @@
 #include "comm/processes/host.h"
 #include "comm/processes/run_command.h"
 #include "model/base/error.h"
-#include "model/device.h"
-#include "model/tensor.h"
+#include "model/tensor/device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {

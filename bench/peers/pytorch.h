@@ -12,8 +12,8 @@
 #include "comm/process_group.h"
 #include "comm/processes/temporary_directory.h"
 #include "comm/rendezvous/world.h"
+#include "model/files/safetensors.h"
 #include "model/model.h"
-#include "model/safetensors.h"
 
 // Runs PyTorch's training steps in turn with gradsync's. Every rank starts a process of
 // bench/peers/pytorch_ddp.py, which uses the weights, batches, number of threads and CPUs of the rank. These

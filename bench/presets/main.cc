@@ -26,6 +26,7 @@
 #include "bench/records/record.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
+#include "comm/processes/run_command.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
@@ -37,11 +38,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::chrono::minutes kPatience{1};  // a check starts no ranks
+
 void MakeDirectory(const std::string& out) {
   std::error_code error;
   // Older records would appear in the tables of this run.
   for (const auto& entry : fs::directory_iterator(out, error)) {
-    Require(entry.path().extension() != ".jsonl", "--out=", out,
+    const std::string name = entry.path().filename();
+    Require(!name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz"), "--out=", out,
             ": there are records of another run, expected an empty or a new directory");
   }
   fs::create_directories(out, error);
@@ -165,12 +169,17 @@ class Suite {
   std::string stopped_doing_;
 };
 
-// Returns the directory and the experiments, according to the command line.
-std::pair<std::string, std::vector<Alternatives>> Begin(const SuiteOptions& options) {
-  std::vector<Alternatives> experiments = MakeExperiments(options);
-  const std::string out = options.ranks.OutputDirectory(Join(Name(options.preset), "-", NewRunId()));
-  MakeDirectory(out);
-  return {out, std::move(experiments)};
+// Asks every benchmark whether it takes its flags, before the first one measures. The alternatives of an
+// experiment differ only in what they need. Throws InvalidInput with the benchmark's own line.
+void CheckFlags(const char* argv0, const std::vector<Alternatives>& experiments) {
+  for (const Alternatives& alternatives : experiments) {
+    const Experiment& first = alternatives.front();
+    Command command = {RunfilePath(argv0, "bench/" + first.program)};
+    command.insert(command.end(), first.arguments.begin(), first.arguments.end());
+    command.emplace_back("--check_only");
+    const comm::CommandResult result = comm::RunCommand(command, kPatience, RunfilesEnvironment(argv0));
+    Require(!result.end || result.end->exit_status() != kBadArguments, result.message);
+  }
 }
 
 int RunSuite(int argc, char** argv) try {
@@ -188,7 +197,10 @@ int RunSuite(int argc, char** argv) try {
   CheckPeerOptions(options.peers, flags);
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
-  auto [out, experiments] = Begin(options);
+  std::vector<Alternatives> experiments = MakeExperiments(options);
+  CheckFlags(argv[0], experiments);
+  const std::string out = options.ranks.OutputDirectory(Join(Name(options.preset), "-", NewRunId()));
+  MakeDirectory(out);
   auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments), Length(options.preset));
   const int status = suite->Run();
   const std::optional<int> signal = suite->stopped_by();

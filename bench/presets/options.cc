@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/collectives/options.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/records/variant.h"
-#include "bench/training/plan.h"
 #include "comm/factory.h"
-#include "comm/rendezvous/world.h"
 #include "model/base/error.h"
 
 namespace gradsync::bench {
@@ -23,9 +22,9 @@ Arguments ArgumentsOf(Options options) {
   Options defaults;
   options.AddTo(flags);
   defaults.AddTo(of_defaults);
-  const auto by_default = of_defaults.Values({"out"});
+  const auto by_default = of_defaults.Values(/*except=*/kOutput);
   Arguments arguments;
-  for (const auto& flag : flags.Values({"out"})) {
+  for (const auto& flag : flags.Values(/*except=*/kOutput)) {
     if (std::ranges::count(by_default, flag) == 0) arguments.push_back(Join(flag.first, "=", flag.second));
   }
   return arguments;
@@ -34,15 +33,6 @@ Arguments ArgumentsOf(Options options) {
 Arguments Concatenate(Arguments first, const Arguments& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
-}
-
-// Reads `arguments` like the benchmark.
-template <class Options>
-void Parse(const Arguments& arguments, FlagTable& flags, Options& options) {
-  options.AddTo(flags);
-  std::vector<const char*> argv = {"suite"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  flags.Parse(static_cast<int>(argv.size()), argv.data());
 }
 
 // A run, and its name.
@@ -60,46 +50,34 @@ std::vector<Choice> OfModels(const Arguments& models, const std::string& title, 
 
 class Builder {
  public:
-  explicit Builder(const SuiteOptions& options) : options_(options) {
-    world_.size = world_.local_size = static_cast<int>(options.ranks.world_size);
-    CheckDevice(options.ranks, options.backends, world_);
-  }
+  explicit Builder(const SuiteOptions& options) : options_(options) {}
 
-  void AllReduce(const Arguments& own) {
-    AllReduceOptions parsed;
+  void AllReduce(Arguments own) {
     RankOptions ranks = options_.ranks;
-    ranks.computes = parsed.ranks.computes;
-    Experiment experiment{"all-reduce", "all_reduce", Concatenate(own, Shared(ranks)), ""};
-    FlagTable flags("all_reduce", "");
-    Parse(experiment.arguments, flags, parsed);
-    CheckAllReduceOptions(parsed, world_);
-    experiments_.push_back({std::move(experiment)});
+    ranks.computes = AllReduceOptions().ranks.computes;
+    experiments_.push_back({{"all-reduce", "all_reduce", Concatenate(std::move(own), Shared(ranks)), ""}});
   }
 
   void Train(const std::vector<Choice>& choices, const std::string& subdirectory = "") {
-    Add("ddp", TrainingOptions(), choices, subdirectory);
+    Arguments more = ArgumentsOf(options_.peers);
+    if (!options_.corpus.empty()) more.push_back("--corpus=" + options_.corpus);
+    Add("ddp", choices, more, subdirectory);
   }
-  void CompareBuckets(const std::vector<Choice>& choices) { Add("compare", CompareDefaults(), choices, ""); }
+  void CompareBuckets(const std::vector<Choice>& choices) {
+    Add("compare", choices, ArgumentsOf(options_.peers), "");
+  }
 
   bool on_cpu() const { return options_.ranks.on_cpu(); }
 
   std::vector<Alternatives> Take() { return std::move(experiments_); }
 
  private:
-  // Adds a run of the program with these defaults, and with the first of `choices` that fits into this host's
-  // memory.
-  void Add(const std::string& program, const TrainingOptions& defaults, const std::vector<Choice>& choices,
+  // Adds a run of the program, with the first of `choices` that fits into this host's memory.
+  void Add(const std::string& program, const std::vector<Choice>& choices, const Arguments& more,
            const std::string& subdirectory) {
     Alternatives& alternatives = experiments_.emplace_back();
     for (const Choice& choice : choices) {
-      Arguments arguments = Concatenate(choice.arguments, ArgumentsOf(options_.peers));
-      if (!defaults.on_images() && !options_.corpus.empty())
-        arguments.push_back("--corpus=" + options_.corpus);
-      arguments = Concatenate(std::move(arguments), Shared(options_.ranks));
-      TrainingOptions parsed = defaults;
-      FlagTable flags(program, "");
-      Parse(arguments, flags, parsed);
-      TrainingPlan(parsed, flags);  // throws the errors that the program would throw
+      Arguments arguments = Concatenate(Concatenate(choice.arguments, more), Shared(options_.ranks));
       alternatives.push_back({choice.title, program, std::move(arguments), subdirectory});
     }
   }
@@ -110,7 +88,6 @@ class Builder {
   }
 
   const SuiteOptions& options_;
-  comm::World world_;
   std::vector<Alternatives> experiments_;
 };
 

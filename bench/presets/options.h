@@ -40,8 +40,7 @@ struct Experiment {
 using Alternatives = std::vector<Experiment>;
 
 // Returns the experiments of the preset, in order; --help explains the presets. The alternatives of a
-// published model are models that need less memory. Throws InvalidInput, naming the flag, if a benchmark
-// would reject the flags.
+// published model are models that need less memory. The benchmarks check their flags themselves.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

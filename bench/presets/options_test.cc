@@ -7,7 +7,6 @@
 
 #include "bench/timing/schedule.h"
 #include "bench/training/plan.h"
-#include "model/base/error.h"
 
 namespace gradsync::bench {
 namespace {
@@ -195,12 +194,6 @@ TEST(SuiteOptionsTest, PeersTakePartInAllTraining) {
       EXPECT_EQ(std::ranges::count(experiment.arguments, flag), trains ? 1 : 0) << experiment.title;
     }
   }
-}
-
-TEST(SuiteOptionsTest, ABadFlagIsFoundBeforeAnythingRuns) {
-  SuiteOptions options;
-  options.corpus = "/nonexistent";
-  EXPECT_THROW(MakeExperiments(options), InvalidInput);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ static void from_json(const Json& json, Fields& fields) {
 
 GRADSYNC_JSON(BucketRecord, bytes, tensors, collective)
 GRADSYNC_JSON(Provenance, gradsync_commit, dirty, host, os, kernel, cpu_model, cpu_count, memory_bytes, gpu,
-              compiler, build, libraries, command_line, clock)
+              compiler, build, libraries, command_line, base_command, clock)
 GRADSYNC_JSON(Variant, framework, strategy, options, backend, backend_options, compiled, tuned)
 #undef GRADSYNC_JSON
 

@@ -151,6 +151,9 @@ struct Provenance {
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // versions by name
   std::string command_line;
+  // The program, and the given flags that do not choose what is compared, in which settings, in how many
+  // launches, and where results go. A tool adds other choices. Empty in records of earlier versions.
+  std::string base_command = {};
   // The clock of the samples; "CUDA events, device, ns" for a GPU.
   std::string clock = "steady_clock, host, ns";
 };
@@ -168,7 +171,7 @@ struct Record {
   ConfigFields config;
   // Each series has one entry per measured step, so all series have equal length.
   SampleSeries samples;
-  // Statistics of samples, or of sums of samples (tools/records/measurement.h), by name. Only records of
+  // Statistics of samples, or of sums of samples (tools/measurements/measurement.h), by name. Only records of
   // published figures have them, because publications have no samples: "mean_ns", "std_ns" (population),
   // "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (number of steps), and other printed numbers. No benchmark
   // writes this field.

@@ -8,7 +8,7 @@
 #include <new>
 #include <string_view>
 
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "comm/process_group.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 // Helpers for tests of code that handles tensors of a GPU, on machines without a GPU.
 namespace gradsync::bench {

@@ -8,9 +8,9 @@
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/step_profile.h"
 #include "model/autograd.h"
-#include "model/cuda_device.h"
-#include "model/tensor.h"
-#include "model/transformer.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
+#include "model/transformer/transformer.h"
 
 namespace gradsync::bench {
 namespace {

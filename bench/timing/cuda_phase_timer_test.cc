@@ -2,8 +2,8 @@
 
 #include "bench/timing/phase_timer.h"
 #include "comm/process_group.h"
-#include "model/cuda_device.h"
-#include "model/tensor.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {

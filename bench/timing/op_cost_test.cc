@@ -7,11 +7,11 @@
 
 #include "bench/timing/op_recorder.h"
 #include "model/autograd.h"
-#include "model/device.h"
 #include "model/functions.h"
-#include "model/resnet.h"
-#include "model/tensor.h"
-#include "model/transformer.h"
+#include "model/tensor/device.h"
+#include "model/tensor/tensor.h"
+#include "model/transformer/transformer.h"
+#include "model/vision/resnet.h"
 
 namespace gradsync::bench {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "bench/timing/op_cost.h"
 #include "model/autograd.h"
-#include "model/cuda_clock.h"
-#include "model/cuda_device.h"
-#include "model/device.h"
+#include "model/tensor/cuda_clock.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "model/autograd.h"
-#include "model/device.h"
-#include "model/tensor.h"
+#include "model/tensor/device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "comm/process_group.h"
-#include "model/cuda_clock.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_clock.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 
@@ -39,8 +39,9 @@ class PhaseTimer {
 };
 
 // Makes a timer. For the CPU it reads the host's steady clock, which also times communication. For CUDA it
-// records events on the compute stream, and converts their times to the host's clock (model/cuda_clock.h);
-// differences between events are the GPU's own. The device must outlive the timer.
+// records events on the compute stream, and converts their times to the host's clock
+// (model/tensor/cuda_clock.h); differences between events are the GPU's own. The device must outlive the
+// timer.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
 // Returns the name of the clock for records: "steady_clock, host, ns" or "CUDA events, device, ns".

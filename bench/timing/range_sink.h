@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/random.h"
+#include "model/tensor/random.h"
 
 namespace gradsync::bench {
 namespace {

@@ -12,9 +12,9 @@
 #include "model/base/grid.h"
 #include "model/base/text.h"
 #include "model/functions.h"
-#include "model/random.h"
-#include "model/tensor.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/random.h"
+#include "model/tensor/tensor.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include "bench/records/record.h"
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/phase_timer.h"
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/tensor/device.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 

@@ -10,7 +10,7 @@
 #include "bench/timing/op_cost.h"
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/phase_timer.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 namespace {

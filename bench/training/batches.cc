@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "model/base/error.h"
-#include "model/random.h"
+#include "model/tensor/random.h"
 
 namespace gradsync::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/testing/unreachable_device.h"
 #include "comm/testing/errors.h"
 #include "model/base/error.h"
-#include "model/random.h"
+#include "model/tensor/random.h"
 
 namespace gradsync::bench {
 namespace {

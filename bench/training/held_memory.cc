@@ -6,8 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/dtype.h"
+#include "ddp/buckets/bucket.h"
 #include "model/optimizer.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 namespace {
@@ -52,16 +53,19 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
 }  // namespace
 
 int64_t DistinctBytes(std::span<const Tensor> tensors) {
-  std::vector<std::pair<uintptr_t, uintptr_t>> places;  // begin and end of the memory of each tensor
+  struct Place {
+    uintptr_t begin, end;
+  };
+  std::vector<Place> places;
   for (const Tensor& tensor : tensors) {
     const auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
-    places.emplace_back(begin, begin + tensor.nbytes());
+    places.push_back({begin, begin + tensor.nbytes()});
   }
-  std::ranges::sort(places);
-  uintptr_t bytes = 0, end = 0;
-  for (const auto& [first, last] : places) {
-    bytes += std::max(last, end) - std::max(first, end);
-    end = std::max(last, end);
+  std::ranges::sort(places, {}, &Place::begin);
+  uintptr_t bytes = 0, counted_to = 0;
+  for (const Place& place : places) {
+    bytes += std::max(place.end, counted_to) - std::max(place.begin, counted_to);
+    counted_to = std::max(place.end, counted_to);
   }
   return static_cast<int64_t>(bytes);
 }

@@ -6,8 +6,8 @@
 #include "bench/records/record.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
-#include "ddp/strategy.h"
-#include "model/tensor.h"
+#include "ddp/interface/strategy.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 

@@ -9,7 +9,8 @@
 
 #include "bench/training/variant.h"
 #include "comm/testing/rank_threads.h"
-#include "model/transformer.h"
+#include "ddp/buckets/bucket.h"
+#include "model/transformer/transformer.h"
 
 namespace gradsync::bench {
 namespace {

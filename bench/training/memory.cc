@@ -9,7 +9,7 @@
 #include "model/base/error.h"
 #include "model/base/grid.h"
 #include "model/base/units.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 namespace {
@@ -140,8 +140,8 @@ TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions) {
           .largest_unit = std::max(head, block) / params};
 }
 
-// Computes the activations for each image, as listed in model/vision_functions.h: the input and the output of
-// each batch norm, and the memory of the max pooling.
+// Computes the activations for each image, as listed in model/vision/vision_functions.h: the input and the
+// output of each batch norm, and the memory of the max pooling.
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size) {
   const auto kept = [&](int64_t channels, int64_t reduction) {
     const int64_t side = (image_size + reduction - 1) / reduction;

@@ -6,8 +6,8 @@
 
 #include "bench/training/plan.h"
 #include "comm/rendezvous/world.h"
-#include "model/resnet.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
+#include "model/vision/resnet.h"
 
 namespace gradsync::bench {
 

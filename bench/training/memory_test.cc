@@ -9,8 +9,8 @@
 #include "bench/training/test_options.h"
 #include "model/autograd.h"
 #include "model/base/error.h"
-#include "model/resnet.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
+#include "model/vision/resnet.h"
 
 namespace gradsync::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/peers/options.h"
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
-#include "model/dtype.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::bench {
 
@@ -48,7 +48,7 @@ struct TrainingOptions {
   std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
   // Every combination of the following values is a setting.
-  // Batch sizes of one rank, in one pass pass of forward and backward.
+  // Batch sizes of one rank, in one pass of forward and backward.
   std::vector<int64_t> batch_sizes = {4};
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
   std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/launch/flag_marks.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/plan.h"
 #include "bench/training/test_options.h"
@@ -184,6 +185,56 @@ TEST(OptionsTest, AChoiceNeedsLaunchesAfterIt) {
         ThrowsMessage<InvalidInput>(
             "--choose: expected --repeats of 2 or more, --order=interleaved and no --precision"));
   }
+}
+
+// A later launch of --choose, and a command for two rows, keep the other flags.
+TEST(OptionsTest, FlagsSayWhatTheyAreFor) {
+  const auto given = [](TrainingOptions options, std::vector<const char*> arguments, FlagMarks except) {
+    FlagTable flags("program", "");
+    options.AddTo(flags);
+    arguments.insert(arguments.begin(), "program");
+    flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+    return flags.Given(except);
+  };
+  const std::vector<const char*> ddp = {"--d_ff=8",
+                                        "--batch_size=2,4",
+                                        "--accumulation_steps=2",
+                                        "--seq_len=8",
+                                        "--variants=core",
+                                        "--strategies=core",
+                                        "--backend=shm",
+                                        "--bucket_bytes=1MiB",
+                                        "--steps=3",
+                                        "--time=3s",
+                                        "--precision=2%",
+                                        "--choose",
+                                        "--order=interleaved",
+                                        "--repeats=3",
+                                        "--out=x",
+                                        "--seed=3",
+                                        "--verify",
+                                        "--with_peers=pytorch",
+                                        "--peer_modes=eager",
+                                        "--peer_python=x"};
+  EXPECT_THAT(given(TrainingOptions(), ddp, kChoosesRun),
+              ElementsAre("--d_ff=8", "--order=interleaved", "--seed=3", "--verify=true"));
+  EXPECT_THAT(
+      given(TrainingOptions(), ddp, kChoosesRows),
+      ElementsAre("--d_ff=8", "--batch_size=2,4", "--accumulation_steps=2", "--seq_len=8", "--precision=2%",
+                  "--choose=true", "--order=interleaved", "--repeats=3", "--seed=3", StartsWith("--out="),
+                  "--verify=true", "--with_peers=pytorch", "--peer_modes=eager", "--peer_python=x"));
+  EXPECT_THAT(given(CompareDefaults(), {"--width=8", "--buffer_elements=1Mi", "--units=bytes"}, kChoosesRows),
+              ElementsAre("--width=8"));
+  // All that --max_memory reads.
+  EXPECT_TRUE(Parse({"--max_memory=1GiB", "--num_layers=1", "--d_model=8", "--d_ff=8", "--num_heads=2",
+                     "--vocab_size=16", "--batch_size=1", "--seq_len=8", "--accumulation_steps=2",
+                     "--dtype=f32", "--optimizer=sgd", "--strategies=core", "--backend=shm",
+                     "--bucket_bytes=1MiB", "--world_size=2", "--device=cpu", "--timeout=1s"})
+                  .max_memory.has_value());
+  EXPECT_TRUE(
+      PlanOf(CompareDefaults(), {"--max_memory=1GiB", "--preset=published", "--model=resnet50", "--width=16",
+                                 "--image_size=80", "--buffer_elements=1Mi", "--units=bytes"})
+          .max_memory.has_value());
 }
 
 TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {

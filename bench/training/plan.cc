@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "bench/launch/flag_marks.h"
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
 #include "bench/training/memory.h"
+#include "comm/factory.h"
 #include "ddp/factory.h"
 #include "model/base/error.h"
 
@@ -46,25 +48,24 @@ void CheckPixels(const TrainingPlan& options) {
 // `from` names the flag of `texts`.
 void RefuseUnused(const FlagTable& flags, const char* from, std::span<const std::string> texts) {
   bool sends = false, has_buckets = false;
-  // What some variant takes from a flag.
-  bool backend = false, bucket_bytes = false, learning_rate = false, optimizer = false;
+  bool takes_backend = false, takes_size = false, takes_rate = false, takes_optimizer = false;
   for (const std::string& text : texts) {
     const Variant given = Variant::Parse(text);
     const ddp::Traits& traits = ddp::TraitsOf(given.strategy);
     const auto sets = [&](const char* option) { return given.options.contains(option); };
     sends |= traits.communicates;
     has_buckets |= traits.has_buckets;
-    backend |= traits.communicates && given.backend == kNoBackend;
-    bucket_bytes |=
+    takes_backend |= traits.communicates && given.backend == kNoBackend;
+    takes_size |=
         traits.has_buckets && !sets("bucket_bytes") && !sets("bucket_elements") && !sets("published_size");
-    learning_rate |= !sets("learning_rate");
-    optimizer |= !sets("optimizer");
+    takes_rate |= !sets("learning_rate");
+    takes_optimizer |= !sets("optimizer");
   }
   const std::string names_its_own = Join("every one of --", from, " names its own, expected one without ");
-  if (sends && !backend) flags.Refuse({"backend"}, names_its_own + "@backend");
-  if (!learning_rate) flags.Refuse({"learning_rate"}, names_its_own + "learning_rate");
-  if (!optimizer) flags.Refuse({"optimizer"}, names_its_own + "optimizer");
-  if (!bucket_bytes)
+  if (sends && !takes_backend) flags.Refuse({"backend"}, names_its_own + "@backend");
+  if (!takes_rate) flags.Refuse({"learning_rate"}, names_its_own + "learning_rate");
+  if (!takes_optimizer) flags.Refuse({"optimizer"}, names_its_own + "optimizer");
+  if (!takes_size)
     flags.Refuse({"bucket_bytes"},
                  Join("none of --", from, " takes it, expected one with buckets and no size of its own"));
   if (!has_buckets) flags.Refuse({"buffer_elements", "units"}, Join("none of --", from, " has buckets"));
@@ -73,12 +74,7 @@ void RefuseUnused(const FlagTable& flags, const char* from, std::span<const std:
 // --max_memory measures nothing, so flags about measuring have no effect.
 void CheckMaxMemory(const TrainingPlan& options, const FlagTable& flags) {
   Require(options.ranks.on_cpu(), "--max_memory: expected --device=cpu, found ", options.ranks.device_name());
-  flags.RefuseAllBut(
-      {"max_memory", "preset",     "model",           "num_layers", "d_model",    "d_ff",
-       "num_heads",  "vocab_size", "width",           "batch_size", "seq_len",    "accumulation_steps",
-       "image_size", "dtype",      "optimizer",       "variants",   "strategies", "backend",
-       "units",      "world_size", "buffer_elements", "device",     "timeout",    "bucket_bytes"},
-      "has no effect with --max_memory");
+  flags.RefuseAllBut(kNeedsMemory, "has no effect with --max_memory");
   if (!options.on_images() && !options.sweep)
     flags.Refuse({"model"}, "has no effect with --max_memory, which is about all transformers");
 }
@@ -154,11 +150,10 @@ std::vector<std::string> TrainingPlan::GroupBackends() const {
 void TrainingPlan::CheckModel(const FlagTable& flags) const {
   const std::string takes_no = Join("--model=", model, " takes no ");
   if (on_images()) {
-    flags.Refuse({"seq_len", "corpus"}, takes_no + "sequences");
+    flags.Refuse(kOfSequences, takes_no + "sequences");
     Require(optimizers.front() != OptimizerKind::kMuon, "--optimizer=muon: --model=", model,
             " has no matrices, only convolutions");
-    flags.Refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"},
-                 takes_no + "sizes of a transformer");
+    flags.Refuse(kOfTransformers, takes_no + "sizes of a transformer");
     Validate(resnet_config());
     CheckPixels(*this);
     return;
@@ -234,11 +229,12 @@ void TrainingPlan::AddPeers() {
             "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
             "expected no ",
             peer.traits->name);
-  constexpr int64_t kGlooThreads = 2;  // number of gloo's threads in PyTorch, which has no option for it
-  Require(ranks.comm_threads == kGlooThreads ||
-              std::ranges::count(all_peers, "gloo", &TrainingVariant::backend) == 0,
-          "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kGlooThreads,
-          ", as many as PyTorch has over gloo");
+  constexpr int64_t kThreads = 2;  // number of gloo's threads in PyTorch, which has no option for it
+  const std::string backend = PeerBackend(variants);
+  Require(ranks.comm_threads == kThreads || !comm::TraitsOf(backend).has_threads ||
+              std::ranges::count(all_peers, backend, &TrainingVariant::backend) == 0,
+          "--comm_threads=", ranks.comm_threads, ": --with_peers takes ", kThreads,
+          ", as many as PyTorch has over ", backend);
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());
 }
 

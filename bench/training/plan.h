@@ -9,9 +9,9 @@
 #include "bench/training/options.h"
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
-#include "model/dtype.h"
-#include "model/resnet.h"
-#include "model/transformer.h"
+#include "model/tensor/dtype.h"
+#include "model/transformer/transformer.h"
+#include "model/vision/resnet.h"
 
 namespace gradsync::bench {
 

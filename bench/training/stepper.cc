@@ -6,8 +6,9 @@
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/held_memory.h"
+#include "ddp/buckets/bucket.h"
 #include "model/base/error.h"
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 
 namespace gradsync::bench {
 namespace {

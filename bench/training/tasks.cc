@@ -1,8 +1,8 @@
 #include "bench/training/tasks.h"
 
 #include "model/base/error.h"
-#include "model/resnet.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
+#include "model/vision/resnet.h"
 
 namespace gradsync::bench {
 namespace {

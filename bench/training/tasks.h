@@ -10,8 +10,8 @@
 #include "bench/training/batches.h"
 #include "bench/training/plan.h"
 #include "comm/rendezvous/world.h"
-#include "model/device.h"
 #include "model/model.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::bench {
 

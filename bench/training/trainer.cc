@@ -10,7 +10,7 @@
 #include "bench/timing/op_cost.h"
 #include "model/autograd.h"
 #include "model/functions.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::bench {
 namespace {

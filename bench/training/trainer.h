@@ -18,9 +18,9 @@
 #include "bench/timing/range_sink.h"
 #include "bench/training/variant.h"
 #include "comm/queue/recording_process_group.h"
-#include "ddp/buffer_broadcast.h"
+#include "ddp/buckets/buffer_broadcast.h"
 #include "ddp/factory.h"
-#include "ddp/strategy.h"
+#include "ddp/interface/strategy.h"
 #include "model/model.h"
 #include "model/optimizer.h"
 

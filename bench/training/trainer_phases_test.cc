@@ -8,6 +8,7 @@
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/range_sink.h"
 #include "bench/training/trainer_test.h"
+#include "ddp/buckets/bucket.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "bench/training/batches.h"
-#include "model/resnet.h"
+#include "model/vision/resnet.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "bench/training/trainer.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
-#include "model/transformer.h"
+#include "model/transformer/transformer.h"
 
 // Helpers for tests of a trainer with a model of a few hundred weights, on two ranks.
 namespace gradsync::bench {

@@ -46,50 +46,73 @@ void SetBucketSize(const std::string& option, int64_t size, size_t element_bytes
   if (option != kBytes || size != kDefaultBucketBytes) variant.options[option] = FormatCount(size);
 }
 
+// Returns the names of all options of a strategy.
+std::vector<std::string> OptionNames(const ddp::Traits& traits) {
+  std::vector<std::string> names;
+  for (const ddp::Option& option : OptionsOf(traits)) names.emplace_back(option.name);
+  if (traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
+  return names;
+}
+
+void CheckStrategy(const std::string& strategy) {
+  const std::vector<std::string> known = ddp::StrategyNames();
+  Require(std::ranges::count(known, strategy) > 0, "unknown strategy '", strategy, "', expected ",
+          OneOf(known).takes, DidYouMean(strategy, known));
+}
+
+// Checks the backend that a variant names, and the backend's options.
+void CheckBackend(const Variant& named, const ddp::Traits& traits) {
+  const std::vector<std::string> known = comm::BackendNames(), option_names = OptionNames(traits);
+  Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
+  Require(std::ranges::count(known, named.backend) > 0, "unknown backend '", named.backend, "', expected ",
+          OneOf(known).takes, DidYouMean(named.backend, known));
+  for (const auto& [name, text] : named.backend_options)
+    Require(std::ranges::count(option_names, name) == 0, "options of ", traits.name,
+            " stand before the @: ", traits.name, ":", name, "=", text, "@", named.backend);
+  comm::CheckBackendOptions(named.backend, named.backend_options);
+}
+
+int64_t ParseSize(const std::string& name, const std::string& text) {
+  const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
+  const std::optional<int64_t> size = kind.parse(text);
+  Require(size.has_value(), name, ": expected ", kind.takes);
+  return *size;
+}
+
+// Sets an option that is not the capacity of buckets.
+void SetOption(const ddp::Option& option, const std::string& text, TrainingVariant& variant) {
+  Require(option.name != kClipNorm || variant.traits->can_clip, variant.traits->name,
+          " updates weights before it knows all gradients, and cannot clip them");
+  const double value = ParseValue(option, text);
+  if (value == option.default_value) return;
+  variant.values[std::string(option.name)] = value;
+  variant.options[std::string(option.name)] = PrintValue(option, value);
+}
+
 // Returns the training variant for `named`, without the capacity of buckets if `named` does not have it.
 TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
-  const std::vector<std::string> strategies = ddp::StrategyNames(), backends = comm::BackendNames();
-  Require(std::ranges::count(strategies, named.qualified_strategy()) > 0, "unknown strategy '",
-          named.qualified_strategy(), "', expected ", OneOf(strategies).takes,
-          DidYouMean(named.qualified_strategy(), strategies));
-  TrainingVariant variant{named};
-  variant.options.clear();
-  const ddp::Traits& traits = *(variant.traits = &ddp::TraitsOf(named.strategy));
+  CheckStrategy(named.qualified_strategy());
+  const ddp::Traits& traits = ddp::TraitsOf(named.strategy);
+  if (named.backend != kNoBackend) CheckBackend(named, traits);
+  Variant without_options = named;
+  without_options.options.clear();
+  TrainingVariant variant{std::move(without_options)};
+  variant.traits = &traits;
   variant.floor = ddp::FloorTraits().name;
   const std::vector<ddp::Option> options = OptionsOf(traits);
-  std::vector<std::string> names;
-  for (const ddp::Option& option : options) names.emplace_back(option.name);
-  if (traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
-  if (named.backend != kNoBackend) {
-    Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
-    Require(std::ranges::count(backends, named.backend) > 0, "unknown backend '", named.backend,
-            "', expected ", OneOf(backends).takes, DidYouMean(named.backend, backends));
-    for (const auto& [name, text] : named.backend_options)
-      Require(std::ranges::count(names, name) == 0, "options of ", traits.name,
-              " stand before the @: ", traits.name, ":", name, "=", text, "@", named.backend);
-    comm::CheckBackendOptions(named.backend, named.backend_options);
-  }
+  const std::vector<std::string> names = OptionNames(traits);
   std::string size_option;
   for (const auto& [name, text] : named.options) {
     variant.named.insert(name);
     Require(std::ranges::count(names, name) > 0, traits.name, " has no option '", name, "', expected ",
             OneOf(names).takes, DidYouMean(name, names));
-    const auto option = std::ranges::find(options, name, &ddp::Option::name);
-    if (option == options.end()) {
-      Require(size_option.empty(), "expected one of ", size_option, " and ", name);
-      size_option = name;
-      const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
-      const std::optional<int64_t> size = kind.parse(text);
-      Require(size.has_value(), name, ": expected ", kind.takes);
-      SetBucketSize(name, *size, element_bytes, variant);
+    if (const auto option = std::ranges::find(options, name, &ddp::Option::name); option != options.end()) {
+      SetOption(*option, text, variant);
       continue;
     }
-    Require(name != kClipNorm || traits.can_clip, traits.name,
-            " updates weights before it knows all gradients, and cannot clip them");
-    const double value = ParseValue(*option, text);
-    if (value == option->default_value) continue;
-    variant.values[name] = value;
-    variant.options[name] = PrintValue(*option, value);
+    Require(size_option.empty(), "expected one of ", size_option, " and ", name);
+    size_option = name;
+    SetBucketSize(name, ParseSize(name, text), element_bytes, variant);
   }
   return variant;
 }
@@ -187,9 +210,19 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
   return variants;
 }
 
+std::string PeerBackend(std::span<const TrainingVariant> variants) {
+  const std::string_view by_default = comm::BackendTraits().pytorch_backend;
+  for (const TrainingVariant& variant : variants) {
+    if (variant.is_peer() || variant.backend == kNoBackend) continue;
+    const std::string_view own = comm::TraitsOf(variant.backend, variant.backend_options).pytorch_backend;
+    if (own != by_default) return std::string(own);
+  }
+  return std::string(by_default);
+}
+
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes) {
-  const bool on_nccl = std::ranges::count(variants, "nccl", &TrainingVariant::backend) > 0;
+  const std::string backend = PeerBackend(variants);
   std::vector<TrainingVariant> peers;
   for (const TrainingVariant& variant : variants) {
     const bool keeps_twin = std::ranges::all_of(variant.strategy_options().values, [&](const auto& given) {
@@ -209,8 +242,7 @@ std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants
       peer.strategy = ddp::FloorTraits().pytorch_twin;
       peer.floor = peer.qualified_strategy();
       peer.strategy = variant.traits->pytorch_twin;
-      // PyTorch has only these backends here.
-      if (variant.traits->communicates) peer.backend = on_nccl ? "nccl" : "gloo";
+      if (variant.traits->communicates) peer.backend = backend;
       if (std::ranges::count(peers, peer.peer(), &TrainingVariant::peer) == 0)
         peers.push_back(std::move(peer));
     }

@@ -97,6 +97,9 @@ struct VariantDefaults {
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
+// Returns the backend of PyTorch's strategies that are comparable with these variants: the one of the first
+// variant with its own, else the default of comm::BackendTraits.
+std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns PyTorch's strategies that are comparable with these variants, each once for each mode of
 // PeerOptions. Throws InvalidInput, with a line that begins with --with_peers, for a variant that sets
 // clip_norm or learning_rate, because peers do not support these options.

@@ -124,6 +124,10 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   EXPECT_THAT(NamesOf(MakePeers(Make("core:bucket_elements=1Mi,naive,core:bucket_bytes=4Mi", {{"gloo"}, {}}),
                                 std::vector<PeerMode>{PeerMode::kEager})),
               ElementsAre("pytorch_ddp_view:bucket_elements=1Mi@gloo", "pytorch_naive@gloo"));
+  // On GPUs over what PyTorch has there, also of what goes over gloo.
+  EXPECT_THAT(NamesOf(MakePeers(Make("none,naive@gloo,core@nccl", {{"gloo"}, {kDefaultBucketBytes}}),
+                                std::vector<PeerMode>{PeerMode::kEager})),
+              ElementsAre("pytorch_none", "pytorch_naive@nccl", "pytorch_ddp_view@nccl"));
 }
 
 // PyTorch's options are those by default; the edges of buckets are nothing that it is asked for.

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "comm/queue/request.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::comm {
 

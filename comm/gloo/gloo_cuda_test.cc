@@ -7,8 +7,8 @@
 
 #include "comm/testing/rank_threads.h"
 #include "model/base/error.h"
-#include "model/cuda_device.h"
-#include "model/tensor.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 // gloo with tensors of a GPU, which all ranks share.
 namespace gradsync::comm {

@@ -8,7 +8,7 @@
 #include "comm/gloo/gloo_mesh.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::comm {
 namespace {
@@ -92,7 +92,11 @@ class GlooProcessGroup : public QueueGroup {
   void RunOnHost(const Request& request, Scratch& scratch) {
     if (!mesh_.has_value()) return RunAlone(request);
     const bool is_own = options_.backend == "gloo_own" && request.collective == Collective::kAllReduce;
-    is_own ? RunOwnAllReduce(*mesh_, request) : RunCollective(*mesh_, request, tuning_, scratch);
+    if (is_own) {
+      RunOwnAllReduce(*mesh_, request);
+    } else {
+      RunCollective(*mesh_, request, tuning_, scratch);
+    }
   }
 
   const GroupOptions options_;

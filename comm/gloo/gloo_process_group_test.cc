@@ -332,8 +332,11 @@ std::string ErrorWithProof(bool is_true) {
     for (size_t i = 0; i < contexts.size(); ++i) {
       buffers.push_back(contexts[i]->createUnboundBuffer(proofs[i].data(), proofs[i].size()));
       const uint64_t slot = ~uint64_t{0};
-      i % 2 == 0 ? buffers[i]->recv(0, slot, 0, proofs[i].size())
-                 : buffers[i]->send(0, slot, 0, proofs[i].size());
+      if (i % 2 == 0) {
+        buffers[i]->recv(0, slot, 0, proofs[i].size());
+      } else {
+        buffers[i]->send(0, slot, 0, proofs[i].size());
+      }
     }
     ErrorOf<CollectiveError>([&] { rendezvous.Exchange({""}); });  // until rank 0 has gone
   })[0];

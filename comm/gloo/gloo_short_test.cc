@@ -23,7 +23,7 @@
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Short vectors that their callers wait for at once have connections of their own.
 namespace gradsync::comm {

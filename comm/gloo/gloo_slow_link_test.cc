@@ -13,7 +13,7 @@
 #include "comm/queue/first_cause.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Messages that take their time, and messages that are stuck.
 namespace gradsync::comm {

@@ -50,8 +50,11 @@ void Convert(const Tensor& from, const Tensor& to) {
   };
   // This does not use CopyFrom, because a collective does not count a write.
   if (from.dtype() == to.dtype()) return to.device()->Copy(to.raw_data(), from.raw_data(), to.nbytes());
-  from.dtype() == DType::kBF16 ? each(from.data<BF16>(), to.data<float>())
-                               : each(from.data<float>(), to.data<BF16>());
+  if (from.dtype() == DType::kBF16) {
+    each(from.data<BF16>(), to.data<float>());
+  } else {
+    each(from.data<float>(), to.data<BF16>());
+  }
 }
 
 // Combines several works into one, from the start of the first to the end of the last. Some works may be
@@ -146,8 +149,9 @@ class HierarchicalProcessGroup : public QueueGroup {
     return all_hosts() == 1 ? inner_->AllocateShared(device, std::move(shape), dtype) : Tensor();
   }
   ProcessGroup* host_group() override {
+    if (all_hosts() == 1) return nullptr;
     Require(num_local() > 1, "backend hierarchical: there is one rank on each host, expected several");
-    return all_hosts() > 1 ? inner_.get() : nullptr;
+    return inner_.get();
   }
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
     try {
@@ -159,7 +163,13 @@ class HierarchicalProcessGroup : public QueueGroup {
           Join("rank ", name_, ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
     }
   }
-  void Abort() override { queue_.has_value() ? QueueGroup::Abort() : only_or_inner().Abort(); }
+  void Abort() override {
+    if (queue_.has_value()) {
+      QueueGroup::Abort();
+    } else {
+      only_or_inner().Abort();
+    }
+  }
   Work Issue(Request request) override {
     return queue_.has_value() ? QueueGroup::Issue(std::move(request))
                               : only_or_inner().Issue(std::move(request));

@@ -260,7 +260,11 @@ class MpiProcessGroup : public QueueGroup {
       if (std::chrono::nanoseconds(end_ns - progress_ns_) > options_.timeout)
         throw PeerError(kSomebody, Join(kAnotherRank, " made no progress for ", Seconds(options_.timeout)));
       num_idle_looks = end_ns - begin_ns < kIdleLookNs ? num_idle_looks + 1 : 0;
-      num_idle_looks < kLooksBeforeSleep ? std::this_thread::yield() : std::this_thread::sleep_for(kSleep);
+      if (num_idle_looks < kLooksBeforeSleep) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kSleep);
+      }
     }
   }
 

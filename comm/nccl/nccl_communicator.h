@@ -11,7 +11,7 @@
 
 #include "comm/queue/request.h"
 #include "comm/rendezvous/world.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::comm {
 

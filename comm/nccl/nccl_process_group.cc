@@ -13,7 +13,7 @@
 #include "comm/nccl/nccl_communicator.h"
 #include "comm/queue/request.h"
 #include "model/base/error.h"
-#include "model/cuda_clock.h"
+#include "model/tensor/cuda_clock.h"
 
 namespace gradsync::comm {
 namespace {

@@ -19,8 +19,8 @@ inline constexpr char kWithoutNccl[] =
 // compute stream had when it was issued, and Work::Wait makes the compute stream wait for its end, so the
 // host runs ahead. A collective keeps its tensors until Wait was called or the GPU has passed its end, as the
 // device's allocator requires. Intervals come from events on the communication stream, converted to the
-// host's clock by the last anchor before the collective was issued (model/cuda_clock.h). Every Barrier takes
-// a new anchor.
+// host's clock by the last anchor before the collective was issued (model/tensor/cuda_clock.h). Every Barrier
+// takes a new anchor.
 //
 // NCCL determines the order of a sum: it is bitwise equal on all ranks, but not always in rank order.
 //

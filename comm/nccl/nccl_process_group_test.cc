@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/cuda_clock.h"
-#include "model/cuda_device.h"
-#include "model/tensor.h"
+#include "model/tensor/cuda_clock.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 // The order between the streams, in a world of one: an all-gather out of place is then a copy on the
 // communication stream, of a tensor large enough that the host is far ahead of it.

@@ -54,8 +54,12 @@ class Launcher {
   Launcher(const LaunchOptions& options, std::span<char* const> argv)
       : options_(options), arguments_(argv.begin(), argv.end()) {}
 
-  // Returns main's exit status, or the signal that asked this process to stop.
-  std::pair<int, std::optional<int>> Run() {
+  struct Ending {
+    int status;                 // main's exit status
+    std::optional<int> signal;  // asked this process to stop
+  };
+
+  Ending Run() {
     if (options_.with_mpirun) StartMpirun();
     for (int rank = 0; rank < options_.world_size && !options_.with_mpirun; ++rank) Start(rank);
     while (AnyAlive()) {
@@ -221,9 +225,9 @@ class Launcher {
 
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv) {
   Require(options.world_size >= 1, "world_size is ", options.world_size, ", expected at least 1");
-  const auto [status, signal] = Launcher(options, argv).Run();
-  if (signal.has_value()) EndBySignal(*signal);
-  return status;
+  const Launcher::Ending ending = Launcher(options, argv).Run();
+  if (ending.signal.has_value()) EndBySignal(*ending.signal);
+  return ending.status;
 }
 
 bool IsFirstToReport() {

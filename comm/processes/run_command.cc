@@ -31,13 +31,16 @@ std::string CapturedOutput::last_line() const {
   return std::string(trimmed.substr(trimmed.rfind('\n') + 1));
 }
 
-CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout) {
+CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
+                         EnvironmentChanges environment) {
   const CapturedOutput output;
   const CapturedOutput messages;
   const FileDescriptor nothing = OpenFile("/dev/null", O_RDONLY);
-  ChildProcess child(
-      command,
-      {.stdin_fd = nothing.get(), .stdout_fd = output.fd(), .stderr_fd = messages.fd(), .own_group = true});
+  ChildProcess child(command, {.environment = std::move(environment),
+                               .stdin_fd = nothing.get(),
+                               .stdout_fd = output.fd(),
+                               .stderr_fd = messages.fd(),
+                               .own_group = true});
   CommandResult result;
   result.end = child.Wait(ChildProcess::Clock::now() + timeout);
   if (!result.end.has_value()) {

@@ -38,6 +38,7 @@ struct CommandResult {
 // is empty. After `timeout` it kills the program and all processes that the program started. The message is
 // the last line of standard error, or, if there is no such line, how the program ended. Throws
 // std::system_error if the program cannot be started.
-CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout);
+CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
+                         EnvironmentChanges environment = {});
 
 }  // namespace gradsync::comm

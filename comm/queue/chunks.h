@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Divides vectors among ranks and into chunks, and runs pipelines of chunks.
 namespace gradsync::comm {

@@ -59,8 +59,11 @@ template <size_t kParts, class T, class C, class Op, class End>
 bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                  Op op, End end) {
   if (parts.size() != kParts || (results.size() != 1 && results.size() != kParts)) return false;
-  results.size() == 1 ? ReduceFew<kParts, 1, T, C>(parts, results, n, op, end)
-                      : ReduceFew<kParts, kParts, T, C>(parts, results, n, op, end);
+  if (results.size() == 1) {
+    ReduceFew<kParts, 1, T, C>(parts, results, n, op, end);
+  } else {
+    ReduceFew<kParts, kParts, T, C>(parts, results, n, op, end);
+  }
   return true;
 }
 

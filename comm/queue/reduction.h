@@ -5,7 +5,7 @@
 #include <span>
 
 #include "comm/process_group.h"
-#include "model/dtype.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::comm {
 

@@ -98,8 +98,13 @@ RequestQueue::~RequestQueue() {
   if (is_busy) Abort("the group was destroyed before it finished");
   lock.lock();
   is_stopping_ = true;
-  while (threads_.empty() && !items_.empty())
-    CanRun() ? RunNext(lock, RequestQueueOptions::kCaller) : finished_.wait(lock);
+  while (threads_.empty() && !items_.empty()) {
+    if (CanRun()) {
+      RunNext(lock, RequestQueueOptions::kCaller);
+    } else {
+      finished_.wait(lock);
+    }
+  }
   lock.unlock();
   issued_.notify_all();
   for (std::thread& thread : threads_) thread.join();
@@ -145,8 +150,13 @@ void RequestQueue::RunThread(int index) {
 
 void RequestQueue::RunUpTo(const Item& item) {
   std::unique_lock lock(mutex_);
-  while (!item.IsComplete() && (CanRun() || threads_.empty()))
-    CanRun() ? RunNext(lock, RequestQueueOptions::kCaller) : finished_.wait(lock);
+  while (!item.IsComplete() && (CanRun() || threads_.empty())) {
+    if (CanRun()) {
+      RunNext(lock, RequestQueueOptions::kCaller);
+    } else {
+      finished_.wait(lock);
+    }
+  }
   if (CanRun()) issued_.notify_one();
   --num_helpers_;
   finished_.notify_all();

@@ -87,8 +87,13 @@ Job::Job(const World& world, const Terms& terms, milliseconds timeout)
   const std::string host = HostOf(world);
   Terms all_terms = {{"world size", std::to_string(world.size)}};
   all_terms.insert(all_terms.end(), terms.begin(), terms.end());
-  WithRendezvousErrors(
-      world, [&] { world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms); });
+  WithRendezvousErrors(world, [&] {
+    if (world.rank == 0) {
+      Serve(place, host, all_terms);
+    } else {
+      Enter(place, host, all_terms);
+    }
+  });
 }
 
 bool Job::HasRank0(const Place& place) {

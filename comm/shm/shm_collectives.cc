@@ -138,8 +138,11 @@ void ShmCollectives::Run(const Request& request) {
   if (request.bytes() == 0) return;
   if (const auto inputs = PublishedInputs()) return RunFromInputs(request, mesh_.rank(), *inputs);
   if (const auto inputs = SharedInputs()) {
-    request.collective == Collective::kAllReduce ? AllReduceInPlace(request, *inputs)
-                                                 : RunFromInputs(request, mesh_.rank(), *inputs);
+    if (request.collective == Collective::kAllReduce) {
+      AllReduceInPlace(request, *inputs);
+    } else {
+      RunFromInputs(request, mesh_.rank(), *inputs);
+    }
     return mesh_.Meet();
   }
   switch (request.collective) {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "comm/processes/shared_memory.h"
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
-#include "comm/shm/shared_memory.h"
 #include "comm/shm/shm_mesh.h"
 
 namespace gradsync::comm {

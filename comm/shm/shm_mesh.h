@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "comm/processes/file_descriptor.h"
+#include "comm/processes/shared_memory.h"
 #include "comm/queue/first_cause.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/world.h"
-#include "comm/shm/shared_memory.h"
 
 namespace gradsync::comm {
 

@@ -1,5 +1,5 @@
 #include "comm/testing/conformance_suite.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 // What one GPU suffices for: gloo, whose ranks may share it, and nccl alone.
 namespace gradsync::comm {

@@ -10,7 +10,7 @@
 #include "comm/factory.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 // Conformance tests for every backend. A test program instantiates the suite for its backends and world
 // sizes.

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<ConformanceParam> Params() {
   std::vector<ConformanceParam> params;
-  for (const std::string backend : {"local", "gloo", "gloo_own", "shm", "hierarchical"}) {
+  for (const std::string& backend : ThreadBackends()) {
     for (const int size : {1, 2, 3, 4}) params.push_back({backend, size});
   }
   if (OuterAddress().empty()) return params;

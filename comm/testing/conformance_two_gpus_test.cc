@@ -1,5 +1,5 @@
 #include "comm/testing/conformance_suite.h"
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 
 // nccl between ranks with a GPU each. The sum of two has only one order, so it is that of the ranks.
 namespace gradsync::comm {

@@ -19,7 +19,7 @@
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/base/error.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // What grows with the number of ranks.
 namespace gradsync::comm {

@@ -171,40 +171,6 @@ TEST_P(LaunchBackendTest, RanksReduce) {
   EXPECT_EQ(program.Wait(), 0) << program.err();
 }
 
-// The deadline is a minute, but the peers' connections break at once.
-TEST_P(LaunchBackendTest, ARankKilledInACollectiveEndsTheRun) {
-  const auto start = std::chrono::steady_clock::now();
-  Program program({"kill_in_collectives", GetParam()});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_LT(ElapsedMs(start), 30'000);
-  const std::string err = program.err();
-  EXPECT_THAT(err, EndsWith("was killed by signal 9 (SIGKILL); stopped the other ranks\n"));
-  EXPECT_THAT(err, HasSubstr("\nrank 1 (pid "));
-  EXPECT_THAT(err, HasSubstr("rank 1 closed the connection"));
-  EXPECT_THAT(err, HasSubstr(Join("all_reduce #5 of 4194304 bytes (", GetParam(), ") failed after")));
-}
-
-TEST_P(LaunchBackendTest, ARankThatHangsEndsTheRunAtTheDeadline) {
-  const auto start = std::chrono::steady_clock::now();
-  Program program({"hang_in_collectives", GetParam()});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_LT(ElapsedMs(start), 30'000);
-  const std::string err = program.err();
-  EXPECT_THAT(err, HasSubstr("rank 1 made no progress for 2.0 s"));
-  EXPECT_THAT(err, EndsWith("exited with status 1; stopped the other ranks\n"));
-}
-
-TEST(LaunchTest, ARankKilledAtAnyMomentEndsTheRun) {
-  for (const int delay_ms : {0, 2, 5, 10, 15, 20, 30, 50}) {
-    const auto start = std::chrono::steady_clock::now();
-    Program program({"kill_at_any_moment", std::to_string(delay_ms)});
-    EXPECT_EQ(program.Wait(), 1) << delay_ms;
-    EXPECT_LT(ElapsedMs(start), 30'000);
-    EXPECT_THAT(program.err(), HasSubstr("was killed by signal 9 (SIGKILL); stopped the other ranks\n"));
-    EXPECT_TRUE(program.LeftBehind().empty());
-  }
-}
-
 TEST(LaunchTest, ARankThatNeverArrivesEndsTheRunAtTheDeadline) {
   Program program({"never_arrive"});
   EXPECT_EQ(program.Wait(), 1);

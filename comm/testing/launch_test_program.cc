@@ -16,7 +16,7 @@
 #include "comm/processes/launch.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::comm {
 namespace {
@@ -41,19 +41,18 @@ void WaitForOthers(const World& world) {
   }
 }
 
-// All ranks reduce again and again, except that rank 1 does `disaster` after a while.
-int Reduce(World world, const std::string& backend, std::chrono::milliseconds timeout, void (*disaster)(),
-           int num_steps = 1'000'000) {
+// All ranks reduce a few times.
+int Reduce(World world, const std::string& backend, std::chrono::milliseconds timeout) {
+  constexpr int kSteps = 5;
   if (backend == "hierarchical") world.host = "host" + std::to_string(world.rank / 2);
   const auto device = model::CpuDevice();
   const auto group = MakeProcessGroup(
       {.backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}}, device);
   const auto tensor = group->Allocate(device, {1 << 20}, model::DType::kF32);
   const std::span<float> values(tensor.data<float>(), static_cast<size_t>(tensor.numel()));
-  for (int step = 0; step < num_steps; ++step) {
+  for (int step = 0; step < kSteps; ++step) {
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>((world.rank + 1) * (step + i % 10));
-    if (world.rank == 1 && step == 5) disaster();
     group->AllReduce(tensor, ReduceOp::kSum).Wait();
     const int sum_of_ranks = world.size * (world.size + 1) / 2;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -116,24 +115,10 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     signal(SIGTERM, SIG_IGN);
     SleepForever();
   }
-  if (mode == "reduce") return Reduce(world, argument, std::chrono::seconds(60), nullptr, 5);
-  if (mode == "kill_in_collectives") {
-    return Reduce(world, argument, std::chrono::seconds(60), [] { raise(SIGKILL); });
-  }
-  if (mode == "kill_at_any_moment") {
-    // Also while the ranks meet, and while they make what they share.
-    std::thread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(argument)));
-      if (world.rank == 1) raise(SIGKILL);
-    }).detach();
-    return Reduce(world, "shm", std::chrono::seconds(60), [] {});
-  }
-  if (mode == "hang_in_collectives") {
-    return Reduce(world, argument, std::chrono::milliseconds(2000), &SleepForever);
-  }
+  if (mode == "reduce") return Reduce(world, argument, std::chrono::seconds(60));
   if (mode == "never_arrive") {
     if (world.rank == 1) SleepForever();
-    return Reduce(world, "gloo", std::chrono::milliseconds(500), nullptr);
+    return Reduce(world, "gloo", std::chrono::milliseconds(500));
   }
   if (mode == "sleep") {
     SayReady(world);
@@ -166,10 +151,9 @@ int Main(int argc, char** argv) {
   const std::string argument = argc > 2 ? argv[2] : "";
   try {
     if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
-    const bool speaks = mode == "kill_in_collectives";
     const bool stays = mode == "stubborn_for_ever";
     return LaunchSelf({.world_size = argument == "hierarchical" ? 4 : 3,
-                       .settle = std::chrono::milliseconds(speaks ? 20'000 : 200),
+                       .settle = std::chrono::milliseconds(200),
                        .finish = std::chrono::milliseconds(mode == "stall_at_the_end" ? 500 : 60'000),
                        .grace = std::chrono::milliseconds(stays ? 600'000 : 300)},
                       std::span<char* const>(argv, static_cast<size_t>(argc)));

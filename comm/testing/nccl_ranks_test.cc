@@ -13,8 +13,8 @@
 #include "comm/processes/launch.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
-#include "model/cuda_device.h"
-#include "model/tensor.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 #include "third_party/gpu_test_main.h"
 
 // Two ranks as two processes, which may share a GPU. This program starts itself again: a process that finds

@@ -9,8 +9,8 @@
 #include "comm/gloo/gloo_process_group.h"
 #include "comm/process_group.h"
 #include "comm/testing/rank_threads.h"
-#include "model/cuda_device.h"
-#include "model/tensor.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 // A rank's peer issues nothing any more. The rank goes on until its GPU's queue is full, and with it blocks
 // in calls of CUDA and NCCL.

@@ -12,6 +12,8 @@
 namespace gradsync::comm {
 namespace {
 
+constexpr std::string_view kLocal = "local";  // the backend of local_process_group.h
+
 std::vector<std::exception_ptr> Exceptions(int size, const std::function<void(int rank)>& body) {
   std::vector<std::exception_ptr> exceptions(static_cast<size_t>(size));
   std::vector<std::thread> threads;
@@ -62,7 +64,7 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
                                                       std::chrono::milliseconds timeout, int ranks_per_host,
                                                       const BackendOptions& backend_options) {
   const int size = static_cast<int>(devices.size());
-  if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
+  if (backend == kLocal) return MakeLocalGroups(size, {.timeout = timeout});
   const TemporaryDirectory directory;
   std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
   RunRanks(size, [&](int rank) {
@@ -81,6 +83,37 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
     groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, devices[static_cast<size_t>(rank)]);
   });
   return groups;
+}
+
+std::vector<std::string> ThreadBackends() {
+  std::vector<std::string> backends = {std::string(kLocal)};
+  for (const std::string& name : BackendNames()) {
+    if (TraitsOf(name).needs_mpirun) continue;
+    try {
+      CheckBackend(name, {}, model::Device::Type::kCpu, {});
+    } catch (const InvalidInput&) {
+      continue;
+    }
+    backends.push_back(name);
+  }
+  return backends;
+}
+
+int RanksPerHost(const std::string& backend) {
+  return backend != kLocal && TraitsOf(backend).has_host_groups ? 2 : 0;
+}
+
+std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others) {
+  std::vector<TestedWorld> worlds;
+  for (const std::string& backend : ThreadBackends()) {
+    const bool is_in_memory = backend == kLocal || TraitsOf(backend).is_within_host;
+    if (RanksPerHost(backend) > 0) {
+      if (!others.empty()) worlds.push_back({backend, OuterAddress().empty() ? 2 : 4});
+      continue;
+    }
+    for (const int size : is_in_memory ? in_memory : others) worlds.push_back({backend, size});
+  }
+  return worlds;
 }
 
 std::string OuterAddress() {

@@ -9,7 +9,7 @@
 #include "comm/factory.h"
 #include "comm/process_group.h"
 #include "comm/processes/temporary_directory.h"  // IWYU pragma: export
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 // Helpers for tests: a world whose ranks are threads.
 namespace gradsync::comm {
@@ -31,6 +31,24 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
     const BackendOptions& backend_options = {});
+
+// Returns "local", and every backend of the factory whose ranks can be threads, on CPUs. Suites of all
+// backends run over this list, so a new backend needs no line in them.
+std::vector<std::string> ThreadBackends();
+
+// Returns the number of ranks on each host in suites: two for a backend that has groups within hosts, so that
+// four ranks are two hosts; else 0, for one host.
+int RanksPerHost(const std::string& backend);
+
+// A backend, and the number of its ranks.
+struct TestedWorld {
+  std::string backend;
+  int size;
+};
+// Returns worlds of all ThreadBackends. Backends within one host have the sizes `in_memory`, and the others,
+// which are slower, the sizes `others`. Unless these are empty, a backend with groups within hosts has two
+// hosts, or one if this machine has no network.
+std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns an address of this host that other hosts can reach; ranks need it to act as several hosts. Empty if
 // there is no such address.

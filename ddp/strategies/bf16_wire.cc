@@ -1,7 +1,7 @@
-#include "ddp/overlapped_buckets.h"
-#include "ddp/reference.h"
+#include "ddp/buckets/overlapped_buckets.h"
+#include "ddp/lossy/reference.h"
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp::bf16_wire {
 namespace {

@@ -1,4 +1,4 @@
-#include "ddp/overlapped_buckets.h"
+#include "ddp/buckets/overlapped_buckets.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::bucketed_async {

@@ -1,4 +1,4 @@
-#include "ddp/placed_buckets.h"
+#include "ddp/buckets/placed_buckets.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::core_update {

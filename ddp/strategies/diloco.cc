@@ -1,6 +1,7 @@
-#include "ddp/reference.h"
+#include "ddp/buckets/bucket.h"
+#include "ddp/lossy/reference.h"
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp::diloco {
 namespace {

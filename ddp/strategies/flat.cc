@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "ddp/buckets/bucket.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::flat {

@@ -1,6 +1,7 @@
 #include <limits>
 
-#include "ddp/reference.h"
+#include "ddp/buckets/bucket.h"
+#include "ddp/lossy/reference.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::local_sgd {

@@ -1,5 +1,6 @@
+#include "ddp/buckets/bucket.h"
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp::naive {
 namespace {

@@ -1,3 +1,4 @@
+#include "ddp/buckets/bucket.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::none {

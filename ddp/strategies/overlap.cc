@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "ddp/overlapped_buckets.h"
+#include "ddp/buckets/overlapped_buckets.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::overlap {

@@ -1,5 +1,5 @@
-#include "ddp/owned_matrices.h"
-#include "ddp/placed_parts.h"
+#include "ddp/sharding/owned_matrices.h"
+#include "ddp/sharding/placed_parts.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::owned {

@@ -1,8 +1,8 @@
 #include <unordered_map>
 
-#include "ddp/low_rank.h"
-#include "ddp/overlapped_buckets.h"
-#include "ddp/reference.h"
+#include "ddp/buckets/overlapped_buckets.h"
+#include "ddp/lossy/low_rank.h"
+#include "ddp/lossy/reference.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::powersgd {

@@ -1,10 +1,10 @@
 #include <unordered_map>
 
-#include "ddp/largest.h"
-#include "ddp/overlapped_buckets.h"
-#include "ddp/reference.h"
+#include "ddp/buckets/overlapped_buckets.h"
+#include "ddp/lossy/largest.h"
+#include "ddp/lossy/reference.h"
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp::topk {
 namespace {

@@ -1,4 +1,4 @@
-#include "ddp/placed_parts.h"
+#include "ddp/sharding/placed_parts.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::zero1 {
@@ -12,7 +12,7 @@ namespace {
 //   w = all parts                               an all-gather of each bucket, while the next one is updated
 //
 // which moves as many bytes as one all-reduce. Where ranks have memory in common the weights exist once, and
-// need no all-gather (ddp/sharded_strategy.h).
+// need no all-gather (ddp/sharding/sharded_strategy.h).
 //
 // In bf16 every rank keeps the whole f32 weights, and gathers f32: ZeRO shards them too, and gathers bf16.
 class Zero1 : public PlacedParts {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "ddp/sharded_strategy.h"
+#include "ddp/sharding/sharded_strategy.h"
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
+#include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp::zero2 {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ddp/sharded_units.h"
+#include "ddp/sharding/sharded_units.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::zero3 {

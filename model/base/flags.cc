@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "model/base/error.h"
 #include "model/base/units.h"
+#include "model/base/version.h"
 
 namespace gradsync {
 namespace {
@@ -169,6 +170,10 @@ void FlagTable::Parse(int argc, const char* const* argv) {
       if (!is_known) Find(topic_);  // throws an error with the nearest flag
       return;
     }
+    if (argument == "--version") {
+      help_requested_ = version_requested_ = true;
+      return;
+    }
     if (paths_ != nullptr && !argument.empty() && !argument.starts_with('-')) {
       paths_->push_back(ResolvePath(argument));
       continue;
@@ -207,18 +212,30 @@ void FlagTable::Refuse(const std::vector<std::string_view>& names, std::string_v
   for (const std::string_view name : names) Require(!given(name), "--", name, ": ", reason);
 }
 
-void FlagTable::RefuseAllBut(const std::vector<std::string_view>& names, std::string_view reason) const {
+void FlagTable::Refuse(FlagMarks marks, std::string_view reason) const {
   for (const Flag& flag : flags_)
-    Require(!flag.given || std::ranges::count(names, flag.name) > 0, "--", flag.name, ": ", reason);
+    Require(!flag.given || !Overlap(flag.marks, marks), "--", flag.name, ": ", reason);
 }
 
-std::vector<std::pair<std::string, std::string>> FlagTable::Values(
-    const std::vector<std::string>& except) const {
+void FlagTable::RefuseAllBut(FlagMarks marks, std::string_view reason) const {
+  for (const Flag& flag : flags_)
+    Require(!flag.given || Overlap(flag.marks, marks), "--", flag.name, ": ", reason);
+}
+
+std::vector<std::pair<std::string, std::string>> FlagTable::Values(FlagMarks except) const {
   std::vector<std::pair<std::string, std::string>> values;
   for (const Flag& flag : flags_) {
-    if (std::ranges::count(except, flag.name) == 0) values.emplace_back("--" + flag.name, flag.text);
+    if (!Overlap(flag.marks, except)) values.emplace_back("--" + flag.name, flag.text);
   }
   return values;
+}
+
+std::vector<std::string> FlagTable::Given(FlagMarks except) const {
+  std::vector<std::string> given;
+  for (const Flag& flag : flags_) {
+    if (flag.given && !Overlap(flag.marks, except)) given.push_back(Join("--", flag.name, "=", flag.text));
+  }
+  return given;
 }
 
 bool FlagTable::IsOf(const Flag& flag, std::string_view topic) {
@@ -234,6 +251,7 @@ std::string FlagTable::LineOf(const Flag& flag) {
 }
 
 std::string FlagTable::Usage() const {
+  if (version_requested_) return Join(program_, " of gradsync ", kVersion, "\n");
   std::string usage;
   if (!topic_.empty()) {
     for (const Flag& flag : flags_) {

@@ -80,6 +80,16 @@ Kind<std::string> Path(std::string what);
 // Returns the Kind of a text that is not empty.
 Kind<std::string> Text(std::string what);
 
+// What flags are for, as bits that a program defines. Code that treats several flags alike asks for a mark,
+// so that no list repeats names of flags.
+enum class FlagMarks : uint32_t { kNone = 0 };
+constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
+  return FlagMarks{static_cast<uint32_t>(a) | static_cast<uint32_t>(b)};
+}
+constexpr bool Overlap(FlagMarks a, FlagMarks b) {
+  return (static_cast<uint32_t>(a) & static_cast<uint32_t>(b)) != 0;
+}
+
 // The flags of one program. The targets of Add must outlive the table; Usage shows their values at the time
 // of Add as defaults.
 class FlagTable {
@@ -98,17 +108,20 @@ class FlagTable {
   // Adds a flag --name=value, or --name alone for a Switch. The first line of `help` is a sentence that
   // starts with what the flag does; without a topic, Usage shows only this line.
   template <class T>
-  void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
-    AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target);
+  void Add(std::string name, T* target, const Kind<T>& kind, std::string help,
+           FlagMarks marks = FlagMarks::kNone) {
+    AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target, marks);
   }
   // Adds a flag without a default: the target stays empty unless the flag is given.
   template <class T>
-  void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help) {
-    AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target);
+  void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help,
+           FlagMarks marks = FlagMarks::kNone) {
+    AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target, marks);
   }
   // Adds a flag with a list of values, separated by commas, without repeats.
   template <class T>
-  void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help) {
+  void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help,
+           FlagMarks marks = FlagMarks::kNone) {
     const auto parse_list = [parse = kind.parse](std::string_view text) {
       std::optional<std::vector<T>> all(std::in_place);
       for (const std::string& item : SplitCommas(text)) {
@@ -123,7 +136,7 @@ class FlagTable {
     AddFlag<std::vector<T>>(
         std::move(name),
         {kind.takes + ", or a comma-separated list without repeats", parse_list, {}, kind.choices, false},
-        std::move(text), std::move(help), target);
+        std::move(text), std::move(help), target, marks);
   }
 
   // Allows files or directories as arguments without a flag. `what` describes them in the usage.
@@ -131,21 +144,25 @@ class FlagTable {
 
   // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput, one line with the
   // flag, its value and the values that it accepts, for an unknown flag (with a suggestion), a bad value, a
-  // flag given twice, or an argument that is not a flag. Stops after --help or --help=TOPIC; help_requested()
-  // is then true. A topic is a flag, a group or "all".
+  // flag given twice, or an argument that is not a flag. Stops after --help, --help=TOPIC or --version;
+  // help_requested() is then true. A topic is a flag, a group or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
   // Returns whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
   // These functions throw InvalidInput for the first flag that Parse found on the command line and that is
-  // one of `names`, or none of `names`: "--NAME: ", and the reason, such as "has no effect with --trace".
+  // one of `names`, or has one of `marks`, or none of them: "--NAME: ", and the reason, such as "has no
+  // effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
-  void RefuseAllBut(const std::vector<std::string_view>& names, std::string_view reason) const;
-  // Returns each flag except `except`, with "--", and its value as given, or its default.
-  std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
-  // Returns the usage. Without a topic, it has the summary and the flags by groups, on about one screen. With
-  // a topic, it has all flags of the topic.
+  void Refuse(FlagMarks marks, std::string_view reason) const;
+  void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
+  // Returns each flag that has none of `except`, with "--", and its value as given, or its default.
+  std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
+  // Returns --NAME=VALUE of each flag that Parse found on the command line and that has none of `except`.
+  std::vector<std::string> Given(FlagMarks except) const;
+  // Returns the usage, or the version if it was asked for. Without a topic, it has the summary and the flags
+  // by groups, on about one screen. With a topic, it has all flags of the topic.
   std::string Usage() const;
 
  private:
@@ -157,19 +174,21 @@ class FlagTable {
     bool is_switch = false;
     std::string group = {};
     std::vector<std::string> choices = {};
+    FlagMarks marks = FlagMarks::kNone;
     bool given = false;
   };
 
   // `text` is the default, as Usage shows it.
   template <class T, class Target>
-  void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target) {
+  void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target,
+               FlagMarks marks) {
     const auto set = [parse = kind.parse, target](std::string_view value) {
       std::optional<T> parsed = parse(value);
       if (parsed) *target = *std::move(parsed);
       return parsed.has_value();
     };
     flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set, kind.is_switch,
-                      group_, kind.choices});
+                      group_, kind.choices, marks});
   }
 
   Flag& Find(std::string_view name);
@@ -185,6 +204,7 @@ class FlagTable {
   std::string paths_help_;
   bool help_requested_ = false;
   std::string topic_;  // topic of --help; empty if there is none
+  bool version_requested_ = false;
 };
 
 // Returns an absolute path. A relative `path` starts at BUILD_WORKING_DIRECTORY, which `bazel run` sets, or

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "model/base/error.h"
+#include "model/base/version.h"
 
 namespace gradsync {
 namespace {
@@ -16,6 +17,8 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+constexpr FlagMarks kOrdering{1}, kSizing{2}, kTiming{4};
 
 struct Options {
   bool trace = false;
@@ -35,17 +38,17 @@ struct Options {
   FlagTable Table() {
     FlagTable table("demo", "Does nothing.");
     table.Add("trace", &trace, Switch(), "Writes a trace.");
-    table.Add("steps", &steps, Integer(1, 1000), "Timed steps.");
+    table.Add("steps", &steps, Integer(1, 1000), "Timed steps.", kTiming);
     table.Add("batch_size", &batch_sizes, Integer(1, 100), "Sequences of one rank.");
-    table.Add("order", &order, OneOf({"interleaved", "blocks"}), "Order of steps.");
+    table.Add("order", &order, OneOf({"interleaved", "blocks"}), "Order of steps.", kOrdering);
     table.Add("strategies", &strategies, OneOf({"none", "naive", "core"}), "Strategies.");
     table.Add("bucket_bytes", &bucket_bytes, Bytes(), "Bucket capacity.");
-    table.Add("sizes", &sizes, Bytes(), "Buffer sizes.");
+    table.Add("sizes", &sizes, Bytes(), "Buffer sizes.", kSizing | kTiming);
     table.Add("timeout", &timeout, Duration(), "Deadline.");
     table.Add("learning_rate", &learning_rate, PositiveNumber(), "Rate.");
     table.Add("weights", &weights, Path("a safetensors file"), "Initial weights.");
     table.Add("interface", &interface_name, Text("a network interface"), "Network.");
-    table.Add("num_layers", &layers, Integer(1), "Overrides the model's.");
+    table.Add("num_layers", &layers, Integer(1), "Overrides the model's.", kSizing);
     table.Add("peak", &peak, PositiveNumber(), "Per second.");
     table.Add("share", &share, Percent(), "Of it.");
     return table;
@@ -107,9 +110,9 @@ TEST(FlagTableTest, KeepsDefaults) {
 TEST(FlagTableTest, TellsValues) {
   Options options;
   FlagTable table = options.Table();
-  const auto defaults = table.Values({});
+  const auto defaults = table.Values(FlagMarks::kNone);
   Parse(table, {"--steps=7", "--trace"});
-  const auto values = table.Values({"order"});
+  const auto values = table.Values(kOrdering);
   EXPECT_EQ(values.size(), defaults.size() - 1);
   const auto value_of = [](const auto& all, const std::string& name) {
     for (const auto& [flag, value] : all) {
@@ -122,6 +125,8 @@ TEST(FlagTableTest, TellsValues) {
   EXPECT_EQ(value_of(values, "--trace"), "true");
   EXPECT_EQ(value_of(values, "--layers"), value_of(defaults, "--layers"));
   EXPECT_EQ(value_of(values, "--order"), "no such flag");
+  EXPECT_THAT(table.Given(FlagMarks::kNone), ElementsAre("--trace=true", "--steps=7"));
+  EXPECT_THAT(table.Given(kTiming | kSizing), ElementsAre("--trace=true"));
 }
 
 struct BadCase {
@@ -226,8 +231,18 @@ TEST(FlagTableTest, RefusesWhatIsGivenAndHasNoEffect) {
   };
   EXPECT_EQ(line([&] { table.Refuse({"timeout"}, "is not needed"); }), "");
   EXPECT_EQ(line([&] { table.Refuse({"timeout", "steps"}, "is not needed"); }), "--steps: is not needed");
-  EXPECT_EQ(line([&] { table.RefuseAllBut({"steps"}, "is not needed"); }), "--sizes: is not needed");
-  EXPECT_EQ(line([&] { table.RefuseAllBut({"steps", "sizes"}, "is not needed"); }), "");
+  EXPECT_EQ(line([&] { table.Refuse(kOrdering, "is not needed"); }), "");
+  EXPECT_EQ(line([&] { table.Refuse(kOrdering | kSizing, "is not needed"); }), "--sizes: is not needed");
+  EXPECT_EQ(line([&] { table.RefuseAllBut(kSizing, "is not needed"); }), "--steps: is not needed");
+  EXPECT_EQ(line([&] { table.RefuseAllBut(kSizing | kTiming, "is not needed"); }), "");
+}
+
+TEST(FlagTableTest, TellsTheVersion) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--version", "--unknown"});
+  EXPECT_TRUE(table.help_requested());
+  EXPECT_EQ(table.Usage(), Join("demo of gradsync ", kVersion, "\n"));
 }
 
 TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "model/destination.h"
-#include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
 
 // Causal softmax attention. For BF16, scores, probabilities and all sums are f32, except in cuDNN
 // (attention_cudnn.h).

@@ -4,10 +4,10 @@
 #include <type_traits>
 
 #include "model/kernels/attention.h"
-#include "model/kernels/eigen.h"
 #include "model/kernels/gemm.h"
-#include "model/kernels/parallel.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/eigen.h"
+#include "model/tensor/parallel.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

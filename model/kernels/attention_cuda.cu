@@ -18,7 +18,7 @@
 #include "model/base/error.h"
 #include "model/kernels/attention_cuda.h"
 #include "model/kernels/attention_cudnn.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/kernels/attention.h"
-#include "model/kernels/cuda_support.h"
+#include "model/tensor/cuda_support.h"
 
 // Defines tiles of attention in the shared memory of a block, and products of tiles. For attention_cuda.cu
 // only.

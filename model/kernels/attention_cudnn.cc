@@ -14,8 +14,8 @@
 #include <unordered_map>
 
 #include "model/base/error.h"
-#include "model/cuda_device.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "model/device.h"
 #include "model/kernels/attention.h"
+#include "model/tensor/device.h"
 
 // Computes attention in bf16 by cuDNN. All runs give bitwise equal results. Scores and sums are f32;
 // probabilities and their gradients are rounded to bf16 before they are multiplied.

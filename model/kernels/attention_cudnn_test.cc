@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "model/cuda_device.h"
-#include "model/tensor.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync::model::kernels {
 namespace {

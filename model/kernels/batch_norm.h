@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "model/destination.h"
-#include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
 
 // Batch normalisation with the statistics of the batch, arXiv:1502.03167, with the residual and activation of
 // a residual network, so that the activation is written once:

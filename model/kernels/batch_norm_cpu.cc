@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "model/kernels/batch_norm.h"
-#include "model/kernels/eigen.h"
-#include "model/kernels/parallel.h"
+#include "model/tensor/eigen.h"
+#include "model/tensor/parallel.h"
 
 namespace gradsync::model::kernels {
 namespace {

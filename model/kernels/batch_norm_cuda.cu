@@ -3,8 +3,8 @@
 // sums of the parts. Elementwise kernels use packs.
 
 #include "model/kernels/batch_norm.h"
-#include "model/kernels/cuda_support.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/cuda_support.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "model/kernels/conv.h"
 #include "model/kernels/conv_onednn.h"
-#include "model/kernels/elementwise.h"
 #include "model/kernels/onednn.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/elementwise.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

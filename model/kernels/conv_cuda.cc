@@ -13,10 +13,10 @@
 #include <type_traits>
 
 #include "model/base/error.h"
-#include "model/cuda_device.h"
 #include "model/kernels/conv.h"
-#include "model/kernels/elementwise.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/elementwise.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

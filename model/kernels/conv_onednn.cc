@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model/kernels/onednn.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

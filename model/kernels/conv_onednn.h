@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 
-#include "model/device.h"
 #include "model/kernels/conv.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::model::kernels {
 

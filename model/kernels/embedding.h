@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "model/destination.h"
-#include "model/kernels/kernel.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
 
 // Kernels of a table lookup. On the CPU ids are in [0, vocab). On CUDA ids have not been checked: an id
 // outside [0, vocab) gives a row of NaN, adds to no row of the gradient, and is reported to

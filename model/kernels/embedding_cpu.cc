@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "model/kernels/embedding.h"
-#include "model/kernels/parallel.h"
+#include "model/tensor/parallel.h"
 
 namespace gradsync::model::kernels {
 

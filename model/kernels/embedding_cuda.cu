@@ -1,9 +1,10 @@
 // Reads rows of a table. The gradient uses one block per row of the table. The block adds the rows of dy
 // whose id is this row, in their order. There is no atomic addition, so sums are equal in every run, and this
-// pass also writes zeros to rows without an id.
+// pass also writes zeros to rows without an id. The price is that every block reads all ids: 412 million
+// reads in a backward of 8192 tokens, with the 50257 rows of GPT-2.
 
-#include "model/kernels/cuda_support.h"
 #include "model/kernels/embedding.h"
+#include "model/tensor/cuda_support.h"
 
 namespace gradsync::model::kernels {
 namespace {

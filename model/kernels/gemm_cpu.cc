@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "model/base/error.h"
-#include "model/kernels/eigen.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/gemm_onednn.h"
 #include "model/kernels/onednn.h"
-#include "model/kernels/parallel.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/eigen.h"
+#include "model/tensor/parallel.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

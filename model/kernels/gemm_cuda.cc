@@ -11,9 +11,9 @@
 #include <type_traits>
 
 #include "model/base/error.h"
-#include "model/cuda_device.h"
 #include "model/kernels/gemm.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -1,6 +1,6 @@
-#include "model/cuda_device.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/gemm_suite.h"
+#include "model/tensor/cuda_device.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "model/kernels/onednn.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/kernels/gemm.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 // Tests for every Gemm. Include this header in one source file of a test.
 namespace gradsync::model::kernels {

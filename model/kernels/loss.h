@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "model/destination.h"
-#include "model/kernels/kernel.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
 
 namespace gradsync::model::kernels {
 

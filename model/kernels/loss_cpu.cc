@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/kernels/eigen.h"
 #include "model/kernels/loss.h"
-#include "model/kernels/parallel.h"
+#include "model/tensor/eigen.h"
+#include "model/tensor/parallel.h"
 
 namespace gradsync::model::kernels {
 

@@ -2,8 +2,8 @@
 // logits in memory, because the second read of a row is from the caches. One block sums the losses, in f64,
 // as on the CPU.
 
-#include "model/kernels/cuda_support.h"
 #include "model/kernels/loss.h"
+#include "model/tensor/cuda_support.h"
 
 namespace gradsync::model::kernels {
 

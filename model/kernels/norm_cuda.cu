@@ -2,10 +2,10 @@
 // the second read of a row is from the caches. The gradient of the weight is a sum over rows: each block sums
 // a part of the rows in a strip of the columns, and then the sums of the parts are added.
 
-#include "model/kernels/cuda_support.h"
-#include "model/kernels/elementwise.h"
 #include "model/kernels/norm.h"
-#include "model/kernels/scratch.h"
+#include "model/tensor/cuda_support.h"
+#include "model/tensor/elementwise.h"
+#include "model/tensor/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {

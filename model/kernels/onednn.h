@@ -3,7 +3,7 @@
 #include <dnnl.hpp>
 #include <type_traits>
 
-#include "model/dtype.h"
+#include "model/tensor/dtype.h"
 
 namespace gradsync::model::kernels {
 

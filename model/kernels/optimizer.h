@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/kernels/kernel.h"
+#include "model/tensor/kernel.h"
 
 // Kernels that update parameters in one pass over memory. Memory bandwidth limits their speed. T is float or
 // double. Arrays must not overlap.

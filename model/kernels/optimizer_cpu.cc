@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "model/kernels/eigen.h"
 #include "model/kernels/optimizer.h"
-#include "model/kernels/parallel.h"
+#include "model/tensor/eigen.h"
+#include "model/tensor/parallel.h"
 
 namespace gradsync::model::kernels {
 namespace {

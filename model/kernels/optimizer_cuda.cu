@@ -1,8 +1,8 @@
 // Updates many tensors in one launch, because most tensors are small and a launch costs as much as a million
 // elements. The table of tensors is an argument of the kernel, so nothing is copied to the GPU beforehand.
 
-#include "model/kernels/cuda_support.h"
 #include "model/kernels/optimizer.h"
+#include "model/tensor/cuda_support.h"
 
 namespace gradsync::model::kernels {
 namespace {
@@ -56,7 +56,7 @@ void Update<Rule, T>::OnCuda(Device& device) const {
     group.end_block[count] = blocks;
     if (++count == Group<T>::kMax) launch();
   }
-  launch();
+  if (count > 0) launch();
 }
 GRADSYNC_INSTANTIATE_UPDATE(OnCuda);
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "model/destination.h"
-#include "model/kernels/kernel.h"
 #include "model/kernels/layouts.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
 
 // Kernels that pool images.
 namespace gradsync::model::kernels {

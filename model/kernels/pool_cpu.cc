@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "model/dtype.h"
-#include "model/kernels/parallel.h"
 #include "model/kernels/pool.h"
+#include "model/tensor/dtype.h"
+#include "model/tensor/parallel.h"
 
 namespace gradsync::model::kernels {
 namespace {

@@ -1,8 +1,8 @@
 // Pools images. Each element of the result has a thread, which reads all its inputs, and each mean has a
 // warp.
 
-#include "model/kernels/cuda_support.h"
 #include "model/kernels/pool.h"
+#include "model/tensor/cuda_support.h"
 
 namespace gradsync::model::kernels {
 namespace {

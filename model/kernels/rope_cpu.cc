@@ -1,8 +1,8 @@
 #include <complex>
 
-#include "model/kernels/eigen.h"
 #include "model/kernels/rope.h"
 #include "model/kernels/rope_table.h"
+#include "model/tensor/eigen.h"
 
 namespace gradsync::model::kernels {
 

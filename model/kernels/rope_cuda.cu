@@ -1,9 +1,9 @@
 // Computes rotary positions with one warp per position. A table on the GPU has the rotations of all
 // positions.
 
-#include "model/kernels/cuda_support.h"
 #include "model/kernels/rope.h"
 #include "model/kernels/rope_table.h"
+#include "model/tensor/cuda_support.h"
 
 namespace gradsync::model::kernels {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/device.h"
+#include "model/tensor/device.h"
 
 namespace gradsync::model::kernels {
 

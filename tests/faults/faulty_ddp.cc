@@ -37,13 +37,13 @@
 #include <vector>
 
 #include "bench/timing/range_sink.h"
-#include "bench/training/job.h"
 #include "bench/training/options.h"
+#include "bench/training/programs/job.h"
 #include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
 #include "model/base/error.h"
 #include "model/model.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 namespace gradsync {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 #include "tests/resnet_parity_suite.h"
 
 namespace gradsync::model {

@@ -1,4 +1,4 @@
-#include "model/cuda_device.h"
+#include "model/tensor/cuda_device.h"
 #include "tests/transformer_parity_suite.h"
 
 namespace gradsync::model {

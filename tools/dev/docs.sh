@@ -9,6 +9,7 @@
 #   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings
 #   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl.gz ... -->    or what `gradsync what_if` prints
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
+#   <!-- begin: names kFacts -->  what bench/records/names.h says of this part of a record
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt, or
 #                                                      these recordings, of docs/recordings/commands.txt
@@ -135,8 +136,18 @@ with_values() {  # with_values LINE: its values made anew
 # shellcheck disable=SC2016  # backquotes of Markdown
 warnings() {  # what the rows of kChecks say, each on one line
   printf '%s\n' '| warning | meaning |' '|:--|:--|'
-  tr '\n' ' ' <tools/records/validity.cc | sed 's/" *"//g' | grep --only-matching '{Warning::[^,]*, *"[^"]*", *"[^"]*"' |
+  tr '\n' ' ' <tools/measurements/validity.cc | sed 's/" *"//g' | grep --only-matching '{Warning::[^,]*, *"[^"]*", *"[^"]*"' |
     sed 's/.*, *"\(.*\)", *"\(.*\)"/| `\1` | \2 |/'
+}
+
+# shellcheck disable=SC2016  # backquotes of Markdown
+names() {  # names PART: the rows of bench/records/names.h for this part of a record, each on one line
+  printf '%s\n' '| name | value | meaning |' '|:--|:--|:--|'
+  tr '\n' ' ' <bench/records/names.h | sed 's/" *"//g' |
+    grep --only-matching "{$1, *\"[^\"]*\", *k[A-Za-z]*, *[^\"]*\"[^\"]*\"" |
+    sed 's/.*, *"\(.*\)", *\(k[A-Za-z]*\), [^"]*"\(.*\)"/| `\1` | \2 | \3 |/
+      s/ kBool / true or false /; s/ kInt / whole number /; s/ kNumber / number /; s/ kText / text /
+      s/ kKnown / whole number, or "unknown" /'
 }
 
 commits() {  # commits DOCUMENT: which commit measured which of its records, in one line; nothing if there is but one
@@ -185,6 +196,7 @@ remake() {  # remake DOCUMENT: as it should be
         commands) commands "${words[@]:1}" ;;
         prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
         warnings) warnings ;;
+        names) names "${words[@]:1}" ;;
         answer) answer "${words[@]:1}" | "${cut[@]}" ;;
         machines) machines "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;

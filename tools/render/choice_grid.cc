@@ -8,8 +8,8 @@
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "model/base/units.h"
+#include "tools/analysis/words.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/base/grid.h"
-#include "tools/tables/answers.h"
+#include "tools/analysis/answers.h"
 
 // Makes the grid of choices on the screen.
 namespace gradsync::tools {

@@ -9,13 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
+#include "tools/analysis/answers.h"
+#include "tools/analysis/pairs.h"
+#include "tools/analysis/words.h"
 #include "tools/render/choice_grid.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/convergence.h"
-#include "tools/tables/pairs.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/views.h"
-#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -43,15 +43,13 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
         turns_s += static_cast<double>(row->measured->turn_steps()) * row->step_s;
       const double share = std::min(1.0, turns_s / setting.round_s);
       const double seconds = share * SecondsToDecide(setting, estimate);
-      if (!(seconds > 0) || seconds >= least_s || any.record.config.Find("link_rate") != nullptr) continue;
+      if (!(seconds > 0) || seconds >= least_s || any.record.config.Find("link_rate") != nullptr ||
+          any.record.provenance.base_command.empty())
+        continue;
       least_s = seconds;
       what = Join(best->label, " from ", rival->label, " (", NameOf(choice), ")");
       const std::string options = OptionsToDecide(setting, estimate, share);
-      command =
-          CommandWithout(any.record.provenance.command_line,
-                         {"variants", "strategies", "backend", "bucket_bytes", "buffer_elements", "units",
-                          "with_peers", "peer_modes", "peer_python", "batch_size", "accumulation_steps",
-                          "seq_len", "time", "steps", "repeats", "precision", "choose", "out", "answer"});
+      command = ReproducingCommand(any.record.provenance.base_command);
       for (const bench::ConfigName name :
            std::initializer_list<bench::ConfigName>{"batch_size", "accumulation_steps", "seq_len"}) {
         if (const int64_t value = any.record.config.IntOr(name, 0); value > 0)
@@ -154,7 +152,7 @@ void AddLearning(const Summary& summary, size_t most, Lines* lines) {
     const size_t room = most - lines->size();
     if (room < kLeastLearning) return;
     Grid grid{.rows = {{Join("held-out text, ", RankCount(setting.record().world_size)), "bits per byte",
-                        "against naive (%)", "step", "sent (MB)"}}};
+                        Join("against ", kLossBaseline, " (%)"), "step", "sent (MB)"}}};
     for (const LearningRow& row : setting.rows)
       grid.rows.push_back({row.variant(), Fixed(row.final_bits.value, 4),
                            DifferenceText(row.against_baseline), TimeText(row.step_s),

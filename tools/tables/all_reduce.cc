@@ -5,8 +5,8 @@
 #include "bench/records/record.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
+#include "tools/analysis/answers.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 

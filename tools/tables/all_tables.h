@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tools/tables/rows.h"
+#include "tools/analysis/rows.h"
 #include "tools/tables/table.h"
 
 namespace gradsync::tools {

@@ -1,4 +1,4 @@
-#include "tools/tables/answers.h"
+#include "tools/analysis/answers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 
 #include "model/base/error.h"
 #include "model/base/text.h"
-#include "tools/records/test_records.h"
+#include "tools/analysis/words.h"
+#include "tools/measurements/test_records.h"
 #include "tools/tables/test_tables.h"
-#include "tools/tables/words.h"
 
 // Every form of sentence, with a set of records that supports it and one that does not.
 namespace gradsync::tools {

@@ -5,10 +5,11 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
-#include "tools/records/reader.h"
-#include "tools/records/validity.h"
+#include "tools/measurements/reader.h"
+#include "tools/measurements/validity.h"
 #include "tools/tables/fields.h"
 
 namespace gradsync::tools {
@@ -186,27 +187,22 @@ void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& 
   compared->num_compared = compared->num_matched - num_too_few;
   table->AddFinding(Join("Of ", compared->num_compared, " rows compared, ", num_slower, " are slower and ",
                          count[GateResult::kFaster], " are faster. Of the others no difference is shown."));
-  const auto add = [&](int64_t number, bool fails, std::string text) {
-    if (number > 0) compared->complaints.push_back({fails, std::move(text)});
+  if (num_slower > num_one_launch)
+    compared->complaints.push_back({true, Join("slower than ", there, ": ", num_slower - num_one_launch,
+                                               " of ", compared->num_compared, " rows")});
+  // A complaint is for who runs the program; who reads the table finds the same sentence there.
+  const auto add = [&](int64_t number, bool fails, std::string text, std::string_view advice) {
+    if (number == 0) return;
+    text += Join(": ", number, " rows", advice);
+    compared->complaints.push_back({fails, text});
+    text[0] = absl::ascii_toupper(text[0]);
+    table->AddFinding(text + ".");
   };
-  add(num_slower - num_one_launch, true,
-      Join("slower than ", there, ": ", num_slower - num_one_launch, " of ", compared->num_compared,
-           " rows"));
-  add(num_wide, false, Join("intervals too wide to show that a row is 10 % slower: ", num_wide, " rows"));
-  add(num_one_launch, false,
-      Join("slower than ", there, " with one launch on a side: ", num_one_launch,
-           " rows; launches may differ by as much"));
-  add(num_vanished, true, Join("in ", there, ", but not here: ", num_vanished, " rows"));
-  add(num_wrong, true, Join("wrong or unequal results: ", num_wrong, " rows"));
-  if (num_vanished + num_wrong > 0)
-    table->AddFinding(Join("Rows that have vanished: ", num_vanished,
-                           "; rows with wrong or unequal results: ", num_wrong, "."));
-  if (num_wide > 0)
-    table->AddFinding(Join("Intervals of ", num_wide,
-                           " rows are too wide to show that a row is 10 % slower: measure longer."));
-  if (num_one_launch > 0)
-    table->AddFinding(Join("With one launch on a side ", num_one_launch,
-                           " rows are slower. That may be the launch: measure with `--repeats`."));
+  add(num_wide, false, "intervals too wide to show that a row is 10 % slower", "; measure longer");
+  add(num_one_launch, false, Join("slower than ", there, " with one launch on a side"),
+      "; launches may differ by as much, so measure with `--repeats`");
+  add(num_vanished, true, Join("in ", there, ", but not here"), "");
+  add(num_wrong, true, "wrong or unequal results", "");
   for (const std::string& warning : compared->summary.remarks) table->AddNote(warning + ".");
   for (const std::string& line : constants) table->AddNote(line);
   table->AddNote(

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
-#include "tools/tables/answers.h"
+#include "tools/analysis/answers.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/machines.h"
 

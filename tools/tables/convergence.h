@@ -5,15 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/records/reader.h"
-#include "tools/tables/rows.h"
+#include "tools/analysis/rows.h"
+#include "tools/measurements/reader.h"
 #include "tools/tables/table.h"
 
 // Tables of //bench:convergence: the loss of a model that each variant trains.
 namespace gradsync::tools {
 
-// The baseline of losses.
-inline constexpr std::string_view kLossBaseline = "naive";
 // The smallest number of seeds with which a difference has a verdict. With two seeds, the standard deviation
 // would have one degree of freedom.
 inline constexpr size_t kFewestSeeds = 3;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "model/base/error.h"
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/tables/test_tables.h"
 
 namespace gradsync::tools {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/records/test_records.h"
+#include "tools/analysis/answers.h"
+#include "tools/measurements/test_records.h"
 #include "tools/statistics/test_runs.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/test_tables.h"
 
 // How often what tables print holds: simulated runs go through everything that records go through, with the

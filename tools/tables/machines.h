@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/tables/rows.h"
+#include "tools/analysis/rows.h"
 
 namespace gradsync::tools {
 

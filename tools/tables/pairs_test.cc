@@ -1,4 +1,4 @@
-#include "tools/tables/pairs.h"
+#include "tools/analysis/pairs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/tables/test_tables.h"
 
 // Differences of steps of the same round: costs, and their parts.

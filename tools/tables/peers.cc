@@ -4,10 +4,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
+#include "tools/analysis/answers.h"
+#include "tools/analysis/pairs.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/pairs.h"
 #include "tools/tables/views.h"
 
 // The table that compares gradsync's rows with rows of another framework that took turns with them.
@@ -170,7 +170,7 @@ void AddPeersTables(const Settings& settings, std::vector<Table>* tables) {
       }
     }
     RowPairs compared;
-    for (const Pair& pair : own) compared.emplace_back(&pair.own.row, &pair.peer.row);
+    for (const Pair& pair : own) compared.push_back({&pair.own.row, &pair.peer.row});
     const std::vector<Estimate> steps = CompareSteps(setting, compared),
                                 costs = CompareCosts(setting, compared);
     for (size_t i = 0; i < own.size(); ++i) {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/tables/test_tables.h"
 
 namespace gradsync::tools {

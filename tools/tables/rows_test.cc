@@ -1,12 +1,12 @@
-#include "tools/tables/rows.h"
+#include "tools/analysis/rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tools/records/test_records.h"
-#include "tools/tables/answers.h"
+#include "tools/analysis/answers.h"
+#include "tools/measurements/test_records.h"
 #include "tools/tables/test_tables.h"
 #include "tools/tables/views.h"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <variant>
 
-#include "absl/strings/str_split.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
 
@@ -60,18 +59,6 @@ std::string ReproducingCommand(const std::string& command_line) {
   const size_t name = program.rfind('/');
   if (name == std::string::npos || !("/" + program.substr(0, name)).ends_with("/bench")) return command_line;
   return Join("./bazelw run //bench:", program.substr(name + 1), " --", command_line.substr(program_end));
-}
-
-std::string CommandWithout(const std::string& command_line, const std::vector<std::string>& flags) {
-  std::string kept;
-  bool is_left_out = false;
-  for (const std::string& word :
-       std::vector<std::string>(absl::StrSplit(ReproducingCommand(command_line), ' '))) {
-    if (word.starts_with("--") && word.size() > 2)
-      is_left_out = std::ranges::count(flags, word.substr(2, word.find('=') - 2)) > 0;
-    if (!is_left_out) kept += (kept.empty() ? "" : " ") + word;
-  }
-  return kept;
 }
 
 std::vector<RunText> DescribeRuns(const std::vector<const Record*>& runs) {

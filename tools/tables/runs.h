@@ -11,8 +11,6 @@ namespace gradsync::tools {
 // "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; commands of other programs
 // are unchanged.
 std::string ReproducingCommand(const std::string& command_line);
-// Returns the command without these flags, which may be written "--name=value" or "--name value".
-std::string CommandWithout(const std::string& command_line, const std::vector<std::string>& flags);
 
 // Returns a description of each run, from one record of the run.
 std::vector<RunText> DescribeRuns(const std::vector<const bench::Record*>& runs);

@@ -13,11 +13,6 @@ TEST(ReproducingCommandTest, RunsTheTarget) {
   EXPECT_EQ(ReproducingCommand(""), "");
 }
 
-TEST(ReproducingCommandTest, LeavesFlagsOut) {
-  EXPECT_EQ(CommandWithout("/x/bench/ddp --steps=3 --out=x --model tiny --time 3m", {"steps", "model"}),
-            "./bazelw run //bench:ddp -- --out=x --time 3m");
-}
-
 TEST(RunTextsTest, TellWhatWasRunWhereAndHow) {
   bench::Record run;
   run.experiment = "ddp";

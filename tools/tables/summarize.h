@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/records/reader.h"
+#include "tools/analysis/rows.h"
+#include "tools/measurements/reader.h"
 #include "tools/tables/convergence.h"
-#include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
 namespace gradsync::tools {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "tools/records/validity.h"
+#include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
 namespace gradsync::tools {

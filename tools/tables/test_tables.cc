@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "tools/records/test_records.h"
+#include "tools/measurements/test_records.h"
 #include "tools/tables/all_tables.h"
 
 namespace gradsync::tools {

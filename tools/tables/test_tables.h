@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "tools/records/measurement.h"
-#include "tools/tables/rows.h"
+#include "tools/analysis/rows.h"
+#include "tools/measurements/measurement.h"
 #include "tools/tables/table.h"
 
 // Helpers for tests of tables: they make measurements, and read tables.

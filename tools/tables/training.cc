@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_join.h"
 #include "model/base/error.h"
+#include "tools/analysis/answers.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/answers.h"
 #include "tools/tables/machines.h"
 #include "tools/tables/views.h"
 

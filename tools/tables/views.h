@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "tools/analysis/rows.h"
+#include "tools/analysis/words.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/rows.h"
-#include "tools/tables/words.h"
 
 // Functions that compute the values of columns from a row.
 namespace gradsync::tools {

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/process_group.h"
+#include "model/tensor/tensor.h"
+
+namespace gradsync::ddp {
+
+// Copies rank 0's buffers to every rank. A buffer is state that the forward pass changes and that ranks do
+// not average, such as the running statistics of a batch norm. One collective sends all buffers.
+class BufferBroadcast {
+ public:
+  // All `buffers` must be on one device.
+  explicit BufferBroadcast(std::vector<model::Tensor> buffers);
+
+  // Returns when the buffers equal the buffers of rank 0. Sends nothing if there are no buffers. Throws
+  // CollectiveError.
+  void Run(comm::ProcessGroup& group) const;
+
+ private:
+  const std::vector<model::Tensor> buffers_;
+  model::Tensor storage_;             // a tensor of bytes; undefined without buffers
+  std::vector<model::Tensor> views_;  // views of storage_, one for each buffer
+};
+
+}  // namespace gradsync::ddp

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "ddp/buckets/bucket.h"
+#include "ddp/interface/strategy.h"
+
+namespace gradsync::ddp {
+
+// The base class of strategies that send buckets during backward, each bucket as soon as its gradients are
+// ready. A derived class defines what it sends, and what it does with the result. Buckets are sent in the
+// order of the plan, which is equal on all ranks: a bucket that is full early waits for earlier buckets.
+class OverlappedBuckets : public Strategy {
+ public:
+  void BeginStep() override;
+  void OnGradReady(model::Parameter& param) override;
+  void Finish() override { ReceiveAll(); }
+  BucketPlan plan() const override { return plan_; }
+
+ protected:
+  OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
+  // Sets a new plan for the parameters of the old plan. Call this between two steps.
+  void SetPlan(BucketPlan plan);
+  // Returns the order in which gradients became ready on rank 0 in this step. The result is equal on all
+  // ranks, which must issue collectives in one order. All ranks must call this, at the end of a step. Throws
+  // CollectiveError.
+  std::vector<model::Parameter*> AgreeOnReadyOrder();
+
+  size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
+  bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
+  // Returns the number of buckets that have been sent in this pass.
+  size_t num_sent() const { return works_.size(); }
+  // Sends all unsent buckets up to the i-th. The caller guarantees that the gradients of these buckets are
+  // complete, although OnGradReady has not been called for all of them.
+  void SendThrough(size_t i);
+
+  // Issues the collective of bucket i.
+  virtual comm::Work Send(size_t i) = 0;
+  // Called when the collective of a bucket is done.
+  virtual void Receive(size_t /*i*/) {}
+
+  // Waits for the buckets up to the i-th, in plan order, and calls Receive for each of them, once per step.
+  void ReceiveThrough(size_t i);
+  void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
+
+  comm::ProcessGroup& group_;
+  // If a strategy sends other data than gradients, it sets numel and offsets for these data.
+  BucketPlan plan_;
+
+ private:
+  std::unordered_map<const model::Parameter*, size_t> bucket_of_;
+  std::vector<model::Parameter*> ready_;  // the parameters whose gradients are ready in this step, in order
+  std::vector<size_t> missing_;           // gradients that each bucket still waits for
+  std::vector<comm::Work> works_;         // the collectives of the buckets that have been sent
+  size_t num_received_ = 0;
+};
+
+}  // namespace gradsync::ddp

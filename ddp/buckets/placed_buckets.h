@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "ddp/buckets/overlapped_buckets.h"
+#include "ddp/buckets/touched_rows.h"
+#include "ddp/interface/context.h"
+
+namespace gradsync::ddp {
+
+// The methods that make `core` fast. Each method is an option (kPlacedOptions) that can be switched off:
+//
+//   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
+//                optimizer reads them there; else they are copied into and out of the buckets
+//   ready_order  buckets are filled in the order in which gradients became ready in the first step on rank 0,
+//                so that each bucket is full as early as possible; else in reverse forward order
+//   small_first  the first bucket holds at most 1 MiB, to start the link early
+//   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
+//   rows         untouched rows of an embedding's gradient are not sent
+//
+// The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
+inline constexpr Option kPlacedOptions[] = {
+    {.name = "views",
+     .meaning = "1: gradients live in buckets, 0: they are copied in and out",
+     .default_value = 1},
+    {.name = "ready_order",
+     .meaning = "1: buckets are filled in the order of the first step, 0: in reverse forward order",
+     .default_value = 1},
+    kSmallFirst,
+    kSmallLast,
+    {.name = "rows",
+     .meaning = "1: rows of an embedding that no token touched are not sent (neither in bf16 nor on CUDA)",
+     .plain_only = true}};
+
+class PlacedBuckets : public OverlappedBuckets {
+ public:
+  void BeginStep() override;
+  std::optional<double> rows_save_bytes() const override;
+  double loss_scale() const override { return 1.0 / group_.size(); }
+
+ protected:
+  // `traits` must have kPlacedOptions.
+  PlacedBuckets(const Traits& traits, const StrategyContext& context);
+
+  // Call this once per step, when all buckets have been received. After the first step, this function sets a
+  // new plan and moves the gradients.
+  void AdoptLayout();
+
+ private:
+  comm::Work Send(size_t i) override;
+  void Receive(size_t i) override;
+  void Layout();
+  std::vector<TouchedRows>::iterator RowsOf(size_t i);
+
+  const size_t bucket_bytes_;
+  const bool views_, by_ready_order_, small_first_, small_last_, by_rows_;
+  bool has_adopted_ = false;
+  std::vector<model::Parameter*> order_;  // order in which buckets are filled
+  model::Tensor storage_;                 // memory of all buckets
+  std::vector<model::Tensor> buffers_;    // views of storage_, by bucket
+  // The memory of the gradients, without views.
+  std::unordered_map<model::Parameter*, model::Tensor> places_;
+  std::vector<TouchedRows> rows_;  // the buckets that send only rows
+};
+
+// The function Traits::more_copies of a strategy with kPlacedOptions.
+double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
+
+}  // namespace gradsync::ddp

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace gradsync::ddp {
+
+// How well the gradients of all ranks agree with the gradients of a single process on the whole batch.
+enum class Agreement {
+  kExact,   // equal except for the rounding of sums; bitwise equal on all ranks
+  kLossy,   // approximately equal; bitwise equal on all ranks
+  kDrifts,  // not equal: replicas diverge
+};
+
+// Returns "exact", "lossy" or "drifts".
+constexpr std::string_view Name(Agreement agreement) {
+  return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
+}
+
+// An option of a strategy with a number as its value, written NAME=VALUE in a variant's text and in a record.
+// By default the option is a switch with the values 0 and 1.
+struct Option {
+  // Other code finds an option by its role, and not by its name. A strategy has at most one option for each
+  // role.
+  enum class Role {
+    kOwn,  // no role: only the strategy uses the option
+    // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
+    kPeriod,
+    kStart,  // number of steps at the start that average gradients exactly
+    // If not 0, gathers of weights are still running when a step ends, and the next forward waits for these
+    // gathers. Such a variant is timed in turns of several steps, without barriers between the steps.
+    kCarry,
+    // If not 0, gradients are reduced in every pass of a step. If 0, gradients of several passes are added
+    // outside of the strategy's buffers, which needs at most one additional copy of all gradients.
+    kPasses,
+    kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
+  };
+
+  std::string_view name;
+  std::string_view meaning;    // one line for users
+  bool has_fractions = false;  // if false, the value is a whole number
+  double default_value = 0;
+  struct Range {
+    double from, to;  // the smallest and the largest allowed value
+  } range = {0, 1};
+  Role role = Role::kOwn;
+  // The following fields concern values other than the default:
+  bool plain_only = false;  // only for f32 and f64 on CPUs
+  bool keeps_twin = false;  // pytorch_twin also applies to these values
+  // Names of the values 0, 1, ...; empty if the values have no names.
+  std::span<const std::string_view> words = {};
+};
+
+// Options that several strategies share.
+inline constexpr Option kSmallFirst = {.name = "small_first",
+                                       .meaning = "1: the first bucket holds at most 1 MiB",
+                                       .default_value = 1,
+                                       .keeps_twin = true};
+inline constexpr Option kSmallLast = {
+    .name = "small_last",
+    .meaning = "1: a bucket holds at most max(1 MiB, bytes of later gradients), whose computation hides it",
+    .default_value = 1,
+    .keeps_twin = true};
+
+constexpr Option PeriodOption(std::string_view meaning) {
+  return {.name = "period",
+          .meaning = meaning,
+          .default_value = 8,
+          .range = {1, 1e6},
+          .role = Option::Role::kPeriod};
+}
+constexpr Option StartOption(std::string_view name, std::string_view meaning) {
+  return {.name = name, .meaning = meaning, .range = {0, 1e9}, .role = Option::Role::kStart};
+}
+
+inline constexpr std::string_view kWithinWords[] = {"world", "host"};
+inline constexpr Option kWithin = {
+    .name = "within",
+    .meaning =
+        "who shares one set of parts: the world, or each host, between which gradients are all-reduced",
+    .role = Option::Role::kWithinHost,
+    .words = kWithinWords};
+
+class Reference;
+struct ReferenceContext;
+struct StrategyOptions;
+
+// The properties of a strategy that other code needs. The strategy's own file defines its traits. Other code
+// reads them, and does not ask for the strategy's name.
+struct Traits {
+  std::string_view name;     // name of the strategy in files, flags and records
+  int position = 0;          // position in lists, which begin with the simplest strategy
+  std::string_view summary;  // one line for users
+  Agreement agreement = Agreement::kExact;
+  bool communicates = true;  // false only for the floor, `none`, relative to which costs are measured
+  bool overlaps = false;     // communicates during backward
+  bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
+  bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
+  // Has its own optimizer state, and does not use the state of Update's optimizer.
+  bool owns_state = false;
+  // Each rank keeps one part of the optimizer's state; with kWithinHost the ranks of one host have all parts.
+  bool shards_state = false;
+  bool divides_matrices = true;  // with shards_state: parts end within matrices
+  bool shards_grads = false;     // each rank keeps one part of the gradients between steps
+  bool shards_values = false;    // each rank keeps one part of the weights between steps
+  bool needs_f32 = false;        // parameters and gradients must be f32
+  bool needs_cpu = false;
+  bool can_clip = true;  // Update accepts a grad_scale other than 1
+  // True if BeginStep moves every gradient into the strategy's own storage.
+  bool places_gradients = false;
+  double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
+  // Returns the number of additional copies, which depends on options, on the world, and on the largest unit
+  // of the model, given as a fraction of all elements. Null if there are no additional copies.
+  double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
+  // The strategy's options, except the size of buckets.
+  std::span<const Option> options = {};
+  // Returns how often a step gathers the weights. The number may depend on options and on the model's units,
+  // which are given as fractions of all elements, in forward order. If null, a strategy that shards the
+  // optimizer's state gathers the weights once.
+  double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
+  // Makes the reference for checks of steps (MakeReference). If null, a single process on the whole batch is
+  // the reference.
+  std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
+  // The name of the comparable strategy of PyTorch (bench/peers/pytorch_training.py): "ddp" is
+  // DistributedDataParallel, and "ddp_view" is DistributedDataParallel with gradient_as_bucket_view. Empty if
+  // PyTorch has no comparable strategy. The comparison needs default values of all options without
+  // keeps_twin.
+  std::string_view pytorch_twin = {};
+  // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
+  // results are not checked, because its weights do not follow from the mean gradient.
+  double twin_differs_by = 0;
+  // If true, the bucket size of the published experiment is in bytes. If false, it is in elements.
+  bool published_in_bytes = false;
+
+  // Returns null if there is no option of this name.
+  const Option* FindOption(std::string_view option) const {
+    for (const Option& candidate : options) {
+      if (candidate.name == option) return &candidate;
+    }
+    return nullptr;
+  }
+  // Returns the name of the option that has this role; empty if there is no such option.
+  std::string_view OptionFor(Option::Role role) const {
+    for (const Option& candidate : options) {
+      if (candidate.role == role) return candidate.name;
+    }
+    return {};
+  }
+};
+
+}  // namespace gradsync::ddp

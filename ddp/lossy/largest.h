@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ddp/buckets/bucket.h"
+#include "model/tensor/tensor.h"
+
+namespace gradsync::ddp {
+
+// Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[] and
+// indices[], in the order of their indices, and replaces them by zeros. If `indices` is null, `count` must be
+// the number of all elements. Of equal elements, the first elements are taken. NaN and infinity count as
+// larger than any number, so they are always sent. `scratch` must have the size of `from`.
+void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
+                 int32_t* indices);
+
+// Sets a bucket's offsets and numel for a message that has `percent` per cent of the elements of each
+// gradient, and all elements of each vector. Returns the number of bytes of the message. Throws InvalidInput
+// for a gradient of 2^31 elements or more, whose indices do not fit.
+int64_t PlanMessage(double percent, Bucket& bucket);
+
+// Calls fn(parameter, values, indices, count) for each parameter of a message. A message holds the values of
+// all parameters of a bucket, and then the indices of all parameters that are sent in part. The bucket's
+// offsets and numel count values. `indices` is null for a parameter that is sent whole.
+template <class Fn>
+void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
+  auto* const values = static_cast<float*>(message.raw_data());
+  auto* indices = reinterpret_cast<int32_t*>(values + bucket.numel);
+  for (size_t i = 0; i < bucket.params.size(); ++i) {
+    const int64_t begin = bucket.offsets[i];
+    const int64_t end = i + 1 < bucket.params.size() ? bucket.offsets[i + 1] : bucket.numel;
+    const int64_t count = end - begin;
+    const bool is_whole = count == bucket.params[i]->numel();
+    fn(*bucket.params[i], values + begin, is_whole ? nullptr : indices, count);
+    if (!is_whole) indices += count;
+  }
+}
+
+}  // namespace gradsync::ddp

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ddp/interface/context.h"
+#include "model/tensor/tensor.h"
+
+// References compute the results that strategies which are not exact must have: the equations of their
+// papers, for all ranks in one process and in f64. Tests and the check of every run compare strategies with
+// their references. References share no code with strategies, except the initial random numbers
+// (model/tensor/random.h).
+namespace gradsync::ddp {
+
+class Reference {
+ public:
+  using Vector = std::vector<double>;
+
+  virtual ~Reference() = default;
+
+  // For a strategy that changes gradients, one step: computes the gradient of parameter p on every rank, from
+  // each rank's own gradient. For a strategy that averages weights, one period: computes the next weights of
+  // every rank, from each rank's weights at the end of the period. Called once for each step or period and
+  // parameter, because some references have state.
+  virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
+};
+
+struct ReferenceContext {
+  std::span<const model::Shape> shapes;  // the shapes of the parameters, in forward order
+  // Returns the weights of parameter p before the first step.
+  std::function<Reference::Vector(size_t p)> weights;
+  const StrategyOptions& options;
+};
+
+// Makes the reference of a strategy that is not exact. In the first steps (see StartOf) the reference is the
+// plain mean.
+std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
+
+// Rounds gradients to bf16, averages them, and rounds the mean to bf16. If `rounds` is false, the reference
+// is the plain mean of gradients or, for local SGD, of weights.
+std::unique_ptr<Reference> MeanReference(bool rounds);
+
+// PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others). If
+// the two factors of rank `rank` are not `min_compression` times smaller than the gradient, the gradient is
+// averaged directly. The factor Q of the p-th parameter has the shape (rank, columns), and its first values
+// are those of FillTruncatedNormal(1, seed 0, stream p of kLowRank).
+std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
+                                             double min_compression);
+
+// Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
+// largest `percent` per cent of each tensor of this memory (at least one element; of equal elements the
+// first), and keeps the other elements. Vectors are averaged directly. The memory is f32, because the largest
+// elements in f64 could be other elements.
+std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
+                                         bool keeps_error);
+
+// DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as the outer optimizer: delta = old
+// weights - mean of new weights; velocity = momentum * velocity + delta; weights = old weights - rate *
+// (delta + momentum * velocity).
+std::unique_ptr<Reference> DilocoReference(std::function<Reference::Vector(size_t p)> weights, double rate,
+                                           double momentum);
+
+}  // namespace gradsync::ddp

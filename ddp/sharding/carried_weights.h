@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vector>
+
+#include "ddp/buckets/bucket.h"
+
+namespace gradsync::ddp {
+
+// Keeps whole weights on every rank, of which each rank updates one part. The other parts are gathered during
+// the next forward: a read of a parameter waits for the bucket of this parameter.
+class CarriedWeights {
+ public:
+  // `plan` has padded buckets in reverse forward order. `plan` and `group` must outlive this object.
+  CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
+  // Waits for pending gathers, and leaves the weights in the parameters' own memory.
+  ~CarriedWeights();
+  CarriedWeights(const CarriedWeights&) = delete;
+  CarriedWeights& operator=(const CarriedWeights&) = delete;
+
+  // Returns this rank's parts of the weights, by bucket.
+  const std::vector<model::Tensor>& parts() const { return parts_; }
+  // Moves the values of the parameters into this object. After this call, reads wait for gathers.
+  void Place();
+  // Starts to gather the parts, beginning with the first layers. Call Wait before this function.
+  void Gather();
+  // Waits for all gathers.
+  void Wait();
+  // Waits for all gathers. Later reads do not wait.
+  void Complete();
+
+ private:
+  const BucketPlan& plan_;
+  comm::ProcessGroup& group_;
+  const std::vector<model::Tensor> weights_;  // views of one storage, by bucket
+  std::vector<model::Tensor> parts_;
+  std::vector<comm::Work> gatherings_;
+};
+
+}  // namespace gradsync::ddp

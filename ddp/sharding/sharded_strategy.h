@@ -1,0 +1,127 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ddp/buckets/overlapped_buckets.h"
+#include "ddp/interface/context.h"
+
+namespace gradsync::ddp {
+
+// Pads a bucket so that the parts of all ranks have equal size.
+void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
+// Buckets in reverse forward order, padded. `traits` have small_first and small_last.
+BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
+
+// Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
+// arXiv:1910.02054, section 5. With p ranks, a bucket has p m elements, and rank r has the elements [r m, (r
+// + 1) m); parts may divide parameters. During backward each bucket's gradients are reduced to parts; then
+// all ranks gather the weights. Buckets are filled in reverse forward order and never change, because an
+// element's state cannot move to another rank.
+//
+// Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in this memory, and
+// gather nothing. These ranks have a barrier after all have read the old weights, and a barrier after all
+// have written the new weights.
+//
+// The group may have only the ranks of one host (MakeSharded). Then every host has all parts ("MiCS",
+// arXiv:2205.00119; PyTorch's hybrid sharding). Gradients are reduced to parts within each host; each part is
+// then all-reduced between the hosts. The link between hosts carries only these all-reduces, and no weights.
+class ShardedStrategy : public OverlappedBuckets {
+ public:
+  // Leaves the weights in the parameters' own memory. If no rank has whole weights, call CompleteValues
+  // before the destructor.
+  ~ShardedStrategy() override;
+
+  void BeginStep() override;
+  // Receives this pass's collectives, and begins another pass.
+  void EndPass() override;
+  // Runs one all-reduce.
+  double SquaredNorm(std::span<model::Parameter* const> params) override;
+  void Update(model::Optimizer& optimizer, double grad_scale) override;
+  std::vector<model::NamedTensor> State() override;
+  void Reset() override;
+  double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
+  bool places_values() const override { return !values_.empty(); }
+  // Returns the plan of a step without the two barriers, with the number of passes of the last step.
+  BucketPlan plan() const override;
+
+  // Takes ownership of the group that the strategy uses.
+  void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
+
+ protected:
+  // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
+  // have equal size. If `in_common` is true, ranks that share memory keep one copy of the weights.
+  ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
+  // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients, by
+  // bucket, and of the values; without values, they are in the parameters. Makes the optimizer of these parts
+  // with the settings of `like`; if `like` is null, the first update makes the optimizer.
+  void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
+                std::vector<model::Tensor> own_values = {});
+  const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
+  // Returns true if the strategy holds the current values, and false if the parameters' own memory holds the
+  // current values.
+  bool has_begun() const { return has_begun_; }
+  // Returns the number of passes that have ended in this step.
+  size_t num_earlier_passes() const { return num_earlier_passes_; }
+
+  // Returns memory for all weights of bucket i, during the update. Buckets i and i - 2 may share this memory.
+  // If the strategy has its own values, only checks use this memory.
+  virtual model::Tensor GatherBuffer(size_t i) = 0;
+  // Called when the strategy's own values have been written.
+  virtual void PublishValues() {}
+  // Implements CompleteGradients for strategies that keep only their own part of each gradient, by AllGather.
+  void GatherGradients();
+
+  int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
+  // Returns this rank's part of `all`, which holds bucket i.
+  model::Tensor OwnPart(size_t i, const model::Tensor& all) const {
+    return all.Slice(group_.rank() * part_numel(i), {part_numel(i)});
+  }
+
+ private:
+  // The part of a parameter that this rank updates.
+  struct Own {
+    model::Part part;
+    int64_t at = 0;  // offset in this rank's part of the bucket
+  };
+
+  void MakeOptimizer(const model::Optimizer& like);
+  // Copies this rank's weights from the parameters' own memory to own_values_.
+  void TakeOwnValues();
+  // Frees the parameters' own memory.
+  void ReleaseOwnMemory() const;
+  // Copies this rank's weights of bucket i to their places in the part `own`.
+  void CopyOwnValues(size_t i, const model::Tensor& own) const;
+  void UpdateOwnValues(double grad_scale);
+  void UpdateInCommonMemory(double grad_scale);
+  void UpdateAndGather(double grad_scale);
+
+  std::unique_ptr<comm::ProcessGroup> owned_group_;
+  std::vector<std::vector<Own>> own_;  // by bucket
+  // values that all ranks share, by bucket; empty if every rank has its own values
+  std::vector<model::Tensor> values_;
+  const bool is_alone_;     // see StrategyOptions
+  bool has_taken_ = false;  // true if own_values_ have the initial weights
+  bool has_begun_ = false;  // true if values_ or own_values_ hold the current values
+  size_t num_earlier_passes_ = 0;
+  std::vector<model::Tensor> own_grads_, own_values_;
+  std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update or earlier
+};
+
+// Makes a strategy of class S from the context. If the option of role kWithinHost is set and there are
+// several hosts, the strategy shards within the ranks of each host.
+template <class S>
+std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
+  if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||
+      context.group.host_group() == nullptr)
+    return std::make_unique<S>(context);
+  auto group = std::make_unique<comm::HostGroup>(context.group);
+  auto strategy = std::make_unique<S>(
+      StrategyContext{context.params, *group, context.options, context.optimizer, context.units});
+  strategy->OwnGroup(std::move(group));
+  return strategy;
+}
+
+}  // namespace gradsync::ddp

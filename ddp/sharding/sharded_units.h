@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ddp/sharding/gathered_weights.h"
+#include "ddp/sharding/sharded_strategy.h"
+
+namespace gradsync::ddp {
+
+// Each rank keeps one part of weights, gradients and state. Weights of a unit are gathered before they are
+// read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer, and are reduced to parts
+// when backward has finished with the unit, in every pass of a step. There are two buffers, which units use
+// in turn.
+//
+// All ranks send all buckets in one order, even if a rank does not use some parameters: when backward reaches
+// another unit, missing gradients of the previous unit are set to zero.
+class ShardedUnits : public ShardedStrategy {
+ public:
+  void BeginStep() override;
+  bool needs_use_hook() const override { return true; }
+  // Throws std::logic_error if backward has already reached an earlier unit of the model.
+  void OnUse(const model::Parameter& param) override;
+  void OnGradReady(model::Parameter& param) override;
+  bool needs_every_pass() const override { return true; }
+  void EndPass() override;
+  void Finish() override;
+  void CompleteGradients() override { GatherGradients(); }
+  void CompleteValues() override {
+    if (weights_ && has_begun()) weights_->Complete();
+  }
+  Parts parts() const override {
+    return {weights_ ? weights_->parts() : std::vector<model::Tensor>(), own_grads()};
+  }
+  BucketPlan plan() const override;
+
+ protected:
+  // `window` is defined in GatheredWeights. If `in_common` is true, ranks that share memory keep one copy of
+  // the weights, and gather nothing.
+  ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
+
+ private:
+  void BeginPass();
+  // Call this when backward has reached unit i.
+  void EnterThrough(size_t i);
+  void Leave(size_t i);
+  comm::Work Send(size_t i) override;
+  void Receive(size_t i) override;
+  // Returns the memory for the sum of this rank's part in this pass.
+  model::Tensor Sum(size_t i) const {
+    return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
+  }
+  model::Tensor GatherBuffer(size_t i) override { return grads_[i]; }
+  void PublishValues() override { weights_->PublishParts(); }
+
+  const size_t num_units_;
+  std::vector<model::Tensor> grads_;        // gradient buffers, by bucket
+  std::optional<GatheredWeights> weights_;  // empty if ranks share weights
+  size_t num_entered_ = 0;                  // units that backward has reached in this pass
+};
+
+}  // namespace gradsync::ddp

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/tensor/tensor.h"
+
+// Named tensors in a file, in Hugging Face's safetensors format:
+//
+//   8 bytes   length of the header, little-endian
+//   header    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...,
+//             "__metadata__": {"key": "value"}}, may be padded with spaces
+//   data      the tensors, row-major, little-endian; offsets count from here; no gaps and no overlaps
+//
+// Supported dtypes: F32, F64, BF16, I32, I64, U8.
+namespace gradsync::model {
+
+// An open file whose header has been checked completely, so that every tensor in it can be loaded. Only one
+// thread may use it at a time.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    std::string name;
+    DType dtype = DType::kF32;
+    Shape shape;
+    uint64_t offset_bytes = 0;  // offset from the beginning of the file
+    uint64_t size_bytes = 0;
+  };
+
+  // Throws InvalidInput if the file cannot be opened or does not have the format above. The message names the
+  // file and, if known, the tensor.
+  static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
+
+  const std::string& path() const { return path_; }
+  // Returns the entries in the order of their data.
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // Returns the entry of a tensor; null if there is no tensor of this name.
+  const Entry* Find(std::string_view name) const;
+
+  // Reads one tensor, directly into its memory if the device is the host. Throws InvalidInput if there is no
+  // tensor of this name, and std::runtime_error if the file cannot be read.
+  Tensor Load(std::string_view name, const DevicePtr& device) const;
+  // Reads into an existing tensor. Also throws InvalidInput if the shape or dtype differs from the file's
+  // tensor.
+  void LoadInto(std::string_view name, const Tensor& target) const;
+
+ private:
+  explicit SafetensorsFile(std::string path);
+
+  const Entry& Get(std::string_view name) const;
+  void Read(uint64_t offset_bytes, std::span<std::byte> into) const;
+
+  std::string path_;
+  mutable std::ifstream file_;
+  std::vector<Entry> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// Writes tensors in the given order. The file gets its name only when it is complete and on disk: until then
+// it is a temporary file in the target directory, which is removed if writing fails. Throws InvalidInput if
+// the file cannot be created or a name occurs twice, std::runtime_error if it cannot be written.
+void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace gradsync::model

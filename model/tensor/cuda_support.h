@@ -1,0 +1,231 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_launch.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "model/tensor/cuda_device.h"
+#include "model/tensor/destination.h"
+#include "model/tensor/dtype.h"
+
+// Common code of the CUDA kernels. For .cu files only.
+namespace gradsync::model::kernels {
+
+// Casts the device: OnCuda is called only with CUDA devices.
+inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
+
+// The number of threads of a block, unless a kernel needs another number.
+constexpr int kThreads = 256;
+
+// Launches a kernel on the device's compute stream. Does nothing if there are no blocks. Throws CudaError,
+// with the kernel's name, if the launch is rejected (too many blocks, another invalid configuration, no code
+// for this GPU) or if earlier work has failed.
+template <class... Params, class... Args>
+void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
+            size_t shared_bytes, const Args&... args) {
+  if (blocks == 0) return;
+  constexpr int64_t kMaxBlocks = INT32_MAX;
+  if (blocks > kMaxBlocks) {
+    throw CudaError(
+        Join("kernel ", name, ": a grid of ", blocks, " blocks, CUDA takes at most ", kMaxBlocks));
+  }
+  Gpu(device).MakeCurrent();
+  const cudaError_t status =
+      LaunchKernel(name, kernel, blocks, threads, shared_bytes, Gpu(device).compute_stream().get(), args...);
+  if (status != cudaSuccess) ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
+}
+
+// GridIndex returns this thread's first element in a loop over the whole grid; the next function returns the
+// distance to the thread's next element.
+__device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
+
+// Returns n / each, rounded up.
+inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
+// Returns the number of blocks of a grid-stride loop over n elements: at most the number that fills the GPU
+// twice.
+inline int64_t LoopBlocks(const Device& device, int64_t n) {
+  return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
+}
+
+template <class Fn>
+__global__ void LoopKernel(int64_t n, Fn fn) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) fn(i);
+}
+
+// Calls fn(i), a __device__ lambda, for every i from 0 to n - 1 in a grid-stride loop.
+template <class Fn>
+void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn) {
+  Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
+}
+
+// The size of a pack: adjacent elements that a thread reads or writes in one access, if arrays are aligned.
+// Memory reaches full speed with accesses of 16 bytes.
+constexpr size_t kPackBytes = 16;
+template <class T>
+constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
+
+// Returns whether all arrays are aligned for packs.
+template <class... Ts>
+bool ArePacked(const Ts*... arrays) {
+  return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
+}
+
+template <int N>
+using Numel = std::integral_constant<int, N>;
+
+template <int N, class Fn>
+__global__ void PackLoopKernel(int64_t n, Fn fn) {
+  const int64_t packed = n / N * N;
+  for (int64_t i = GridIndex() * N; i < packed; i += GridStride() * N) fn(Numel<N>{}, i);
+  for (int64_t i = packed + GridIndex(); i < n; i += GridStride()) fn(Numel<1>{}, i);
+}
+
+// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1. A call is for the pack that
+// starts at i, or, with numel 1, for an element after the last pack. If `packed` is false, numel is always 1.
+template <class T, class Fn>
+void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
+  const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
+  const int64_t blocks = LoopBlocks(device, CeilDiv(n, packed ? kPackNumel<T> : 1));
+  Launch(device, name, kernel, blocks, kThreads, 0, n, fn);
+}
+
+constexpr int kWarp = 32;
+
+template <int N, class Fn>
+__global__ void RowsKernel(int64_t rows, Fn fn) {
+  const int64_t row = GridIndex() / kWarp;
+  if (row < rows) fn(Numel<N>{}, row, static_cast<int64_t>(threadIdx.x % kWarp));
+}
+
+// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of `rows` rows. numel is
+// the number of elements of a pack if `packed`, else 1.
+template <class T, class Fn>
+void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
+  const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;
+  Launch(device, name, kernel, CeilDiv(rows, kThreads / kWarp), kThreads, 0, rows, fn);
+}
+
+template <class Fn>
+__global__ void BlocksKernel(Fn fn) {
+  fn(int64_t{blockIdx.x});
+}
+
+// Calls fn(block), a __device__ lambda, in all threads of each of `blocks` blocks.
+template <class Fn>
+void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
+  Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
+}
+
+// Returns a / b, within 2 ulp if b is less than 2^126, and 0 for a larger b. Avoids the branches of correct
+// rounding.
+__device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
+__device__ inline double Quotient(double a, double b) { return a / b; }
+
+// Converts a stored number to its wide type, and back, rounded to nearest.
+template <class T>
+__device__ inline Wide<T> Widen(T x) {
+  return x;
+}
+template <>
+__device__ inline float Widen<BF16>(BF16 x) {
+  return __uint_as_float(static_cast<uint32_t>(x.bits) << 16);
+}
+template <class T>
+__device__ inline T Narrow(Wide<T> x) {
+  return x;
+}
+template <>
+__device__ inline BF16 Narrow<BF16>(float x) {
+  BF16 y;
+  y.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  return y;
+}
+
+// Sets *out to value, or adds value to *out.
+template <class T>
+__device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
+  *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
+}
+
+// The elements of one access to N elements. For N >= 4 it is a pack.
+template <int N, class T>
+struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
+  static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
+  T at[kNumel];
+};
+
+// Reads N adjacent elements.
+template <int N, class T>
+__device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
+  constexpr int kStep = Chunk<N, T>::kNumel;
+  for (int first = 0; first < N; first += kStep) {
+    const Chunk<N, T> chunk = *reinterpret_cast<const Chunk<N, T>*>(from + first);
+    for (int i = 0; i < kStep; ++i) to[first + i] = Widen(chunk.at[i]);
+  }
+}
+
+// Writes N adjacent elements, or adds to N adjacent elements.
+template <int N, class T>
+__device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate) {
+  constexpr int kStep = Chunk<N, T>::kNumel;
+  Wide<T> before[N] = {};
+  if (accumulate) Load(out, before);
+  for (int first = 0; first < N; first += kStep) {
+    Chunk<N, T> chunk;
+    for (int i = 0; i < kStep; ++i) {
+      const Wide<T> value = values[first + i];
+      chunk.at[i] = Narrow<T>(accumulate ? before[first + i] + value : value);
+    }
+    *reinterpret_cast<Chunk<N, T>*>(out + first) = chunk;
+  }
+}
+
+// `value` is one number or N numbers.
+template <class T, class Value>
+__device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
+  if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
+}
+
+struct SumOf {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+struct LargestOf {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+// Combines the values of groups of `kLanes` adjacent threads. All threads of a group get the result. All 32
+// threads of a warp must call it.
+template <int kLanes, class T, class Op>
+__device__ T CombineLanes(T value, Op op) {
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+}
+
+// Combines the values of all threads of a one-dimensional block of full warps, always in one order. All
+// threads get the result. `neutral` is the neutral element of op. All threads of the block must call it.
+template <class T, class Op>
+__device__ T CombineBlock(T value, T neutral, Op op) {
+  __shared__ T of_warps[32];
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  value = CombineLanes<32>(value, op);
+  __syncthreads();  // waits until the results of the previous call have been read
+  if (lane == 0) of_warps[warp] = value;
+  __syncthreads();
+  return CombineLanes<32>(lane < blockDim.x / 32 ? of_warps[lane] : neutral, op);
+}
+
+}  // namespace gradsync::model::kernels

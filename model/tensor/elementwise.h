@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+
+#include "model/tensor/destination.h"
+#include "model/tensor/kernel.h"
+
+// Elementwise operations on arrays of n elements.
+namespace gradsync::model::kernels {
+
+// Computes y = x * factor. x and y may be one array.
+template <class T>
+struct Scaled {
+  const T* x;
+  double factor;
+  int64_t n;
+  Destination<T*> y;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Sets all elements of y to value.
+template <class T>
+struct Fill {
+  double value;
+  int64_t n;
+  T* y;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Converts x to another type, rounded to nearest, from float to BF16 or from BF16 to float.
+template <class From, class To>
+struct Cast {
+  const From* x;
+  int64_t n;
+  Destination<To*> y;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Computes y[i, col, row] = x[i, row, col] for each of `batch` matrices, in float, or from or to BF16. CUDA
+// only.
+template <class From, class To>
+struct SwapAxes {
+  const From* x;  // (batch, rows, cols)
+  int64_t batch, rows, cols;
+  Destination<To*> y;  // (batch, cols, rows)
+
+  void OnCuda(Device& device) const;
+};
+
+// Computes y = x + bias.
+template <class T>
+struct AddBias {
+  const T* x;           // (rows, d)
+  const Wide<T>* bias;  // (d)
+  int64_t rows, d;
+  T* y;  // (rows, d)
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Computes dbias, the sum of dy over its rows.
+template <class T>
+struct BiasGrad {
+  const T* dy;  // (rows, d)
+  int64_t rows, d;
+  Destination<Wide<T>*> dbias;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Computes the sum of squares of each piece of x, in f64.
+inline constexpr int64_t kSumPiece = int64_t{1} << 16;
+inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
+template <class T>
+struct SquaredSums {
+  const T* x;
+  int64_t n;
+  double* sums;  // (NumPieces(n))
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Computes y = gate * s * up, where s = 1 / (1 + exp(-gate)).
+template <class T>
+struct SwiGlu {
+  const T *gate, *up;
+  int64_t n;
+  T* y;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// Computes dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
+template <class T>
+struct SwiGluGrad {
+  const T *gate, *up, *dy;
+  int64_t n;
+  Destination<T*> dgate, dup;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+}  // namespace gradsync::model::kernels

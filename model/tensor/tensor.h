@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/tensor/device.h"
+#include "model/tensor/dtype.h"
+
+namespace gradsync::model {
+
+using Shape = std::vector<int64_t>;
+
+// Returns a text such as "(2, 128, 768)".
+std::string ToString(const Shape& shape);
+// Returns the product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative
+// dimension.
+int64_t Numel(const Shape& shape);
+
+// A dense row-major array on a device. Copying a Tensor copies a handle: both tensors share storage. A view
+// is a Tensor over a part of the storage of another tensor, and keeps this storage alive.
+class Tensor {
+ public:
+  // Makes an undefined tensor, on which only defined(), assignment and destruction are allowed.
+  Tensor() = default;
+
+  // Returns a tensor with uninitialised elements.
+  static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
+  static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
+  // Returns a tensor over memory that is not from the device's allocator. The memory must be large enough and
+  // aligned, and is kept as long as a tensor uses it.
+  static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
+  // Returns a tensor with a copy of `values` (row-major, on the host). Throws InvalidInput unless `values`
+  // has Numel(shape) elements.
+  template <class T>
+  static Tensor From(DevicePtr device, Shape shape, std::span<const T> values) {
+    return FromBytes(std::move(device), std::move(shape), kDTypeOf<T>, std::as_bytes(values));
+  }
+  static Tensor FromBytes(DevicePtr device, Shape shape, DType dtype, std::span<const std::byte> bytes);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  int rank() const { return static_cast<int>(shape_.size()); }
+  // Returns the size of dimension i; a negative i counts from the end. Throws InvalidInput if i is out of
+  // range.
+  int64_t dim(int i) const;
+  int64_t numel() const { return numel_; }
+  size_t nbytes() const { return static_cast<size_t>(numel_) * SizeOf(dtype_); }
+  DType dtype() const { return dtype_; }
+  const DevicePtr& device() const;
+
+  // Returns a pointer to the first element. On CUDA it is a device pointer, which the host must not read.
+  void* raw_data() const { return data_; }
+  // Throws InvalidInput if T is not the dtype.
+  template <class T>
+  T* data() const {
+    if (kDTypeOf<T> != dtype_) [[unlikely]]
+      ThrowWrongDType(kDTypeOf<T>);
+    return static_cast<T*>(data_);
+  }
+
+  // Returns a view of the elements with another shape. Throws InvalidInput if the number of elements differs.
+  Tensor View(Shape shape) const;
+  // Returns a view of Numel(shape) consecutive elements starting at flat index `offset`. Throws InvalidInput
+  // if these elements are not inside this tensor.
+  Tensor Slice(int64_t offset, Shape shape) const;
+
+  // Returns a view of Numel(shape) elements of `dtype` that start `offset_bytes` after the start of this
+  // tensor, for a buffer that holds several tensors. Throws InvalidInput if these elements are not inside
+  // this tensor, or are not aligned to the size of the dtype.
+  Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
+
+  // Returns whether no other Tensor shares the storage, so that a write here changes no other tensor.
+  bool unique() const { return storage_.use_count() == 1; }
+  // Returns whether both tensors have the same elements in the same storage.
+  bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
+
+  // Detects later writes to a storage, without keeping it alive.
+  class Version;
+  Version version() const;
+  // Counts a write to the storage. CopyFrom, Zero and the writing functions of tensor_ops.h and random.h call
+  // this. Kernels, collectives and writes through data() do not call it.
+  void CountWrite() const;
+
+  // Copies the elements of `source`, from this device or the host. Throws InvalidInput if shape or dtype
+  // differ.
+  void CopyFrom(const Tensor& source) const;
+  void Zero() const;
+  // Returns a copy in new storage, on this device or another.
+  Tensor Clone() const { return To(device()); }
+  Tensor To(const DevicePtr& device) const;
+
+  // Returns the elements, on the host. Throws InvalidInput if T is not the dtype.
+  template <class T>
+  std::vector<T> ToVector() const {
+    if (kDTypeOf<T> != dtype_) [[unlikely]]
+      ThrowWrongDType(kDTypeOf<T>);
+    std::vector<T> values(static_cast<size_t>(numel_));
+    CopyToHost(values.data());
+    return values;
+  }
+  void CopyToHost(void* target) const;
+
+ private:
+  struct Storage;
+
+  // Throws InvalidInput if memory cannot be that large.
+  Tensor(Shape shape, DType dtype);
+  [[noreturn]] void ThrowWrongDType(DType expected) const;
+
+  std::shared_ptr<Storage> storage_;
+  void* data_ = nullptr;
+  Shape shape_;
+  int64_t numel_ = 0;
+  DType dtype_ = DType::kF32;
+};
+
+class Tensor::Version {
+ public:
+  Version() = default;
+  // Returns false if the storage has been freed.
+  bool changed() const;
+
+ private:
+  friend class Tensor;
+  std::weak_ptr<const Storage> storage_;
+  uint64_t num_writes_ = 0;
+};
+
+}  // namespace gradsync::model

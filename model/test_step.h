@@ -1,0 +1,22 @@
+#pragma once
+
+#include "model/model.h"
+#include "model/optimizer.h"
+
+// A step of any model, for tests.
+namespace gradsync::model {
+
+// Takes one training step. Returns the loss before the step; on CUDA the host does not wait for the loss.
+inline Tensor Step(Model& model, Optimizer& optimizer, const Batch& batch) {
+  for (Parameter* p : model.parameters()) p->ResetGrad();
+  const Var loss = model.Loss(batch);
+  Backward(loss, model.parameters());
+  optimizer.Step();
+  return loss.value();
+}
+
+inline float LossOf(Model& model, const Batch& batch) {
+  return model.Loss(batch).value().ToVector<float>()[0];
+}
+
+}  // namespace gradsync::model

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "model/tensor/random.h"
+#include "model/transformer/transformer.h"
+
+// Transformers that are small enough for tests of a whole step, and batches for them.
+namespace gradsync::model {
+
+inline TransformerConfig MicroTransformer() {
+  return {.name = "micro",
+          .d_model = 8,
+          .d_ff = 12,
+          .num_layers = 2,
+          .num_heads = 2,
+          .vocab_size = 11,
+          .context_length = 6};
+}
+
+// Returns a model for attention over several tiles. A hundred tokens do not fill the last tile.
+inline TransformerConfig TiledTransformer(int64_t head_dim) {
+  return {.name = "tiled",
+          .d_model = 2 * head_dim,
+          .d_ff = 200,
+          .num_layers = 2,
+          .num_heads = 2,
+          .vocab_size = 301,
+          .context_length = 128};
+}
+
+inline Batch RandomTokens(const DevicePtr& device, const TransformerConfig& config, int64_t batch_size,
+                          int64_t seq, uint64_t seed) {
+  Batch batch{.inputs = Tensor::Empty(device, {batch_size, seq}, DType::kI32),
+              .targets = Tensor::Empty(device, {batch_size, seq}, DType::kI32)};
+  FillUniformIntegers(batch.inputs, config.vocab_size, seed, 0);
+  FillUniformIntegers(batch.targets, config.vocab_size, seed, 1);
+  return batch;
+}
+
+}  // namespace gradsync::model
