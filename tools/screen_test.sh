@@ -52,6 +52,6 @@ grep --quiet '^Not compared, because there is no core over shm: zero1@shm (123 m
 tools/summarize --format=screen "$records/sweep" >"$TEST_TMPDIR/screen"
 for size in 8B 1KiB 1MiB; do grep --quiet "^all_reduce of $size " "$TEST_TMPDIR/screen" || fail "no $size"; done
 # One run of several.
-run=$(find "$records/link" -name '*.jsonl' -printf '%f\n' | cut --delimiter=. --fields=2 | sort | head --lines=1)
+run=$(find "$records/link" -name '*.jsonl.gz' -printf '%f\n' | cut --delimiter=. --fields=2 | sort | head --lines=1)
 tools/summarize --format=screen --run="$run" "$records/link" >"$TEST_TMPDIR/screen"
 grep --quiet '^tiny b2 s64 over gloo' "$TEST_TMPDIR/screen" || fail "--run"

@@ -152,11 +152,6 @@ TEST(LaunchTest, BadArgumentsAreSaidEvenIfRank0DidNotNotice) {
   EXPECT_EQ(program.err(), "rank 1 alone has something to say\n");
 }
 
-int64_t ElapsedMs(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 class LaunchBackendTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
