@@ -9,6 +9,7 @@ in DIR and DIR/traces. Exit status: 0 done; 1 not made; 2 bad arguments, or noth
 """
 import argparse
 import base64
+import dataclasses
 import hashlib
 import html
 import io
@@ -19,6 +20,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
+
+sys.dont_write_bytecode = True  # beside the sources
+import timeline
 
 try:
     import matplotlib.figure
@@ -26,8 +31,8 @@ except ImportError:
     matplotlib = None
 
 # They stay apart for the colour-blind (Okabe and Ito).
-BLUE, SKY, GREEN, YELLOW, ORANGE, PINK, GREY, PALE = (
-    "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#767676", "#e0e0e0")
+BLUE, SKY, GREEN, YELLOW, ORANGE, PINK, GREY, SILVER, PALE = (
+    "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#767676", "#b4b4b4", "#e0e0e0")
 VERDICTS = {"faster": (BLUE, "o"), "slower": (ORANGE, "s"), "better": (BLUE, "o"), "worse": (ORANGE, "s"), "open": (GREY, "x"),
             "equal": (GREEN, "D"), "no verdict": ("#a0a0a0", "|")}
 PARTS = {"exposed": ORANGE, "tax": YELLOW, "own": SKY, "rest": PINK}
@@ -75,7 +80,6 @@ def forest(title, x, rows, scale=None, name=label):
 
 # Each of these returns the panels of a figure: lists and dictionaries of all that is drawn, none without data.
 def differences(data):
-    """How much longer a step is than the baseline's|With 95 % intervals, which hold for all rows of a setting at once."""
     panels, rows = [], [row for row in rows_of(data, "ddp") if row["delta_low (%)"] is not None]
     for run, own in grouped(rows, "run").items():
         # A panel for each place, or for each row where there are fewer rows than places.
@@ -86,8 +90,6 @@ def differences(data):
 
 
 def cost(data):
-    """What synchronisation adds to a step|exposed: waits after the last rank has computed; tax: computes longer beside
-    communication; own: copies and other work of the strategy; rest: the optimizer, mostly. Left of 0 time is saved."""
     rows = [row for row in rows_of(data, "ddp") if row["sync_cost_low (s)"] is not None]
     unit, scale = ("s", 1) if any(row["sync_cost_high (s)"] >= 1 for row in rows) else ("ms", 1e3)
     x = f"{unit} beyond a step without synchronisation"
@@ -98,7 +100,6 @@ def cost(data):
 
 
 def tokens(data):
-    """What synchronisation costs, by the size of a step|As a share of the row's own step, with its 95 % interval."""
     rows = [row for row in rows_of(data, "ddp") if row["fraction_cost_low"] is not None and row["tokens"] is not None]
     places = grouped(rows, lambda row: f"{row['model_size']}, {row['world_size']} ranks, over {row['backend']}")
     return [{"kind": "lines", "title": title, "x": "tokens a step, all ranks", "y": "% of the step", "series": {
@@ -108,8 +109,6 @@ def tokens(data):
 
 
 def links(data):
-    """Which strategy pays over which link|How much longer a step is than the baseline's over the same link, and half the 95 %
-    interval. Rates are of each direction; without a rate: on one host."""
     rows = rows_of(data, "links")
     names = [name.removeprefix("verdict ") for name in (rows or [{}])[0] if name.startswith("verdict ")]
     return [{"kind": "map", "title": f"% of the step of {rows[0]['baseline']}", "columns": names, "rows": [
@@ -118,7 +117,6 @@ def links(data):
 
 
 def bandwidth(data):
-    """Bus bandwidth|By the trimmed mean of each iteration's slowest rank, with its 95 % interval."""
     rows = [row for row in rows_of(data, "all_reduce") if row["busbw (GB/s)"] is not None and not row["wrong elements"]]
     series = {name: sorted([row["data_size (MB)"], *estimate(row, "busbw", " (GB/s)")] for row in own) for name, own in grouped(
         rows, lambda row: f"{row['backend']} {row['collective']}".removesuffix(" all_reduce")).items()}
@@ -127,8 +125,6 @@ def bandwidth(data):
 
 
 def convergence(data):
-    """Held-out loss above the baseline's|By step: a line for each seed, against the baseline with this seed. After the last
-    step: means over seeds, with 95 % intervals that hold for all rows at once."""
     panels, losses = [], [row for row in rows_of(data, "losses") if row["delta (%)"] is not None]
     for ranks, members in grouped(rows_of(data, "convergence"), "world_size").items():
         x, base = f"% above the loss of {label(members[0], 'baseline')}", members[0]["baseline"]
@@ -142,40 +138,49 @@ def convergence(data):
 
 
 def timelines(paths):
-    """One step of each strategy|The measured step of median length: of each rank what it computes, and which collectives are
-    in flight. Dotted: its last gradient. exposed: from the last rank's last gradient until all are averaged. Tracing adds to
-    a step, so its times are not those of the tables."""
-    steps, found = {}, {}  # of one run: by place and strategy, number, and rank, each of whom has a file; panels by place
-    for path in paths:
-        trace = json.loads(path.read_text("utf-8"))
-        issued, origin = {}, trace.get("otherData", {}).get("origin")
-        for event in (event for event in trace["traceEvents"] if event["ph"] in "Xb"):
-            args, track, begin, end = event["args"], event["tid"], event["ts"] / 1e3, (event["ts"] + event.get("dur", 0)) / 1e3
-            title = joined(origin, f"batch {args['batch_size']}", args["seq_len"] and f"sequence {args['seq_len']}")
-            rank = steps.setdefault((title, args["strategy"]), {}).setdefault(args["step"], {}).setdefault(
-                event["pid"], {"phases": [], "flights": []})
-            if track == 3:
-                issued[args["sequence"]] = begin
-            elif track > 3:
-                rank["flights"].append([track - 4, issued.get(args["sequence"], begin), begin, end, args["bytes"]])
-            elif track == 1 and event["name"] in PHASES:
-                rank["phases"].append([event["name"], begin, end])
-            elif track == 1:
-                rank["step"] = [begin, end]
-    for (title, strategy), numbers in steps.items():
-        lengths = sorted((max(rank["step"][1] - rank["step"][0] for rank in ranks.values()), number)
-                         for number, ranks in numbers.items() if all("step" in rank for rank in ranks.values()))
-        for length, number in lengths[len(lengths) // 2:][:1]:
-            ranks = numbers[number]
-            waits = [phase[1:] for rank in ranks.values() for phase in rank["phases"] if phase[0] == "sync_exposed"] or [[0, 0]]
-            flights = next(iter(ranks.values()))["flights"]
-            traffic = (f"exposed {max(end for _, end in waits) - max(begin for begin, _ in waits):.3g} ms, "
-                       f"{sum(flight[4] for flight in flights) / 2**20:.3g} MiB in {len(flights)} collectives")
-            found.setdefault(title, []).append({
-                "kind": "timeline", "title": joined(strategy, f"step {length:.4g} ms", flights and traffic),
-                "length": length, "x": "ms since the step began on its first rank",
-                "zero": min(rank["step"][0] for rank in ranks.values()), "ranks": dict(sorted(ranks.items()))})
-    return found
+    """Panels by place, of the traces of one run."""
+    def panel(line):
+        return {"kind": "timeline", "title": line.title, "length": line.length, "ranks": line.ranks,
+                "x": "ms since the step began on its first rank", "zero": min(rank.begin for rank in line.ranks.values())}
+
+    return {place: [panel(line) for line in lines] for place, lines in timeline.timelines(paths).items()}
+
+
+class Figure(typing.NamedTuple):
+    title: str
+    caption: str
+    panels_of: typing.Callable
+
+
+# In the order of the page.
+OF_TABLES = {
+    "differences": Figure(
+        "How much longer a step is than the baseline's",
+        "With 95 % intervals, which hold for all rows of a setting at once.", differences),
+    "cost": Figure(
+        "What synchronisation adds to a step",
+        "exposed: waits after the last rank has computed; tax: computes longer beside communication; own: copies and other work "
+        "of the strategy; rest: the optimizer, mostly. Left of 0 time is saved.", cost),
+    "tokens": Figure(
+        "What synchronisation costs, by the size of a step",
+        "As a share of the row's own step, with its 95 % interval.", tokens),
+    "links": Figure(
+        "Which strategy pays over which link",
+        "How much longer a step is than the baseline's over the same link, and half the 95 % interval. Rates are of each "
+        "direction; without a rate: on one host.", links),
+    "bandwidth": Figure(
+        "Bus bandwidth",
+        "By the trimmed mean of each iteration's slowest rank, with its 95 % interval.", bandwidth),
+    "convergence": Figure(
+        "Held-out loss above the baseline's",
+        "By step: a line for each seed, against the baseline with this seed. After the last step: means over seeds, with 95 % "
+        "intervals that hold for all rows at once.", convergence)}
+OF_TRACES = Figure(
+    "One step of each strategy",
+    "The measured step of median length: what each rank computes, when it waits, and which collectives are in flight. Dotted: "
+    "its last gradient. exposed: how much later the last rank has averaged than the last rank would have computed without waits, "
+    "as in tables; without times of single waits (on a GPU) it is not shown, and the optimizer includes its waits. Tracing adds "
+    "to a step, so its times are not those of the tables.", timelines)
 
 
 # Each of these draws a panel into axes. `limits`: of x, over all panels of its scale.
@@ -248,25 +253,36 @@ def draw_seeds(panel, axes, _):
 
 
 def draw_timeline(panel, axes, limits):
+    zero = panel["zero"]
+    shortest = limits[1] / 1000  # that can be seen
+
     def bar(begin, end, y, height, color, text):
         if begin < end:
-            axes.broken_barh([(begin - panel["zero"], max(end - begin, limits[1] / 1000))], (y, height), color=color,
-                             label=text, edgecolor="white", linewidth=0.3)
+            axes.broken_barh([(begin - zero, max(end - begin, shortest))], (y, height), color=color, label=text,
+                             edgecolor="white", linewidth=0.3)
+
+    def parts(spans, y, height, color, text):  # of a bar, in their true lengths
+        if spans:
+            axes.broken_barh([(begin - zero, end - begin) for begin, end in spans], (y, height), color=color, label=text,
+                             linewidth=0)
 
     ticks = []
-    for i, (rank, step) in enumerate(panel["ranks"].items()):
+    for i, (number_of_rank, rank) in enumerate(panel["ranks"].items()):
         top = 1.2 * i
-        ticks += [(top + 0.2, f"rank {rank}"), (top + 0.66, "in flight"), (top + 0.96, "queued")][:3 if step["flights"] else 1]
-        for name, begin, end in step["phases"]:
+        ticks.append((top + 0.2, f"rank {number_of_rank}"))
+        if rank.flights:
+            ticks += [(top + 0.66, "in flight"), (top + 0.96, "queued")]
+        for name, (begin, end) in rank.phases.items():
             bar(begin, end, top, 0.42, PHASES[name], name.replace("sync_exposed", "waits"))
-        last = max((end for name, _, end in step["phases"] if name == "backward"), default=step["step"][1])
-        lanes = max((flight[0] for flight in step["flights"]), default=0) + 1
-        for lane, issued, begin, end, _ in step["flights"]:
-            y, height = top + 0.46 + 0.4 * lane / lanes, 0.4 / lanes
-            bar(begin, min(end, last), y, height, GREY, "in flight during backward")
-            bar(max(begin, last), end, y, height, ORANGE, "in flight after it: exposed")
-            bar(issued, begin, top + 0.9, 0.12, PINK, "issued, not yet in flight")
-        axes.plot([last - panel["zero"]] * 2, [top, top + 1.02], color="black", linestyle=":", linewidth=1)
+        for is_counted, color, text in ((True, PALE, "waits"), (False, SILVER, "waits before forward, not exposed")):
+            parts([(wait.begin, wait.end) for wait in rank.waits if wait.is_counted == is_counted], top, 0.42, color, text)
+        lanes = max((flight.lane for flight in rank.flights), default=0) + 1
+        for flight in rank.flights:
+            y, height = top + 0.46 + 0.4 * flight.lane / lanes, 0.4 / lanes
+            bar(flight.begin, flight.end, y, height, GREY, "in flight while its rank computes")
+            parts(timeline.within(flight.begin, flight.end, rank.waiting()), y, height, ORANGE, "in flight while its rank waits")
+            bar(flight.issued, flight.begin, top + 0.9, 0.12, PINK, "issued, not yet in flight")
+        axes.plot([rank.last_gradient - zero] * 2, [top, top + 1.02], color="black", linestyle=":", linewidth=1)
     axes.set(xlim=(0, limits[1]), ylim=(1.2 * len(panel["ranks"]) - 0.1, -0.1), xlabel=panel["x"])
     axes.set_yticks(*zip(*ticks), fontsize=8)
 
@@ -298,7 +314,8 @@ def picture(title, panels, form):
     legend = figure.add_subplot(grid[0])
     legend.axis("off")
     legend.legend(list(key.values()), list(key), ncol=len(key) if len(key) < 6 else 4, loc="center left", frameon=False)
-    drawn = json.loads(json.dumps([title, panels]), parse_float=lambda text: f"{float(text):.4g}")  # The rest may differ.
+    drawn = json.loads(json.dumps([title, panels], default=dataclasses.asdict),
+                       parse_float=lambda text: f"{float(text):.4g}")  # The rest may differ.
     about = {"Title": title, "Description": f"sha256 {hashlib.sha256(json.dumps(drawn).encode()).hexdigest()}"}
     out = io.BytesIO()
     figure.savefig(out, format=form, dpi=130, metadata=about | ({"Date": None, "Creator": "gradsync"} if form == "svg" else {}))
@@ -355,13 +372,28 @@ def page(data, figures):
     return "".join([*text, "</body></html>\n"])
 
 
+def figures_of_traces(directories):
+    """A figure for each run and place, the latest run last."""
+    traces = {path for directory in directories for below in ("", "traces")
+              for path in pathlib.Path(directory, below).glob("*.trace.json")}
+    figures = []
+    for _, paths in sorted(grouped(sorted(traces), lambda path: path.name.rpartition(".rank")[0]).items()):
+        try:
+            panels_by_place = OF_TRACES.panels_of(paths)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # It must not cost the rest.
+            print(f"report: left out: {paths[0]}: no trace of gradsync: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        figures += [(f"{OF_TRACES.title}: {place}", OF_TRACES.caption, panels) for place, panels in panels_by_place.items()]
+    return figures
+
+
 def main():
-    makers = {make.__name__: make for make in (differences, cost, tokens, links, bandwidth, convergence)}  # as on the page
     parser = argparse.ArgumentParser(prog="report", usage=argparse.SUPPRESS, description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", metavar="DIR", help="shows these directories with records, or files of them")
     parser.add_argument("--out", default="", help="writes the page (*.html), or with --figure a picture (*.svg, *.png)")
-    parser.add_argument("--figure", choices=[*makers, "timeline"], help="draws this one alone; timeline: of the latest traced run")
+    parser.add_argument("--figure", choices=[*OF_TABLES, "timeline"],
+                        help="draws this one alone; timeline: of the latest traced run")
     options = parser.parse_args()
     if not options.out.endswith((".svg", ".png") if options.figure else ".html"):
         parser.error(f"--out={options.out}: expected a name that ends in {'.svg or .png' if options.figure else '.html'}")
@@ -376,15 +408,10 @@ def main():
         if made.returncode != 0:
             parser.exit(made.returncode)  # it has said why
         data = json.loads(made.stdout)
-        figures = [(*make.__doc__.split("|"), make(data)) for name, make in makers.items() if options.figure in (None, name)]
-    traces = sorted({path for directory in options.inputs for below in ("", "traces") if options.figure in (None, "timeline")
-                     for path in pathlib.Path(directory, below).glob("*.trace.json")})
-    title, caption = timelines.__doc__.split("|")
-    for _, paths in sorted(grouped(traces, lambda path: path.name.rpartition(".rank")[0]).items()):
-        try:
-            figures += [(f"{title}: {where}", caption, panels) for where, panels in timelines(paths).items()]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # It must not cost the rest.
-            print(f"report: left out: {paths[0]}: no trace of gradsync: {type(error).__name__}: {error}", file=sys.stderr)
+        figures = [(figure.title, figure.caption, figure.panels_of(data)) for name, figure in OF_TABLES.items()
+                   if options.figure in (None, name)]
+    if options.figure in (None, "timeline"):
+        figures += figures_of_traces(options.inputs)
     figures = [figure for figure in figures if figure[2]]
     if options.figure and not figures:
         parser.error(f"--figure={options.figure}: there is nothing that it could show")

@@ -16,6 +16,9 @@ from matplotlib.figure import Figure
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path.cwd()
+sys.path.insert(0, str(HERE / "tools"))
+from sample_traces import trace
+
 SPEC = importlib.util.spec_from_file_location("report", HERE / "tools/report.py")
 report = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(report)
@@ -173,30 +176,13 @@ class Convergence(unittest.TestCase):
         self.assertEqual(report.convergence(data_of(convergence=ends[:1], losses=[losses[0] | {"delta (%)": None}])), [])
 
 
-def event(name, track, begin, end, step=0, strategy="core", rank=0, **args):
-    about = {"strategy": strategy, "step": step, "batch_size": 2, "seq_len": 64} | args
-    return {"name": name, "ph": "b" if track == 3 else "X", "pid": rank, "tid": track, "ts": 1e3 * begin,
-            "dur": 1e3 * (end - begin), "args": about}
-
-
-def trace(rank, ends=((0, 40),)):
-    """Steps of the rank that begin at 0, in ms: backward from 5 to 20, one collective in flight from 10 to 30."""
-    events = [{"ph": "M", "name": "process_name", "pid": rank, "tid": 1, "args": {"name": "x"}}]
-    for step, end in ends:
-        events += [event("core", 1, 0, end, step, rank=rank), event("forward", 1, 0, 5, step, rank=rank),
-                   event("backward", 1, 5, 20, step, rank=rank), event("sync_exposed", 1, 20 + rank, 32, step, rank=rank),
-                   event("optimizer", 1, 32, end, step, rank=rank), event("MatMul", 2, 5, 9, step, rank=rank),
-                   event("all_reduce", 3, 7, 7, step, rank=rank, sequence=step, bytes=2**20),
-                   event("all_reduce", 4, 10, 30, step, rank=rank, sequence=step, bytes=2**20)]
-    return {"traceEvents": events, "otherData": {"origin": "tiny, 2 ranks", "strategies": ["core"]}}
-
-
 class InDirectory(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(os.environ["TEST_TMPDIR"]) / self.id()
         shutil.rmtree(self.dir, ignore_errors=True)
         (self.dir / "bin").mkdir(parents=True)
         shutil.copy(HERE / "tools/report", self.dir / "bin/report")
+        shutil.copy(HERE / "tools/timeline.py", self.dir / "bin/timeline.py")
         self.summarize("{}")
 
     def summarize(self, text, status=0):
@@ -220,36 +206,61 @@ class InDirectory(unittest.TestCase):
 
 
 class Timeline(InDirectory):
+    def panel(self, *traces):
+        return report.timelines(self.write_traces(*traces))["tiny, 2 ranks, batch 2, sequence 64"][0]
+
+    def bars_of(self, *traces):
+        """The axes, and the spans of each kind of bar."""
+        axes = drawn(self.panel(*traces), (0, 40))
+        spans = {}
+        for bars in axes.collections:
+            for path in bars.get_paths():
+                x = [point[0] for point in path.vertices]
+                spans.setdefault(bars.get_label(), []).append((min(x), max(x)))
+        return axes, spans
+
     def test_shows_the_step_of_median_length(self):
-        paths = self.write_traces(*(trace(rank, ((0, 50), (1, 41), (2, 44))) for rank in (0, 1)))
-        found = report.timelines(paths)
-        self.assertEqual(list(found), ["tiny, 2 ranks, batch 2, sequence 64"])
-        panel = found["tiny, 2 ranks, batch 2, sequence 64"][0]
+        panel = self.panel(*(trace(rank, ((0, 50), (1, 41), (2, 44)), waits=[(21, 32)]) for rank in (0, 1)))
         self.assertEqual(panel["title"], "core, step 44 ms, exposed 11 ms, 1 MiB in 1 collectives")
         self.assertEqual(panel["length"], 44)
         self.assertEqual(list(panel["ranks"]), [0, 1])
-        self.assertEqual(panel["ranks"][1]["flights"], [[0, 7.0, 10.0, 30.0, 2**20]])
-        self.assertEqual(panel["ranks"][1]["phases"][2], ["sync_exposed", 21.0, 32.0])
 
-    def test_splits_what_is_in_flight_where_backward_ends(self):
-        panel = report.timelines(self.write_traces(trace(0)))["tiny, 2 ranks, batch 2, sequence 64"][0]
-        axes = drawn(panel, (0, 40))
-        spans = {}
-        for bars in axes.collections:
-            x = [point[0] for point in bars.get_paths()[0].vertices]
-            spans[bars.get_label()] = (min(x), max(x))
-        self.assertEqual(spans, {"forward": (0, 5), "backward": (5, 20), "waits": (20, 32), "optimizer": (32, 40),
-                                 "in flight during backward": (10, 20), "in flight after it: exposed": (20, 30),
-                                 "issued, not yet in flight": (7, 10)})
+    def test_marks_what_is_in_flight_while_its_rank_waits(self):
+        axes, spans = self.bars_of(trace(0, waits=[(0, 2, False), (12, 15), (22, 25), (34, 36)]))
+        self.assertEqual(spans, {
+            "forward": [(0, 5)], "backward": [(5, 20)], "optimizer": [(32, 40)],
+            "waits": [(20, 32), (12, 15), (22, 25), (34, 36)], "waits before forward, not exposed": [(0, 2)],
+            "in flight while its rank computes": [(10, 30)], "in flight while its rank waits": [(12, 15), (20, 30)],
+            "issued, not yet in flight": [(7, 10)]})
         self.assertEqual(lines_of(axes)[0][0], [20, 20])
         self.assertEqual([text.get_text() for text in axes.get_yticklabels()], ["rank 0", "in flight", "queued"])
+
+    def test_an_update_that_waits_is_not_all_update(self):
+        # As by zero1 over gloo: nothing waits between backward and the update.
+        axes, spans = self.bars_of(trace(0, sync_end=20, waits=[(20, 30), (33, 35)]))
+        self.assertEqual(spans["waits"], [(20, 30), (33, 35)])
+        self.assertEqual(spans["in flight while its rank waits"], [(20, 30)])
+        self.assertIn("exposed 12 ms", self.panel(trace(0, sync_end=20, waits=[(20, 30), (33, 35)]))["title"])
+
+    def test_without_times_of_waits(self):
+        axes, spans = self.bars_of(trace(0))
+        self.assertEqual(spans["waits"], [(20, 32)])
+        self.assertEqual(spans["in flight while its rank waits"], [(20, 30)])
+
+    def test_a_pictures_digest_is_of_all_that_is_drawn(self):
+        def digest(waits):
+            made = report.picture("", [self.panel(trace(0, waits=waits))], "svg").decode()
+            return re.search("sha256 ([0-9a-f]{64})", made)[1]
+
+        # Both waits do not count, so that titles are equal.
+        self.assertNotEqual(digest([(0, 2, False)]), digest([(0, 3, False)]))
+        self.assertEqual(digest([(0, 2, False)]), digest([(0, 2, False)]))
 
     def test_a_step_without_communication(self):
         alone = trace(0)
         alone["traceEvents"] = [one for one in alone["traceEvents"] if one["tid"] < 3 and one["name"] != "sync_exposed"]
-        panel = report.timelines(self.write_traces(alone))["tiny, 2 ranks, batch 2, sequence 64"][0]
-        self.assertEqual(panel["title"], "core, step 40 ms")
-        self.assertEqual([text.get_text() for text in drawn(panel, (0, 40)).get_yticklabels()], ["rank 0"])
+        self.assertEqual(self.panel(alone)["title"], "core, step 40 ms")
+        self.assertEqual([text.get_text() for text in self.bars_of(alone)[0].get_yticklabels()], ["rank 0"])
 
     def test_is_of_the_latest_run_and_bad_traces_are_left_out(self):
         self.write_traces(trace(0), run="ddp.1", below="results")

@@ -230,10 +230,9 @@ TEST(SummarizeTest, NoRecordsAreAFailure) {
   EXPECT_EQ(RunWith({dir}).err, "summarize: " + dir + ": no records (*.jsonl) in it, it is empty\n");
   std::filesystem::create_directory(dir + "/quick-1");
   std::ofstream(dir + "/tables.md") << "x";
-  EXPECT_EQ(RunWith({dir}).err,
-            "summarize: " + dir +
-                ": no records (*.jsonl) in it, but quick-1/, tables.md; "
-                "directories below it are not searched: name them\n");
+  EXPECT_EQ(RunWith({dir}).err, "summarize: " + dir +
+                                    ": no records (*.jsonl) in it, but quick-1/, tables.md; "
+                                    "directories below it are not searched: name them\n");
   for (const char* const name : {"a", "b", "c", "d"}) std::ofstream(dir + "/" + name) << "x";
   EXPECT_THAT(RunWith({dir}).err, HasSubstr("but a, b, c, d, quick-1/, 1 more; directories"));
   std::ofstream(dir + "/a.jsonl") << "hello\n";

@@ -117,11 +117,12 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "backward_wait_ns", kInt, kSome,
      "time that backward waited for weights, for the strategies of forward_wait_ns"},
     {kSamples, "sync_wait_ns", kInt, kDdp,
-     "time from the end of backward until every gradient is averaged, and all other waits; missing if "
-     "backward_ns is missing"},
+     "time from the end of backward until every gradient is averaged, and, except on a GPU, all other waits; "
+     "missing if backward_ns is missing"},
     {kSamples, "backward_and_sync_ns", kInt, kSome,
      "sum of the parts from backward to the average of gradients, for peers that average in backward"},
-    {kSamples, "optimizer_ns", kInt, kTraining, "time of the optimizer's step, without waits"},
+    {kSamples, "optimizer_ns", kInt, kTraining,
+     "time of the optimizer's step, without waits; on a GPU with the waits of the update"},
     {kSamples, "step_ns", kInt, kLearning, "time of a whole step"},
 
     {kSamples, "comm_busy_ns", kInt, kDdp, "time with a collective in flight; missing for peers"},
@@ -132,7 +133,7 @@ inline constexpr SchemaName kSchema[] = {
      "CPU time of all other threads of the process; missing for peers"},
     {kSamples, "forward.*_ns", kInt, kSome, "profile: time of an operation in forward"},
     {kSamples, "backward.*_ns", kInt, kSome, "profile: time of an operation in backward"},
-    {kSamples, "sync.*_ns", kInt, kSome, "profile: time of the wait for gradients"},
+    {kSamples, "sync.*_ns", kInt, kSome, "profile: all waits of this rank"},
     {kSamples, "optimizer.*_ns", kInt, kSome, "profile: time of the optimizer's step"},
     {kSamples, "training_loss_nano", kInt, kLearning, "training loss in 1e-9 nats per byte, mean over ranks"},
     {kSamples, "held_out_loss_nano", kInt, kLearning,

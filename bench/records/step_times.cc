@@ -11,7 +11,7 @@ StepTimes::Part StepTimes::worked() const {
 }
 
 StepTimes::Part StepTimes::averaged() const {
-  return worked() && exposed() ? Part(*worked() + *exposed()) : std::nullopt;
+  return worked() && waits() ? Part(*worked() + *waits()) : std::nullopt;
 }
 
 StepTimes::Part StepTimes::step() const {
@@ -19,12 +19,12 @@ StepTimes::Part StepTimes::step() const {
   return begin_step.value_or(0) + *forward + *after_forward() + *optimizer;
 }
 
-StepTimes::Part StepTimes::exposed() const {
+StepTimes::Part StepTimes::waits() const {
   return sync_wait ? Part(forward_wait.value_or(0) + backward_wait.value_or(0) + *sync_wait) : std::nullopt;
 }
 
 StepTimes::Part StepTimes::after_forward() const {
-  return backward && exposed() ? Part(*backward + hooks.value_or(0) + *exposed()) : backward_and_sync;
+  return backward && waits() ? Part(*backward + hooks.value_or(0) + *waits()) : backward_and_sync;
 }
 
 StepTimes MeanOf(std::span<const StepTimes> steps) {

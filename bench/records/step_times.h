@@ -12,6 +12,14 @@ namespace gradsync::bench {
 // The parts of one rank's time in a step, in ns. Parts do not overlap, and their sum is the time of the step.
 // A part that is not known is empty, and its time is included in another part. If a turn has several steps,
 // each part is the mean over the steps.
+//
+// Waits are the times that one rank waits. What synchronisation exposes needs all ranks: it is how much later
+// the last rank has averaged() than the last rank has worked() (tools/analysis/pairs.cc), so that a wait for
+// a rank that still computes does not count.
+//
+// On a GPU the times of single waits are not known. Then sync_wait has only the time from the end of
+// backward, and all other waits are included in forward, backward and, for strategies that communicate in the
+// update, optimizer.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
@@ -29,7 +37,7 @@ struct StepTimes {
   Part sync_wait{};
   // The sum of `backward`, `hooks` and all waits, if these parts are not known separately; else empty.
   Part backward_and_sync{};
-  Part optimizer{};  // the update, without its waits
+  Part optimizer{};  // the update, without its waits, except on a GPU
 
   // The following functions return sums of parts. Each sum includes the previous sum, and is empty if one of
   // its parts is not known.
@@ -38,7 +46,7 @@ struct StepTimes {
   Part averaged() const;  // adds all waits
   Part step() const;      // adds the optimizer, which gives the whole step
 
-  Part exposed() const;        // all waits
+  Part waits() const;          // all waits of this rank
   Part after_forward() const;  // backward, hooks and all waits, also if they are known only as a sum
 };
 

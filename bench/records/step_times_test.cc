@@ -23,7 +23,7 @@ TEST(StepTimesTest, SumsGrowFromComputationToTheWholeStep) {
   EXPECT_EQ(kAll.worked(), 2 + 4 + 1 + 8);
   EXPECT_EQ(kAll.averaged(), 127);
   EXPECT_EQ(kAll.step(), 255);
-  EXPECT_EQ(kAll.exposed(), 16 + 32 + 64);
+  EXPECT_EQ(kAll.waits(), 16 + 32 + 64);
   EXPECT_EQ(kAll.after_forward(), 4 + 8 + 16 + 32 + 64);
 }
 
@@ -33,7 +33,7 @@ TEST(StepTimesTest, PartsThatLieInOthersAreNothing) {
   EXPECT_EQ(times.worked(), 6);
   EXPECT_EQ(times.averaged(), 70);
   EXPECT_EQ(times.step(), 198);
-  EXPECT_EQ(times.exposed(), 64);
+  EXPECT_EQ(times.waits(), 64);
   EXPECT_EQ(times.after_forward(), 68);
 }
 
@@ -41,7 +41,7 @@ TEST(StepTimesTest, WhoCannotTellBackwardFromSyncHasTheWholeAlone) {
   const StepTimes times{.forward = 2, .backward_and_sync = 64, .optimizer = 128};
   EXPECT_EQ(times.step(), 194);
   EXPECT_EQ(times.after_forward(), 64);
-  for (const StepTimes::Part& part : {times.computed(), times.worked(), times.averaged(), times.exposed()})
+  for (const StepTimes::Part& part : {times.computed(), times.worked(), times.averaged(), times.waits()})
     EXPECT_FALSE(part.has_value());
 }
 

@@ -66,7 +66,12 @@ TEST(CudaOpRecorderTest, OperationsLieWhereTheGpuWasInThem) {
     }
 
     StepProfile profile({1e12, "given"}, "none");
-    profile.Add(marks, 0, computed, recorder.ops());
+    profile.Add(marks,
+                {.forward = marks.Between(Mark::kStepBegin, Mark::kForwardEnd),
+                 .backward = marks.Between(Mark::kForwardEnd, Mark::kBackwardEnd),
+                 .sync_wait = marks.Between(Mark::kBackwardEnd, Mark::kSyncEnd),
+                 .optimizer = marks.Between(Mark::kSyncEnd, Mark::kStepEnd)},
+                /*waits=*/{}, computed, recorder.ops());
     Record record;
     profile.WriteTo(record);
     int64_t all_ns = 0;

@@ -29,7 +29,8 @@ struct ComputedOp {
   std::string name;
   Flops flops;
   // The time, on the clock of comm::Now(), when the device ended the previous operation or, if later, the
-  // last range; 0 if there was neither.
+  // last range; 0 if there was neither. Waits of forward for weights are between begin_ns and end_ns, because
+  // an operation reads its weights when it begins; StepProfile takes them out.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };

@@ -24,6 +24,9 @@ using model::DType;
 using model::Tensor;
 using model::Var;
 
+// The entry of waits. Records have kept its first name.
+constexpr struct { const char *phase, *name, *in_records; } kWaits{"sync", "waits", "sync.exposed_ns"};
+
 constexpr int kRepetitions = 32;
 constexpr double kPatienceSeconds = 0.1;
 
@@ -108,38 +111,39 @@ void StepProfile::AddRest(std::string_view phase, std::string_view name, int64_t
   entry.own_ns.back() += left_ns;
 }
 
-void StepProfile::Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
-                      const std::vector<TracedOp>& ranges) {
+void StepProfile::Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
+                      const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges) {
   step_ns_.push_back(marks.step_ns());
-  int64_t forward_left_ns = marks.Between(Mark::kStepBegin, Mark::kForwardEnd);
-  int64_t backward_left_ns = marks.Between(Mark::kForwardEnd, Mark::kBackwardEnd);
+  int64_t forward_left_ns = times.begin_step.value_or(0) + *times.forward;
+  int64_t backward_left_ns = *times.backward + times.hooks.value_or(0);
   for (const ComputedOp& op : forward) {
     // Nothing was recorded before the first operation.
     const int64_t begin_ns = op.begin_ns == 0 ? marks[Mark::kStepBegin] : op.begin_ns;
+    const int64_t computed_ns = WithoutWaitsNs(begin_ns, op.end_ns, waits);
     Entry& entry = EntryOf("forward", op.name);
     ++entry.calls;
-    entry.own_ns.back() += op.end_ns - begin_ns;
-    forward_left_ns -= op.end_ns - begin_ns;
+    entry.own_ns.back() += computed_ns;
+    forward_left_ns -= computed_ns;
     entry.flops += op.flops.forward;
     EntryOf("backward", op.name).flops += op.flops.backward;
   }
   for (const TracedOp& range : ranges) {
     const bool is_backward = range.begin_ns >= marks[Mark::kForwardEnd];
     const char* const phase = is_backward ? "backward" : "forward";
-    const int64_t duration_ns = range.end_ns - range.begin_ns;
+    const int64_t computed_ns = WithoutWaitsNs(range.begin_ns, range.end_ns, waits);
     Entry& entry = EntryOf(phase, range.name);
     ++entry.calls;
-    entry.own_ns.back() += duration_ns;
+    entry.own_ns.back() += computed_ns;
     if (range.parent >= 0) {
-      EntryOf(phase, ranges[static_cast<size_t>(range.parent)].name).own_ns.back() -= duration_ns;
+      EntryOf(phase, ranges[static_cast<size_t>(range.parent)].name).own_ns.back() -= computed_ns;
     } else {
-      (is_backward ? backward_left_ns : forward_left_ns) -= duration_ns;
+      (is_backward ? backward_left_ns : forward_left_ns) -= computed_ns;
     }
   }
   AddRest("forward", "other", forward_left_ns);
   AddRest("backward", "other", backward_left_ns);
-  AddRest("sync", "exposed", marks.Between(Mark::kBackwardEnd, Mark::kStepEnd) - optimizer_ns);
-  AddRest("optimizer", optimizer_, optimizer_ns);
+  AddRest(kWaits.phase, kWaits.name, *times.waits());
+  AddRest("optimizer", optimizer_, *times.optimizer);
 }
 
 std::string StepProfile::ToString() const {
@@ -168,7 +172,9 @@ std::string StepProfile::ToString() const {
 
 void StepProfile::WriteTo(Record& record) const {
   for (const Entry& entry : entries_) {
-    std::vector<int64_t>& samples = record.samples[SampleName::Of(Join(entry.phase, ".", entry.name, "_ns"))];
+    const bool is_waits = entry.phase == kWaits.phase && entry.name == kWaits.name;
+    const std::string name = is_waits ? kWaits.in_records : Join(entry.phase, ".", entry.name, "_ns");
+    std::vector<int64_t>& samples = record.samples[SampleName::Of(name)];
     samples = entry.own_ns;
     samples.resize(step_ns_.size());
   }

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "bench/records/record.h"
+#include "bench/records/step_times.h"
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/phase_timer.h"
+#include "bench/timing/step_wait.h"
 #include "model/tensor/device.h"
 #include "model/tensor/dtype.h"
 
@@ -27,24 +30,25 @@ Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Collects the time of one variant's steps by phase and operation, and the floating-point operations in this
 // time. Two kinds of entries have time that belongs to no operation: "other" in forward and backward is the
-// time between operations, and "exposed" is the wait for gradients.
+// time between operations, and "waits" of the phase "sync" is StepTimes::waits(). Operations do not include
+// waits in them, except on a GPU, where these waits are not known.
 class StepProfile {
  public:
   // `optimizer` is the optimizer's name.
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step, with its marks, the optimizer's time in it, the operations of its forward pass, and the
-  // ranges of its tracer.
-  void Add(const StepMarks& marks, int64_t optimizer_ns, const std::vector<ComputedOp>& forward,
-           const std::vector<TracedOp>& ranges);
+  // Adds a step, with its marks and the times of its parts, which must be known separately, its waits, the
+  // operations of its forward pass, and the ranges of its tracer.
+  void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
+           const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
   // Returns a table of operations, ordered by their share of the step. The columns are calls per step, ms per
   // step, share of the step, GFLOP per step, and GFLOP/s. A last line compares the whole step with the peak.
   // Needs at least one step.
   std::string ToString() const;
 
-  // Writes samples named "<phase>.<operation>_ns".
+  // Writes samples named "<phase>.<operation>_ns"; the waits are "sync.exposed_ns".
   void WriteTo(Record& record) const;
 
  private:

@@ -66,7 +66,8 @@ std::vector<int> AssignLanes(std::span<const comm::Interval> intervals) {
 TraceLog::TraceLog(int rank, std::string origin, std::vector<std::string> strategies)
     : rank_(rank), origin_(std::move(origin)), strategies_(std::move(strategies)), last_row_(kQueued) {}
 
-void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
+void TraceLog::AddStep(const StepName& name, const StepMarks& marks, std::span<const StepWait> waits,
+                       const std::vector<TracedOp>& ops,
                        std::span<const comm::RecordingProcessGroup::Entry> collectives) {
   const Json of_step = {{"strategy", name.strategy},
                         {"step", name.step},
@@ -85,6 +86,12 @@ void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::
   };
   add(name.strategy, kPhases, marks[Mark::kStepBegin], marks[Mark::kStepEnd], of_step);
   for (const Phase& phase : kPhaseList) add(phase.name, kPhases, marks[phase.from], marks[phase.to], of_step);
+  for (const StepWait& wait : waits) {
+    Json args = of_step;
+    args["sequence"] = wait.sequence;
+    args["counted"] = wait.is_counted;
+    add("wait", kPhases, wait.begin_ns, wait.end_ns, args);
+  }
   for (const TracedOp& op : ops) add(op.name, kBackward, op.begin_ns, op.end_ns, of_step);
 
   const std::vector<int> lanes = AssignLanes(comm::Intervals(collectives));

@@ -7,6 +7,7 @@
 
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/phase_timer.h"
+#include "bench/timing/step_wait.h"
 #include "comm/queue/recording_process_group.h"
 
 namespace gradsync::bench {
@@ -15,6 +16,12 @@ namespace gradsync::bench {
 // The process has a row for the phases of a step, a row for the operations of backward and the broadcast of
 // buffers, rows for collectives in flight, and above them the time that each collective waited for its turn.
 // Every event has the strategy, the step and the case as arguments.
+//
+// Phases end at the marks of a step, so a phase includes the waits in it. Each of these waits is an event
+// `wait` in the row of the phases, inside of its phase, with the sequence of its collective. A rank waits, as
+// StepTimes::waits() counts it, in the whole phase `sync_exposed`, and outside of it in the events `wait`
+// whose argument `counted` is true. On a GPU there are no events `wait`: the times of single waits are not
+// known, and the phase `optimizer` includes the waits of the update.
 class TraceLog {
  public:
   // `origin` describes the run, such as "tiny, 2 ranks, gloo". `strategies` has the strategies in the order
@@ -28,7 +35,8 @@ class TraceLog {
     int64_t batch_size = 0;
     int64_t seq_len = 0;
   };
-  void AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
+  void AddStep(const StepName& name, const StepMarks& marks, std::span<const StepWait> waits,
+               const std::vector<TracedOp>& ops,
                std::span<const comm::RecordingProcessGroup::Entry> collectives);
 
   // Writes the trace event format, "JSON object" variant, with times in us. Throws InvalidInput, naming the

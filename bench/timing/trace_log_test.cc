@@ -46,7 +46,7 @@ TEST(TraceLogTest, IsValidAndComplete) {
   TraceLog log(3, "", {});
   const StepMarks marks{{1000, 3000, 9000, 12000, 15000}};
   log.AddStep(
-      {"overlap", 7, 2, 128}, marks, {{"matmul", 3500, 6000, -1}, {"softmax \"x\"", 4000, 5000, 0}},
+      {"overlap", 7, 2, 128}, marks, {}, {{"matmul", 3500, 6000, -1}, {"softmax \"x\"", 4000, 5000, 0}},
       std::vector<Entry>{AllReduce(40, 4096, 6000, 6500, 9500), AllReduce(41, 8192, 7000, 7000, 11000)});
   const nlohmann::json trace = WriteAndRead(log);
 
@@ -76,7 +76,7 @@ TEST(TraceLogTest, IsValidAndComplete) {
 
 TEST(TraceLogTest, TimesAreMicroseconds) {
   TraceLog log(0, "", {});
-  log.AddStep({"flat", 0, 1, 8}, StepMarks{{1500, 2500, 3500, 4500, 5500}}, {},
+  log.AddStep({"flat", 0, 1, 8}, StepMarks{{1500, 2500, 3500, 4500, 5500}}, {}, {},
               std::vector<Entry>{AllReduce(0, 4096, 3600, 3700, 4200)});
   const nlohmann::json trace = WriteAndRead(log);
   int seen = 0;
@@ -94,6 +94,40 @@ TEST(TraceLogTest, TimesAreMicroseconds) {
     }
   }
   EXPECT_EQ(seen, 2);
+}
+
+// A wait in BeginStep, in forward, after backward and in the update.
+TEST(TraceLogTest, AWaitIsAnEventInItsPhase) {
+  TraceLog log(0, "", {});
+  const std::vector<StepWait> waits = {
+      {8, 1100, 1200, false}, {9, 1600, 1900}, {10, 3500, 4400}, {11, 5000, 5400}};
+  log.AddStep({"zero3", 2, 1, 8}, StepMarks{{1000, 2500, 3500, 4500, 5500}}, waits, {}, {});
+  std::map<std::string, std::pair<double, double>> phases;
+  std::vector<nlohmann::json> events;
+  const nlohmann::json trace = WriteAndRead(log);
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    EXPECT_EQ(event.at("tid"), 1);
+    const double begin = event.at("ts"), duration = event.at("dur");
+    if (event.at("name") == "wait") {
+      events.push_back(event);
+    } else {
+      phases[event.at("name")] = {begin, begin + duration};
+    }
+  }
+  ASSERT_EQ(events.size(), waits.size());
+  const char* const names[] = {"forward", "forward", "sync_exposed", "optimizer"};
+  for (size_t i = 0; i < events.size(); ++i) {
+    const double begin = events[i].at("ts"), duration = events[i].at("dur");
+    EXPECT_DOUBLE_EQ(begin, 1e-3 * static_cast<double>(waits[i].begin_ns));
+    EXPECT_NEAR(duration, 1e-3 * static_cast<double>(waits[i].end_ns - waits[i].begin_ns), 1e-9);
+    EXPECT_GE(begin, phases.at(names[i]).first);
+    EXPECT_LE(begin + duration, phases.at(names[i]).second + 1e-9);
+    EXPECT_EQ(events[i].at("args").at("sequence"), 8 + static_cast<int>(i));
+    EXPECT_EQ(events[i].at("args").at("counted"), i > 0);
+    EXPECT_EQ(events[i].at("args").at("strategy"), "zero3");
+    EXPECT_EQ(events[i].at("args").at("step"), 2);
+  }
 }
 
 TEST(TraceLogTest, SaysWhatWasRun) {

@@ -56,12 +56,13 @@ double ClipScale(double clip_norm, const std::function<double()>& squared_norm) 
   return norm > clip_norm ? clip_norm / norm : 1;
 }
 
-// The times of waits for a group: all waits, and waits for weights.
+// The waits for a group so far: the times of all waits and of waits for weights, and the number of waits.
 struct Waited {
   int64_t all_ns = 0, gathers_ns = 0;
+  size_t count = 0;
 
   Waited operator-(const Waited& before) const {
-    return {all_ns - before.all_ns, gathers_ns - before.gathers_ns};
+    return {all_ns - before.all_ns, gathers_ns - before.gathers_ns, count - before.count};
   }
 };
 
@@ -73,7 +74,23 @@ struct Seen {
   Waited waited_before_forward;
   int64_t begun_ns = 0;  // time when BeginStep has returned
   int64_t hooks_ns = 0;  // time in the strategy's hooks, including waits
+
+  Waited waited_until(Mark mark) const { return waited[static_cast<size_t>(mark)]; }
 };
+
+// Returns the waits of a step for `group`.
+std::vector<StepWait> WaitsOf(const Seen& seen, const comm::RecordingProcessGroup& group) {
+  std::vector<StepWait> waits;
+  const size_t end = seen.waited_until(Mark::kStepEnd).count;
+  for (size_t i = seen.waited_until(Mark::kStepBegin).count; i < end; ++i) {
+    const comm::RecordingProcessGroup::WaitEntry& wait = group.waits()[i];
+    waits.push_back({.sequence = wait.sequence,
+                     .begin_ns = wait.interval.start_ns,
+                     .end_ns = wait.interval.end_ns,
+                     .is_counted = i >= seen.waited_before_forward.count});
+  }
+  return waits;
+}
 
 // Returns the time of each part of the step. On a GPU only the marks are used, because the host's clock does
 // not measure the work of the GPU.
@@ -84,10 +101,9 @@ StepTimes TimesOf(const Seen& seen, bool on_cpu, bool tells_gathers) {
                   .sync_wait = marks.Between(Mark::kBackwardEnd, Mark::kSyncEnd),
                   .optimizer = marks.Between(Mark::kSyncEnd, Mark::kStepEnd)};
   if (!on_cpu) return times;
-  const auto until = [&](Mark mark) { return seen.waited[static_cast<size_t>(mark)]; };
-  const Waited in_forward = until(Mark::kForwardEnd) - seen.waited_before_forward;
-  const Waited in_backward = until(Mark::kBackwardEnd) - until(Mark::kForwardEnd);
-  const Waited in_update = until(Mark::kStepEnd) - until(Mark::kSyncEnd);
+  const Waited in_forward = seen.waited_until(Mark::kForwardEnd) - seen.waited_before_forward;
+  const Waited in_backward = seen.waited_until(Mark::kBackwardEnd) - seen.waited_until(Mark::kForwardEnd);
+  const Waited in_update = seen.waited_until(Mark::kStepEnd) - seen.waited_until(Mark::kSyncEnd);
   times.begin_step = seen.begun_ns - marks[Mark::kStepBegin];
   times.hooks = seen.hooks_ns - in_backward.all_ns;
   *times.forward -= *times.begin_step + in_forward.all_ns;
@@ -270,7 +286,9 @@ StepTimes Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   ddp::Strategy& strategy = turn.strategy;
   Seen seen;
   const auto waited = [&] {
-    return Waited{turn.group.waited_ns(), turn.group.waited_ns(comm::Collective::kAllGather)};
+    return Waited{.all_ns = turn.group.waited_ns(),
+                  .gathers_ns = turn.group.waited_ns(comm::Collective::kAllGather),
+                  .count = turn.group.waits().size()};
   };
   const auto enter = [&](std::string_view phase, Mark mark) {
     Enter(phase, mark);
@@ -315,6 +333,7 @@ StepTimes Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   result.after_update_bytes = bytes();
   seen.marks = timer_->Read();
   result.marks.push_back(seen.marks);
+  if (tracer != nullptr && device_->is_cpu()) result.waits = WaitsOf(seen, turn.group);
   return TimesOf(seen, device_->is_cpu(), CommunicatesEarly(turn));
 }
 

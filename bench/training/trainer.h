@@ -16,6 +16,7 @@
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/range_sink.h"
+#include "bench/timing/step_wait.h"
 #include "bench/training/variant.h"
 #include "comm/queue/recording_process_group.h"
 #include "ddp/buckets/buffer_broadcast.h"
@@ -30,6 +31,8 @@ namespace gradsync::bench {
 struct StepResult {
   StepTimes times;
   std::vector<StepMarks> marks = {};  // marks of each step of the turn
+  // The waits of the last step in the variant's group, if the step is traced, on the CPU; else empty.
+  std::vector<StepWait> waits = {};
   // Time when this rank left the barrier before the step, on the host's clock.
   std::optional<int64_t> begin_ns = {};
   // Time in ns during which at least one collective of the step was in flight. The time is counted from the

@@ -1,9 +1,7 @@
 // What a step is timed as, logs, counts and allocates.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <limits>
-#include <thread>
 
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/range_sink.h"
@@ -69,21 +67,6 @@ TEST(TrainerPhasesTest, AStepLogsItsOwnCollectivesAndPhases) {
     EXPECT_TRUE(rank.group.entries().empty());
   });
 }
-
-// 1.5 ms until a collective is there.
-class SlowGroup : public comm::GroupDecorator {
- public:
-  using GroupDecorator::GroupDecorator;
-  comm::Work Issue(comm::Request request) override {
-    struct Slow : comm::Work::State {
-      void Wait() override { std::this_thread::sleep_for(std::chrono::microseconds(1500)); }
-      comm::Interval interval() override { return {}; }
-      bool Done() override { return true; }
-    };
-    GroupDecorator::Issue(std::move(request)).Wait();
-    return comm::Work(std::make_shared<Slow>());
-  }
-};
 
 // Its update computes for a while, and waits.
 class Waiting : public ddp::Strategy {

@@ -8,29 +8,12 @@
 #include <limits>
 #include <map>
 
-#include "bench/training/batches.h"
-#include "model/vision/resnet.h"
-
 namespace gradsync::bench {
 namespace {
 
 using model::Batch;
 using model::DType;
 using model::Tensor;
-
-std::unique_ptr<model::Model> MicroResNet(const model::DevicePtr& device) {
-  const model::ResNetConfig config = {
-      .name = "micro", .num_blocks = {1, 1, 1, 1}, .width = 4, .num_classes = 3};
-  return std::make_unique<model::ResNet>(config, device, DType::kF64, 0);
-}
-
-// Another one on each rank.
-Batch ImagesOf(const model::DevicePtr& device, int rank) {
-  const Tensor images = Tensor::Empty(device, {3, 3, 16, 16}, DType::kF64);
-  const Tensor targets = Tensor::Empty(device, {3, 3}, DType::kF64);
-  UniformImages(7)->Fill(rank, 0, {images, targets});
-  return {images, targets};
-}
 
 // What `expected` says of every gradient, after each strategy's step.
 void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std::vector<double>>& expected,

@@ -1,15 +1,19 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "bench/training/batches.h"
 #include "bench/training/trainer.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/transformer/transformer.h"
+#include "model/vision/resnet.h"
 
 // Helpers for tests of a trainer with a model of a few hundred weights, on two ranks.
 namespace gradsync::bench {
@@ -27,6 +31,20 @@ inline model::Batch BatchOf(const model::DevicePtr& device, int rank) {
   const model::Tensor ids = model::Tensor::Empty(device, {2, 4}, model::DType::kI32);
   for (int i = 0; i < 8; ++i) ids.data<int32_t>()[i] = (5 * i + 3 * rank) % 16;
   return {ids, ids};
+}
+
+inline std::unique_ptr<model::Model> MicroResNet(const model::DevicePtr& device) {
+  const model::ResNetConfig config = {
+      .name = "micro", .num_blocks = {1, 1, 1, 1}, .width = 4, .num_classes = 3};
+  return std::make_unique<model::ResNet>(config, device, model::DType::kF64, 0);
+}
+
+// Images that differ between ranks.
+inline model::Batch ImagesOf(const model::DevicePtr& device, int rank) {
+  const model::Tensor images = model::Tensor::Empty(device, {3, 3, 16, 16}, model::DType::kF64);
+  const model::Tensor targets = model::Tensor::Empty(device, {3, 3}, model::DType::kF64);
+  UniformImages(7)->Fill(rank, 0, {images, targets});
+  return {images, targets};
 }
 
 using MakeModel = std::function<std::unique_ptr<model::Model>(const model::DevicePtr& device)>;
@@ -55,6 +73,21 @@ struct Rank {
   comm::RecordingProcessGroup group;
   model::DevicePtr device;
   Trainer trainer;
+};
+
+// A group whose collectives each take 1.5 ms.
+class SlowGroup : public comm::GroupDecorator {
+ public:
+  using GroupDecorator::GroupDecorator;
+  comm::Work Issue(comm::Request request) override {
+    struct Slow : comm::Work::State {
+      void Wait() override { std::this_thread::sleep_for(std::chrono::microseconds(1500)); }
+      comm::Interval interval() override { return {}; }
+      bool Done() override { return true; }
+    };
+    GroupDecorator::Issue(std::move(request)).Wait();
+    return comm::Work(std::make_shared<Slow>());
+  }
 };
 
 inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,

@@ -13,26 +13,31 @@ constexpr size_t kReservedEntries = 4096;
 
 class RecordingProcessGroup::TimedWork : public Work::State {
  public:
-  TimedWork(Work work, std::shared_ptr<int64_t> waited_ns)
-      : work_(std::move(work)), waited_ns_(std::move(waited_ns)) {}
+  TimedWork(Work work, std::shared_ptr<Waited> waited, int64_t sequence, Collective collective)
+      : work_(std::move(work)), waited_(std::move(waited)), sequence_(sequence), collective_(collective) {}
 
   void Wait() override {
     const int64_t begin_ns = Now();
     work_.Wait();
-    *waited_ns_ += Now() - begin_ns;
+    const int64_t end_ns = Now();
+    waited_->sums_ns[static_cast<size_t>(collective_)] += end_ns - begin_ns;
+    waited_->waits.push_back({sequence_, collective_, {begin_ns, end_ns}});
   }
   Interval interval() override { return work_.interval(); }
   bool Done() override { return work_.Done(); }
 
  private:
   Work work_;
-  const std::shared_ptr<int64_t> waited_ns_;  // may outlive the group
+  const std::shared_ptr<Waited> waited_;
+  const int64_t sequence_;
+  const Collective collective_;
 };
 
 RecordingProcessGroup::RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner)
     : GroupDecorator(std::move(inner)) {
   entries_.reserve(kReservedEntries);
   works_.reserve(kReservedEntries);
+  waited_->waits.reserve(kReservedEntries);
 }
 
 Work RecordingProcessGroup::Issue(Request request) {
@@ -44,12 +49,10 @@ Work RecordingProcessGroup::Issue(Request request) {
               .bytes = request.bytes(),
               .num_hosts = request.within_host ? size() / host_group()->size() : 1,
               .issue_ns = Now()};
-  const std::shared_ptr<int64_t> waited_ns(waited_ns_,
-                                           &(*waited_ns_)[static_cast<size_t>(request.collective)]);
   works_.push_back(GroupDecorator::Issue(std::move(request)));
   entries_.push_back(entry);
   ++next_sequence_;
-  return Work(std::make_shared<TimedWork>(works_.back(), waited_ns));
+  return Work(std::make_shared<TimedWork>(works_.back(), waited_, entry.sequence, entry.collective));
 }
 
 const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish() {
@@ -64,6 +67,7 @@ const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish()
 void RecordingProcessGroup::Clear() {
   entries_.clear();
   works_.clear();
+  waited_->waits.clear();
   num_finished_ = 0;
 }
 

@@ -12,8 +12,8 @@
 
 namespace gradsync::comm {
 
-// Forwards every collective to another group, keeps a log of collectives, and measures the time that callers
-// wait for them.
+// Forwards every collective to another group, keeps logs of collectives and of waits for them, and measures
+// the time that callers wait.
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
@@ -29,6 +29,12 @@ class RecordingProcessGroup : public GroupDecorator {
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
     Interval interval{};   // time during which the data moved
   };
+  // A call of Work::Wait. A caller may wait for one collective several times.
+  struct WaitEntry {
+    int64_t sequence = 0;  // of the collective, as in its Entry
+    Collective collective = Collective::kBarrier;
+    Interval interval{};  // from the call to its return, on the clock of Now()
+  };
 
   explicit RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner);
 
@@ -39,21 +45,30 @@ class RecordingProcessGroup : public GroupDecorator {
   // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
   // failed.
   const std::vector<Entry>& Finish();
-  // Deletes the entries. sequence and waited_ns continue.
+  // Returns the waits since Clear that have ended without an error, in the order of their ends. Finish is no
+  // wait. Only one thread at a time may wait.
+  const std::vector<WaitEntry>& waits() const { return waited_->waits; }
+  // Deletes the entries and the waits. sequence and waited_ns continue.
   void Clear();
   // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group, by the
   // host's clock.
-  int64_t waited_ns() const { return std::accumulate(waited_ns_->begin(), waited_ns_->end(), int64_t{0}); }
+  int64_t waited_ns() const {
+    return std::accumulate(waited_->sums_ns.begin(), waited_->sums_ns.end(), int64_t{0});
+  }
   // Returns the part of waited_ns() for one kind of collective.
-  int64_t waited_ns(Collective collective) const { return (*waited_ns_)[static_cast<size_t>(collective)]; }
+  int64_t waited_ns(Collective collective) const { return waited_->sums_ns[static_cast<size_t>(collective)]; }
 
  private:
+  // All waits for collectives of this group.
+  struct Waited {
+    std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1> sums_ns{};  // by collective
+    std::vector<WaitEntry> waits;
+  };
   class TimedWork;
 
   std::vector<Entry> entries_;
-  std::vector<Work> works_;  // one work for each entry
-  using Durations = std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1>;
-  const std::shared_ptr<Durations> waited_ns_ = std::make_shared<Durations>();
+  std::vector<Work> works_;                                            // one work for each entry
+  const std::shared_ptr<Waited> waited_ = std::make_shared<Waited>();  // works may outlive the group
   int64_t next_sequence_ = 0;
   size_t num_finished_ = 0;  // number of entries with an interval
 };

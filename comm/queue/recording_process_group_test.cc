@@ -126,6 +126,40 @@ TEST(RecordingTest, MeasuresWaitsAndNotWhatItWaitsForItself) {
   EXPECT_GE(group.waited_ns(), 2'000'000);
 }
 
+TEST(RecordingTest, KeepsEachWait) {
+  RecordingProcessGroup group(std::make_unique<SlowGroup>(std::move(MakeLocalGroups(1).front())));
+  const Tensor tensor = Tensor::Zeros(model::CpuDevice(), {2}, DType::kF32);
+  Work first = group.AllReduce(tensor, ReduceOp::kSum);
+  Work second = group.AllGather(tensor, tensor);
+  EXPECT_TRUE(group.waits().empty());
+  const int64_t before_ns = Now();
+  second.Wait();
+  first.Wait();
+  first.Wait();
+  group.Finish();
+  ASSERT_EQ(group.waits().size(), 3u);
+  int64_t last_ns = before_ns, sum_ns = 0, gathers_ns = 0;
+  for (const RecordingProcessGroup::WaitEntry& wait : group.waits()) {
+    EXPECT_LE(last_ns, wait.interval.start_ns);
+    last_ns = wait.interval.end_ns;
+    const int64_t duration_ns = wait.interval.end_ns - wait.interval.start_ns;
+    EXPECT_GE(duration_ns, 2'000'000);
+    sum_ns += duration_ns;
+    if (wait.collective == Collective::kAllGather) gathers_ns += duration_ns;
+  }
+  EXPECT_LE(last_ns, Now());
+  EXPECT_EQ(sum_ns, group.waited_ns());
+  EXPECT_EQ(gathers_ns, group.waited_ns(Collective::kAllGather));
+  EXPECT_EQ(group.waits()[0].sequence, 1);
+  EXPECT_EQ(group.waits()[1].sequence, 0);
+  EXPECT_EQ(group.waits()[2].sequence, 0);
+
+  group.Clear();
+  EXPECT_TRUE(group.waits().empty());
+  group.AllReduce(tensor, ReduceOp::kSum).Wait();
+  EXPECT_EQ(group.waits().at(0).sequence, 2);
+}
+
 TEST(RecordingTest, AWorkMayOutliveTheGroup) {
   Work work;
   {

@@ -133,10 +133,10 @@ double BusBandwidthOf(const Measurement& measurement) {
   // If communication was not timed, the waiting time of a strategy that waits for all communication is an
   // upper bound.
   const bool waits = record.facts.Find("overlaps") != nullptr && !record.facts.BoolOr("overlaps", true);
-  const Series* const exposed = waits ? measurement.Find(kExposed) : nullptr;
-  return exposed == nullptr ? kNaN
-                            : BusBandwidth(record.facts.DoubleOr("gradient_bytes", kNaN), exposed->mean(),
-                                           measurement.world_size());
+  const Series* const waited = waits ? measurement.Find(kWaits) : nullptr;
+  return waited == nullptr ? kNaN
+                           : BusBandwidth(record.facts.DoubleOr("gradient_bytes", kNaN), waited->mean(),
+                                          measurement.world_size());
 }
 
 }  // namespace

@@ -12,11 +12,16 @@
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
 #   <!-- begin: names kFacts -->  what bench/records/names.h says of this part of a record
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
-#   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
+#   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt, or
+#                                                      these recordings, of docs/recordings/commands.txt
 #   <!-- begin: warnings -->                           or every warning, with its meaning
 #   <!-- begin: machines docs/records/tiny ... -->     or the machines that measured these records
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
 #   <!-- end -->
+# One cell of a table stands inside of a sentence, on one line (TABLE and DIRECTORY as above, then its row and column):
+#   <!-- value: ddp docs/records/tiny; naive@gloo; sync_cost (ms) -->64.2 [55.8, 72.5]<!-- end -->
+# prose_figures.py checks that prose beside such blocks has no other figures, and record_commands.py that each document
+# shows the commands that measured its records.
 # A picture is made by the command in the line above it, which writes the file named first:
 #   <!-- picture: docs/images/cost.svg report docs/records/small --figure=cost -->
 set -euo pipefail
@@ -88,14 +93,43 @@ package() {  # package COMMAND...: what Debian's Python makes of the package for
 
 fenced() { printf '%s\n%s\n%s\n' '```' "$("$@")" '```'; }  # fenced COMMAND...
 
+# command NAME FILE: the lines of FILE about NAME.
+command() { awk -v name="$1" '/^[a-z]/ { on = $1 == name } /^(#|$)/ { on = 0 } on { print }' "$2"; }
+
 commands() {  # commands NAME...
   echo '```'
   for name in "$@"; do
-    awk -v name="$name" '/^[a-z]/ { on = $1 == name } /^$/ { on = 0 } on { print }' docs/records/commands.txt |
+    command "$name" docs/records/commands.txt |
       sed 's|^[a-z][a-z0-9_]* [0-9]* ||; s|^bench/\([a-z_]*\)|./bazelw run //bench:\1 --|; s| bench/| bazel-bin/bench/|
         /\\$/! s|$| --out=DIR|'
+    command "$name" docs/recordings/commands.txt | sed 's|^[a-z][a-z0-9_]* ||'
   done
   echo '```'
+}
+
+value() {  # value 'TABLE DIRECTORY; ROW; COLUMN': this cell of the table
+  local row=${1#*; } column=${1##*; }
+  local -a words
+  read -r -a words <<<"${1%%; *}"
+  table "${words[@]}" | awk -F ' *[|] *' -v row="${row%; *}" -v column="$column" '
+    !/^[|]/ { at = 0; next }
+    { gsub(/[*][*]/, "") }
+    !at { for (i = 2; i <= NF; ++i) if ($i == column) at = i; if (!at) at = 1; next }
+    at > 1 && $2 == row && $at != "" { cell = $at; ++count }
+    END { if (count != 1) exit 1; print cell }' ||
+    { echo "docs.sh: not one cell of a table: $1" >&2; return 1; }
+}
+
+with_values() {  # with_values LINE: its values made anew
+  local rest=$1 spec made=''
+  while [[ $rest == *'<!-- value: '* ]]; do
+    [[ $rest == *'<!-- value: '*' -->'*'<!-- end -->'* ]] || { echo "docs.sh: a value without an end: $1" >&2; return 1; }
+    spec=${rest#*'<!-- value: '}
+    spec=${spec%%' -->'*}
+    made+="${rest%%'<!-- value: '*}<!-- value: $spec -->$(value "$spec")<!-- end -->"
+    rest=${rest#*'<!-- end -->'}
+  done
+  printf '%s\n' "$made$rest"
 }
 
 # shellcheck disable=SC2016  # backquotes of Markdown
@@ -149,7 +183,7 @@ remake() {  # remake DOCUMENT: as it should be
       $inside || { echo "docs.sh: $1: an end without a begin" >&2; return 1; }
       inside=false
     fi
-    if ! $inside; then printf '%s\n' "$line"; fi
+    if ! $inside; then with_values "$line"; fi
     if [[ $line =~ ^'<!-- begin: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
       cut=(cat)
@@ -178,7 +212,8 @@ remake() {  # remake DOCUMENT: as it should be
   if $inside; then echo "docs.sh: $1: a begin without an end" >&2; return 1; fi
 }
 
-while read -r document; do
+mapfile -t documents < <(find README.md CONTRIBUTING.md docs tools/pytorch -name '*.md' | sort)
+for document in "${documents[@]}"; do
   commits=$(commits "$document")
   remake "$document" | once >"$scratch/document"
   place "$scratch/document" "$document"
@@ -186,7 +221,10 @@ while read -r document; do
     echo "docs.sh: $document: $commits It needs a line '<!-- begin: commits -->'" >&2
     fail
   fi
-done < <(find README.md CONTRIBUTING.md docs tools/pytorch -name '*.md' | sort)
+done
+
+package tools/dev/prose_figures.py tools/dev/prose_figures.txt "${documents[@]}" || fail
+package tools/dev/record_commands.py || fail
 
 # A reader has a minute.
 if (($(wc --lines <README.md) > 130)); then

@@ -5,11 +5,21 @@ set -euo pipefail
 
 docs=$PWD/tools/dev/docs.sh
 cd "$TEST_TMPDIR"
-mkdir -p tools/dev docs/published docs/records/{a,b} bazel-bin/tools
+mkdir -p tools/dev docs/published docs/records/{a,b} docs/recordings bazel-bin/tools
 cp "$docs" tools/dev/
 printf '#!/bin/sh\n' >bazelw
+# The two checks, which have tests of their own: they fail if there is a file complaints_*, and note what they are given.
+printf 'import os, sys; print(*sys.argv, file=open("checked", "w")); sys.exit(os.path.exists("complaints_prose"))\n' \
+  >tools/dev/prose_figures.py
+printf 'import os, sys; sys.exit(os.path.exists("complaints_commands"))\n' >tools/dev/record_commands.py
 cat >bazel-bin/tools/summarize <<'TOOL'
 #!/bin/bash
+if [[ $1 == --table=cells ]]; then
+  printf '%s\n' '' '## Cells' '' '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' '| **a b@c**   |      12.5 |           |' \
+    '| other       |      13.0 | +1.0 [0.5, 1.5] |' '| other:one   |      14.0 | |' '| twice | 1 | |' '| twice | 1 | |' \
+    '' 'More:' '' '| variant | peak |' '|:--|--:|' '| **a b@c** | 7.03 |'
+  exit
+fi
 printf '\n## A title\n\n| %s |\n' "$(cat "$2"/*.jsonl)"
 TOOL
 # Its bytes are others each time.
@@ -20,6 +30,7 @@ TOOL
 chmod +x bazelw bazel-bin/tools/*
 for name in a b; do echo "{\"gradsync_commit\":\"0123456789$name\",\"dirty\":false}" | gzip >docs/records/$name/x.jsonl.gz; done
 printf 'a 1 bench/ddp\nb 1 bench/ddp\n' >docs/records/commands.txt
+touch docs/recordings/commands.txt
 cat >README.md <<'DOCUMENT'
 <!-- begin: ddp docs/records/a -->
 old
@@ -57,6 +68,55 @@ echo 'See docs/records/a and docs/records/b.' >docs/other.md
 echo '{"gradsync_commit":"9876543210","dirty":true}' | gzip >docs/records/b/x.jsonl.gz
 check 1 'docs/other.md: Measured at 012345678: a; at 987654321, with changes: b. It needs' --check
 rm docs/other.md
+
+# A comment between two commands belongs to neither, and recordings' commands need no --out.
+printf '%s\n' '# Between.' 'b 2 bench/suite --d' >>docs/records/commands.txt
+printf 'rec python a.py OUT \\\n    --y\n# Between.\nrec b.py\n' >docs/recordings/commands.txt
+printf '%s\n' '<!-- begin: commands rec b -->' '<!-- end -->' >docs/commands.md
+check 0 ''
+diff - docs/commands.md <<'DOCUMENT' || fail "the commands"
+<!-- begin: commands rec b -->
+```
+python a.py OUT \
+    --y
+b.py
+./bazelw run //bench:ddp -- --out=DIR
+./bazelw run //bench:suite -- --d --out=DIR
+```
+<!-- end -->
+DOCUMENT
+
+# Cells of tables inside of sentences.
+value() { printf '<!-- value: cells docs/records/a; %s -->%s<!-- end -->' "$1" "$2"; }
+sentences() {  # sentences STEP DELTA PEAK OTHER_STEP: with these values
+  echo "A step takes $(value 'a b@c; step (ms)' "$1") ms, $(value 'other; delta (%)' "$2") % more."
+  echo "$(value 'a b@c; peak' "$3") and $(value 'other; step (ms)' "$4") begin and end a line: $(value 'a b@c; peak' "$3")"
+}
+sentences 9 '' 1 1 >docs/values.md
+cp docs/values.md old
+check 1 '^docs.sh: docs/values.md differs' --check
+cmp docs/values.md old || fail "a check changes no value"
+check 0 '^docs/values.md$'
+diff docs/values.md <(sentences 12.5 '+1.0 [0.5, 1.5]' 7.03 13.0) || fail "the values"
+check 0 '' --check
+for wrong in 'a b@c; delta (%)' 'nobody; step (ms)' 'other; peak' 'a b@c; variant ' 'twice; step (ms)'; do
+  printf '%s\n' "$(value "$wrong" 1)" >docs/values.md
+  check 1 "^docs.sh: not one cell of a table: cells docs/records/a; $wrong" --check
+done
+echo 'A <!-- value: cells docs/records/a; other; step (ms) -->9 ms' >docs/values.md
+check 1 '^docs.sh: a value without an end: A ' --check
+rm docs/values.md
+
+# The checks see every document, and their complaints fail a run.
+check 0 '' --check
+[[ $(<checked) == 'tools/dev/prose_figures.py tools/dev/prose_figures.txt README.md docs/commands.md' ]] ||
+  fail "which documents are checked: $(<checked)"
+for complaints in prose commands; do
+  touch "complaints_$complaints"
+  check 1 '' --check
+  rm "complaints_$complaints"
+done
+rm docs/commands.md
 
 printf 'x\n%.0s' {1..131} >README.md
 check 1 '^docs.sh: README.md has 131 lines, expected at most 130' --check

@@ -76,7 +76,7 @@ constexpr struct {
 } kSums[] = {{kComputed, &StepTimes::computed},
              {kWorked, &StepTimes::worked},
              {kAveraged, &StepTimes::averaged},
-             {kExposed, &StepTimes::exposed},
+             {kWaits, &StepTimes::waits},
              {"backward_and_sync_ns", &StepTimes::after_forward},
              {"step_ns", &StepTimes::step}};
 // The samples that are counted from the beginning of the step.

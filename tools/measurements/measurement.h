@@ -19,8 +19,10 @@ using bench::SampleName;
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked =
     SampleName::Of("worked_ns");  // adds the strategy's own work: BeginStep and hooks
-inline constexpr auto kAveraged = SampleName::Of("averaged_ns");     // adds exposed synchronisation
-inline constexpr auto kExposed = SampleName::Of("sync_exposed_ns");  // all waits
+inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // adds all waits
+// All waits of a rank. What a step exposes is the difference of the maxima over ranks of kAveraged and
+// kWorked.
+inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
 // How much earlier than the last rank the other ranks finished computing, on average. The other ranks wait
 // during this time, but this wait is not communication.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");

@@ -86,7 +86,7 @@ TEST(MeasurementTest, WaitingForALateRankIsNoCommunication) {
   EXPECT_THAT(measurement.Find(kAveraged)->max, ElementsAre(DoubleEq(8e-6)));
   EXPECT_THAT(measurement.Find(kSkew)->max, ElementsAre(DoubleEq(2e-6)));
   // What was published as synchronisation is the early rank's wait.
-  EXPECT_THAT(measurement.Find(kExposed)->max, ElementsAre(DoubleEq(4e-6)));
+  EXPECT_THAT(measurement.Find(kWaits)->max, ElementsAre(DoubleEq(4e-6)));
 }
 
 // Rank 1 leaves the barrier 300 later. Of three steps in a row, that delays the mean of rank 0 by 100.

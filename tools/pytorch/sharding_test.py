@@ -114,6 +114,10 @@ class ScheduleTest(unittest.TestCase):
             plan, [("a", 0), ("a", 1), ("a", 1), ("a", 0), ("a", 1), ("a", 1), ("r", 1), ("r", 0)]
         )
 
+        # Nothing of a pass is issued before it begins.
+        passes = first + [replace(event, moment_s=event.moment_s + 30) for event in events(1)]
+        self.assertEqual([c.issued_s for c in collectives(passes, blocks(1), True)[3:5]], [30, 30])
+
     def test_blocks_are_what_names_number(self):
         names = [
             "wte.weight",
@@ -184,6 +188,10 @@ class EventsTest(unittest.TestCase):
             (50, Call.POST_BACKWARD, 1),
             (50, Call.POST_BACKWARD, 0),
         )
+
+    def test_forward_takes_no_less_than_nothing(self):
+        found = events_of(seconds_step(10, 20), self.UNITS, 2, [20, 20, 20])
+        self.assertEqual({event.moment_s for event in found[12:18]}, {10})
 
     def test_earlier_passes_are_as_the_last_and_do_not_reduce(self):
         # Three passes of 30 s, of which 10 are forward; the last one begins at 60.

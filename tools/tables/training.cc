@@ -55,10 +55,10 @@ Fields DdpFields() {
       {{.name = "time_per_step", .section = kSteps, .marked_with = Warning::kOutliers}, MeanTime("step_ns")},
       {{.name = "std_time_step", .digits = 3, .section = kSteps, .marked_with = Warning::kOutliers},
        StdTime("step_ns")},
-      {{.name = "time_per_sync", .section = kSteps}, MeanTime(kExposed)},
-      {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime(kExposed)},
+      {{.name = "time_per_sync", .section = kSteps}, MeanTime(kWaits)},
+      {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime(kWaits)},
       {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
-       [](const View& view) { return Ratio(view, kExposed, "step_ns"); }},
+       [](const View& view) { return Ratio(view, kWaits, "step_ns"); }},
       {{.name = "strategy", .section = kSteps}, &View::strategy},
       {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
       {{.name = "setting", .audience = Audience::kMachines}, [](const View& view) { return view.at.name; }},
@@ -106,7 +106,7 @@ Fields DdpFields() {
       {{.name = "comm_busy (s)", .section = kPhases}, MeanTime("comm_busy_ns")},
       {{.name = "overlap", .kind = Kind::kFraction, .section = kPhases},
        [](const View& view) {
-         return view.row.MeanOf("comm_busy_ns") > 0 ? 1 - Ratio(view, kExposed, "comm_busy_ns") : kNaN;
+         return view.row.MeanOf("comm_busy_ns") > 0 ? 1 - Ratio(view, kWaits, "comm_busy_ns") : kNaN;
        }},
       {{.name = "median_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.5)},
       {{.name = "p90_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.9)},
@@ -173,11 +173,11 @@ Table DdpTable(const std::string& title, Audience audience, const Settings& sett
       "time_per_sync: from the end of a rank's own backward, so it holds the wait for a later rank");
   table.SetSectionTitle(
       kCosts,
-      "sync_cost = exposed + own + tax + rest; gathers and reductions: what of exposed waits for "
-      "weights and gradients, of each step's slowest rank; skew: how much earlier than the last rank "
+      "sync_cost = exposed + own + tax + rest; gathers and reductions: a rank's waits for weights and "
+      "for gradients, of each step's slowest rank; skew: how much earlier than the last rank "
       "the others had computed");
-  table.SetSectionTitle(
-      kPhases, "Phases: means in seconds, of each step's slowest rank. overlap = 1 - exposed / busy");
+  table.SetSectionTitle(kPhases,
+                        "Phases: means in seconds, of each step's slowest rank. overlap = 1 - waits / busy");
   table.SetSectionTitle(
       kWork, "Work and memory; processor seconds are of one rank, others_cpu of all other programs");
   table.AddNote(MachinesText(settings));

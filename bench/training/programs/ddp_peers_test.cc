@@ -69,7 +69,7 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
     EXPECT_EQ(times.step(), 1000 + 2500 + 300);
     EXPECT_EQ(times.after_forward(), 2500);
     EXPECT_EQ(times.backward.has_value(), strategy == "pytorch_naive");
-    EXPECT_EQ(times.exposed().has_value(), strategy == "pytorch_naive");
+    EXPECT_EQ(times.waits().has_value(), strategy == "pytorch_naive");
     for (const SampleName unknown :
          std::initializer_list<SampleName>{"comm_busy_ns", "compute_cpu_ns", "communication_cpu_ns"}) {
       EXPECT_FALSE(record.samples.contains(unknown)) << unknown.text();

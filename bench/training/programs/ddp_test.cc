@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -24,14 +22,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<std::string> FilesIn(const std::string& directory, const std::string& suffix) {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().string().ends_with(suffix)) paths.push_back(entry.path().string());
-  }
-  return paths;
-}
 
 // The variant that Micro's options make of `strategy`.
 std::string VariantOf(const std::string& strategy) {
@@ -391,50 +381,6 @@ TEST(DdpTest, EveryStepClips) {
       RunProgram(kDdp, Micro(FreshDirectory(), {"--variants=core:clip_norm=1e-20", "--optimizer=sgd",
                                                 "--learning_rate=1e20", "--check_gradients"}));
   EXPECT_EQ(result.status, 0) << result.err;
-}
-
-TEST(DdpTest, TracesAreValidAndHoldEveryTimedStep) {
-  const std::string out = FreshDirectory();
-  ASSERT_EQ(RunProgram(kDdp, Micro(out, {"--strategies=naive,overlap", "--trace", "--profile"})).status, 0);
-  const std::vector<std::string> traces = FilesIn(out, ".trace.json");
-  EXPECT_EQ(traces.size(), 2u);
-  for (const std::string& path : traces) {
-    std::map<std::string, int> backwards;
-    int collectives = 0;
-    const nlohmann::json trace = nlohmann::json::parse(ReadText(path));
-    for (const nlohmann::json& event : trace.at("traceEvents")) {
-      if (event.at("ph") != "X") continue;
-      if (event.at("name") == "backward") ++backwards[event.at("args").at("strategy")];
-      if (event.at("name") == "all_reduce") ++collectives;
-    }
-    EXPECT_EQ(backwards["naive@gloo"], 3);
-    EXPECT_EQ(backwards["overlap@gloo"], 3);
-    EXPECT_EQ(collectives, 2 * 3 * (3 + 2 * 9));
-  }
-}
-
-TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
-  const std::string out = FreshDirectory();
-  const ProgramResult result = RunProgram(kDdp, Micro(out, {"--strategies=none,core", "--profile"}));
-  ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* const row : {"none, batch ", "core:bucket_bytes=4Ki@gloo, batch ", "forward +linear ",
-                                "backward +attention ", "sync +exposed ", "optimizer +adamw ",
-                                "At the peak of .* GFLOP/s .* the arithmetic takes .* ms of the step's "}) {
-    EXPECT_THAT(result.out, testing::ContainsRegex(row));
-  }
-  const std::vector<Record> records = RecordsIn(out);
-  EXPECT_EQ(records.size(), 4u);
-  for (const Record& record : records) {
-    ExpectOneCompleteRecord(record, 3);
-    EXPECT_GT(record.facts.DoubleOr("peak_flops_per_second", 0), 1e8);
-    // The rows leave nothing of a step out, and count nothing twice.
-    std::vector<int64_t> sums(3);
-    for (const auto& [name, samples] : record.samples) {
-      ASSERT_EQ(samples.size(), 3u) << name;
-      for (size_t i = 0; i < 3; ++i) sums[i] += name.find('.') == std::string::npos ? 0 : samples[i];
-    }
-    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(sums[i], TimesAt(record.samples, i).step());
-  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,6 +49,15 @@ inline Arguments With(Arguments arguments, const std::string& flag, const std::s
     if (argument.starts_with(flag + "=")) argument = flag + "=" + value;
   }
   return arguments;
+}
+
+// Returns the paths of a directory's files whose names end like this.
+inline std::vector<std::string> FilesIn(const std::string& directory, const std::string& suffix) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().string().ends_with(suffix)) paths.push_back(entry.path().string());
+  }
+  return paths;
 }
 
 // Runs four ranks, which act as two hosts with two ranks each.

@@ -258,14 +258,14 @@ class TrainingJob : public RankJob {
     }
     if (listen && plan_.profile) {
       if (!running.profile) running.profile.emplace(peak_flops_, std::string(Name(plan_.optimizers.front())));
-      running.profile->Add(result.marks.front(), *result.times.optimizer, recorder_.computed(),
+      running.profile->Add(result.marks.front(), result.times, result.waits, recorder_.computed(),
                            recorder_.ops());
     }
     if (listen && trace_) {
       const ConfigFields& config = stepper.setting().config;
       trace_->AddStep(
           {stepper.variant().name(), sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
-          result.marks.front(), recorder_.ops(), stepper.collectives());
+          result.marks.front(), result.waits, recorder_.ops(), stepper.collectives());
     }
     recorder_.Clear();
     rank_.Step(NameOf(running));
