@@ -27,6 +27,14 @@ RECORDED = (
         {"optimizer": "LBFGS"},
     ),
     (
+        "a closure is the last of two passes",
+        MODEL
+        + "def closure():\n    loss = model(x).square().mean(); loss.backward(); return loss\n"
+        "for step in range(int(sys.argv[1])):\n    optimizer.zero_grad()\n"
+        "    with model.no_sync(): model(x).square().mean().backward()\n    optimizer.step(closure)\n",
+        {"passes": 2},
+    ),
+    (
         "SAM by a closure",
         SAM.replace("STEP", "closure(); optimizer.step(closure); optimizer.zero_grad()"),
         {"optimizer": "SAM"},
