@@ -37,6 +37,12 @@ class CommandLineTest(unittest.TestCase):
         self.assertRegex(gradsync.__version__, r"^\d+\.\d+\.\d+$")
         self.assert_run(["--version"], 0, f"gradsync {gradsync.__version__}\n", "")
 
+    def test_the_programs_have_the_same_version(self):
+        header = HERE.parents[1] / "model" / "base" / "version.h"
+        if not header.exists():
+            self.skipTest("the C++ programs are not here: an sdist")
+        self.assertIn(f'kVersion = "{gradsync.__version__}";', header.read_text())
+
     def test_help_is_printed_and_other_commands_are_refused(self):
         for flag in ("-h", "--help"):
             self.assert_run([flag], 0, USAGE + "\n", "")
