@@ -33,7 +33,8 @@ def target_of(
         target = ModelTarget(model, model, named, only=only, roots=roots, views=bool(views))
     devices = {param.device for param in target.params}
     if len(devices) != 1 or not {device.type for device in devices} <= {"cpu", "cuda"}:
+        where = " and ".join(sorted(map(str, devices))) or "none"
         raise Refused(
-            f"gradsync records modules on one CPU or GPU; this one is on {devices or 'none'}"
+            f"gradsync records modules on one CPU or GPU; this one is on {where}"
         )
     return target
