@@ -179,7 +179,8 @@ class RecorderTest(RecordingTestCase):
                 (net().requires_grad_(False), "none"),
             ):
                 with self.assertRaisesRegex(
-                    ValueError, rf"recorder_test.py:\d+: .*on one CPU or GPU; this one is on .*{said}"
+                    ValueError,
+                    rf"recorder_test.py:\d+: .*on one CPU or GPU; this one is on .*{said}",
                 ):
                     Recorder(model)
             model = torch.nn.EmbeddingBag(8, 4, sparse=True)

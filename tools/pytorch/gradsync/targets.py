@@ -34,7 +34,5 @@ def target_of(
     devices = {param.device for param in target.params}
     if len(devices) != 1 or not {device.type for device in devices} <= {"cpu", "cuda"}:
         where = " and ".join(sorted(map(str, devices))) or "none"
-        raise Refused(
-            f"gradsync records modules on one CPU or GPU; this one is on {where}"
-        )
+        raise Refused(f"gradsync records modules on one CPU or GPU; this one is on {where}")
     return target
