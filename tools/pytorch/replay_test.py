@@ -42,7 +42,7 @@ def replayed(issued, backward, sizes, used=0, available=1, computing=1, together
     all_costs += [Cost(10, together, used, in_flight=2)] * bool(together)
     one = LinkCosts(all_costs, 2 if together else 1)
     ks = range(1, one.channels + 1)
-    outcome = replay.replay(
+    outcome = replay.replay_step(
         Schedule(issued, backward),
         [
             Transfer(

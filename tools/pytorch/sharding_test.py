@@ -237,7 +237,7 @@ class EventsTest(unittest.TestCase):
 
 class BlockedReplayTest(unittest.TestCase):
     def transmitted(self, issued, needed, backward, seconds, used=0):
-        outcome = replay.replay(
+        outcome = replay.replay_step(
             Schedule(issued, backward, needed),
             [Transfer(one, [1], [used]) for one in seconds],
             Processors(1, 1),

@@ -12,7 +12,8 @@ from typing import Any
 from gradsync.estimates import trimmed_mean
 from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink, Operation
 from gradsync.log_text import read_text
-from gradsync.recording import NS, require
+from gradsync.refusing import require
+from gradsync.schema import NS
 from gradsync.units_text import ranks_text
 
 SCHEMA = "gradsync.record/5"  # bench/records/names.h has its names

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gradsync.recording import require
+from gradsync.refusing import require
 
 
 class Operation(str, Enum):

@@ -15,7 +15,8 @@ from gradsync.link import KINDS, LinkCosts, MeasuredLink, Operation
 from gradsync.log_text import read_text
 from gradsync.nccl_output import is_header, runs_of, runs_of_json
 from gradsync.nccl_run import Run
-from gradsync.recording import Recording, require
+from gradsync.recording import Recording
+from gradsync.refusing import require
 
 EXPECTED = (
     "expected what nccl-tests, rccl-tests or osu_allreduce printed, records of all_reduce, "

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradsync.nccl_run import COLUMNS, RankPlace, Run, Units, halves_of
-from gradsync.recording import require
+from gradsync.refusing import require
 
 # Launchers and collectors of logs put words before a line: nothing is looked for at its begin.
 PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf\b")

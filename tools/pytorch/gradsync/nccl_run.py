@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from gradsync.link import Cost, Operation
 from gradsync.network import sent_part
 from gradsync.printed import Interval, interval_of
-from gradsync.recording import require
+from gradsync.refusing import require
 from gradsync.units_text import ranks_text
 
 COLUMNS = (  # of a row, where no header tells others

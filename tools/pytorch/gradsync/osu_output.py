@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gradsync.link import Cost, LinkCosts, MeasuredLink
-from gradsync.recording import require
+from gradsync.refusing import require
 
 # Before a line may stand what launchers and collectors of logs put there.
 TITLE = re.compile(r"OSU .*?(\w+) Latency Test")

@@ -15,9 +15,9 @@ from gradsync.link import LinkCosts, MeasuredLink, Operation
 from gradsync.network import costs_over, in_ring_of, with_units
 from gradsync.probes import Communication
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
-from gradsync.recording import NS, begin_of, ready_of
+from gradsync.recording import begin_of, ready_of
 from gradsync.replay import Collective, Prediction, Processors, RankStep, Scenario, predict
-from gradsync.schema import CollectiveKind, Launch, Row, Step, StepMode
+from gradsync.schema import NS, CollectiveKind, Launch, Row, Step, StepMode
 from gradsync.sharding import Resharding
 
 Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in which they are sent

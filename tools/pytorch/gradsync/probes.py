@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gradsync.estimates import trimmed_mean
 from gradsync.link import Cost, LinkCosts, MeasuredLink, Operation
-from gradsync.recording import NS
-from gradsync.schema import CollectiveKind, Collectives, Launch, Step
+from gradsync.schema import NS, CollectiveKind, Collectives, Launch, Step
 from gradsync.sharding import unit_bytes
 
 BF16_BYTES = 2

@@ -14,9 +14,8 @@ from gradsync import Refused
 from gradsync.estimates import estimate, trimmed_mean
 from gradsync.launch_checks import differing_field
 from gradsync.recording_file import read_launches
-from gradsync.schema import Launch, Row, Step, StepMode
+from gradsync.schema import NS, Launch, Row, Step, StepMode
 
-NS = 1e-9  # seconds
 NOTABLE = 0.05  # the smallest part of a step that is told
 
 
@@ -199,9 +198,3 @@ def step_seconds(launch: Launch, i: int) -> float:
     begins = [begin_of(launch, step) for step in steps]
     ends = [begin + NS * step.step_ns for begin, step in zip(begins, steps, strict=True)]
     return max(ends) - max(begins)
-
-
-def require(holds: object, *text: object) -> None:
-    """Raises Refused with the parts of the text, unless the condition holds."""
-    if not holds:
-        raise Refused("".join(map(str, text)))

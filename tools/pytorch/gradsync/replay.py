@@ -1,9 +1,9 @@
 """Predicts a step: recorded steps that do not synchronise are replayed, with collectives beside
 them.
 
-replay() is the model. Computation and collectives go on at the same time, and slow each other down
-where they want more processors than there are. predict() replays all recorded rounds, and resamples
-them for an interval. Nothing is fitted to steps that synchronise. All times are seconds.
+replay_step() is the model. Computation and collectives go on at the same time, and slow each other
+down where they want more processors than there are. predict() replays all recorded rounds, and
+resamples them for an interval. Nothing is fitted to steps that synchronise. All times are seconds.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Outcome:
     computed_s: float
 
 
-def replay(
+def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
     """Sends collectives in the schedule's order, each from the moment of its issue, and as many at
@@ -310,7 +310,7 @@ def _replay_round(
     ]
 
     def at_pace(link_pace: float) -> tuple[Outcome, float]:
-        outcome = replay(schedule, transfers, scenario.processors, link_pace)
+        outcome = replay_step(schedule, transfers, scenario.processors, link_pace)
         end = max(max(backward, outcome.computed_s) + after for backward, after in ends)
         return outcome, outcome.done_s + end - outcome.computed_s - late
 

@@ -21,6 +21,7 @@ from gradsync import Refused
 from gradsync.json_fields import JsonObject, list_of, numbers_of
 
 VERSION = 1
+NS = 1e-9  # seconds
 MIB = 1 << 20
 DEFAULT_BUCKET_BYTES = 25 * MIB  # of DistributedDataParallel and of its first bucket
 DEFAULT_FIRST_BUCKET_BYTES = MIB

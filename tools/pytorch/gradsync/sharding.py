@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gradsync.link import LinkCosts, Operation
-from gradsync.recording import NS, begin_of, ready_of, require
+from gradsync.recording import begin_of, ready_of
+from gradsync.refusing import require
 from gradsync.replay import (
     Collective,
     Prediction,
@@ -22,7 +23,7 @@ from gradsync.replay import (
     Waits,
     predict,
 )
-from gradsync.schema import Launch, Parameter, Step, StepMode, Unit
+from gradsync.schema import NS, Launch, Parameter, Step, StepMode, Unit
 from gradsync.unit_schedule import Event, UnitCollective, collectives, events_of
 
 # Of collectives of units in a script that has none: a standard deviation of the logarithm, which 10

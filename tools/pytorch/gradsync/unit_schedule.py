@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gradsync.link import Operation
-from gradsync.recording import NS
-from gradsync.schema import Step, Unit
+from gradsync.schema import NS, Step, Unit
 
 
 class Call(str, Enum):
