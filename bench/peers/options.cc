@@ -18,7 +18,7 @@ std::string_view PyTorchWay(std::string_view twin) {
       {"overlap", "register_post_accumulate_grad_hook with all_reduce(async_op=True)"},
       {"ddp", "DistributedDataParallel"},
       {"ddp_view", "DistributedDataParallel(gradient_as_bucket_view=True)"},
-      {"zero1", "ZeroRedundancyOptimizer with DistributedDataParallel"},
+      {"zero1", "ZeroRedundancyOptimizer with DistributedDataParallel, as over gloo"},
       {"fully_shard", "fully_shard of each block and of the model"},
       {"bf16_hook", "DistributedDataParallel with bf16_compress_hook"},
       {"post_local_sgd", "PeriodicModelAverager"}};

@@ -27,7 +27,7 @@ using ::testing::ThrowsMessage;
 
 constexpr int64_t kMebi = int64_t{1} << 20;
 
-// README's table "If you use PyTorch" is that of the traits. Each way of PyTorch's compares with one
+// README's table of what is what in PyTorch is that of the traits. Each way of PyTorch's compares with one
 // strategy.
 TEST(TrainingOptionsTest, ReadmeNamesWhatPyTorchCallsEachStrategy) {
   std::ifstream file("README.md");
