@@ -47,7 +47,7 @@ for name in "${names[@]}"; do
     read -r -a words <<<"${command/tinyshakespeare.txt/${CORPUS:-tinyshakespeare.txt}}"
     "${words[@]}" --out="$scratch/$name" </dev/null
     # Where things lay on this machine did not make the record.
-    sed --in-place "s#[^ \"]*\(bazel-bin\|/bin\)/bench/#bench/#; s|\( --out=\)[^ \"]*|\1DIR|
+    sed --in-place "s#[^ \"]*\(bazel-bin\|/bin\)/bench/#bench/#g; s|\( --out=\)[^ \"]*|\1DIR|
       s|\( --peer_python=\)[^ \"]*|\1TORCH/bin/python|; s|\( --corpus=\)[^ \"]*|\1tinyshakespeare.txt|" \
       "$scratch/$name"/*.jsonl
   done < <(grep "^$name " <<<"$list")

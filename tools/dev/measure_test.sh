@@ -12,7 +12,7 @@ cat >bazel-bin/bench/ddp <<'PROGRAM'
 #!/bin/bash
 out=${*: -1}
 mkdir -p "${out#--out=}"
-echo "{\"command_line\":\"$0 $*\"}" >"${out#--out=}/$1.jsonl"
+echo "{\"base_command\":\"$0 $1\",\"command_line\":\"$0 $*\"}" >"${out#--out=}/$1.jsonl"
 if [[ $1 == second ]]; then echo '{}' >"${out#--out=}/second.trace.json"; fi
 if [[ $1 == stopped ]]; then kill -TERM "$PPID"; fi
 [[ $1 != fails ]]
@@ -57,7 +57,7 @@ run --list
 run once twice
 ((status == 0)) || fail "measuring"
 [[ $(zcat docs/records/once/*) == \
-  '{"command_line":"bench/ddp first --peer_python=TORCH/bin/python --variants=none,core --out=DIR"}' ]] || fail "a record"
+  '{"base_command":"bench/ddp first","command_line":"bench/ddp first --peer_python=TORCH/bin/python --variants=none,core --out=DIR"}' ]] || fail "a record"
 [[ ! -e docs/records/once/old.jsonl.gz ]] || fail "the old one"
 [[ $(zcat docs/records/twice/first*) == *' --corpus=tinyshakespeare.txt --out=DIR"}' ]] || fail "the text is not named"
 [[ -e docs/records/twice/second.jsonl.gz ]] || fail "a second command"
