@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -30,6 +31,16 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
       wide.push_back(static_cast<double>(static_cast<Wide<T>>(value)));
   });
   return wide;
+}
+
+// What an operation says when it is called like this.
+inline std::string Refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "nothing";
 }
 
 // The numbers of a tensor, and its dtype.

@@ -307,16 +307,6 @@ TEST(FunctionsTest, AWeightIsReadyBeforeTheInputsGradientIsComputed) {
   EXPECT_EQ(order, (std::vector<std::string>{"weight", "norm", "x"}));
 }
 
-// What an operation says when it is called like this.
-std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "nothing";
-}
-
 TEST(FunctionsTest, RefusesWhatCannotWork) {
   using testing::AllOf;
   using testing::HasSubstr;

@@ -12,7 +12,6 @@ using model::Tensor;
 // scaling laws, arXiv:2503.09799. Every rank trains H steps alone, from equal weights w_old. The mean change
 // of the weights is used as a gradient, with which an outer optimizer, SGD with Nesterov momentum, updates
 // w_old:
-//
 //   w = optimizer(w, g)                       on every rank, H times; each rank keeps its own state
 //   d = w_old - 1/N * sum over ranks of w     all-reduce of w_old - w; -d is the descent direction
 //   v = momentum * v + d, w = w_old - rate * (d + momentum * v)

@@ -174,16 +174,6 @@ TEST(VisionFunctionsTest, AChannelBlockDividesTheChannels) {
   EXPECT_THAT(ChannelBlock(*device, DType::kF32, 64), testing::AnyOf(8, 16));
 }
 
-// What an operation says when it is called like this.
-std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "nothing";
-}
-
 TEST(VisionFunctionsTest, RefusesWhatCannotWork) {
   using testing::AllOf;
   using testing::HasSubstr;
