@@ -93,16 +93,16 @@ package() {  # package COMMAND...: what Debian's Python makes of the package for
 
 fenced() { printf '%s\n%s\n%s\n' '```' "$("$@")" '```'; }  # fenced COMMAND...
 
-# command NAME FILE: the lines of FILE about NAME.
-command() { awk -v name="$1" '/^[a-z]/ { on = $1 == name } /^(#|$)/ { on = 0 } on { print }' "$2"; }
+# lines_about NAME FILE: the lines of FILE about NAME.
+lines_about() { awk -v name="$1" '/^[a-z]/ { on = $1 == name } /^(#|$)/ { on = 0 } on { print }' "$2"; }
 
 commands() {  # commands NAME...
   echo '```'
   for name in "$@"; do
-    command "$name" docs/records/commands.txt |
+    lines_about "$name" docs/records/commands.txt |
       sed 's|^[a-z][a-z0-9_]* [0-9]* ||; s|^bench/\([a-z_]*\)|./bazelw run //bench:\1 --|; s| bench/| bazel-bin/bench/|
         /\\$/! s|$| --out=DIR|'
-    command "$name" docs/recordings/commands.txt | sed 's|^[a-z][a-z0-9_]* ||'
+    lines_about "$name" docs/recordings/commands.txt | sed 's|^[a-z][a-z0-9_]* ||'
   done
   echo '```'
 }

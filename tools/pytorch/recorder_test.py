@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from gradsync import units
 from gradsync.recorder import Recorder
+from gradsync.sharded import recorder_of
 from gradsync.step_machine import State
 from gradsync.torch_private import DDP
 from recorded_net import (
@@ -198,6 +199,8 @@ class RecorderTest(RecordingTestCase):
             self.assertEqual(recording.machine.state, State.BETWEEN)
             frozen.requires_grad_(True)(batch_of(0)[0])
             self.assertEqual(recording.machine.state, State.OPEN)
+            # The name by which loops under fully_shard have asked for one.
+            self.assertIsInstance(recorder_of(net()), Recorder)
 
         self.launch(run, ranks=1)
 
