@@ -24,6 +24,7 @@
 # shows the commands that measured its records.
 # A picture is made by the command in the line above it, which writes the file named first:
 #   <!-- picture: docs/images/cost.svg report docs/records/small --figure=cost -->
+#   <!-- picture: docs/images/scaling.svg what_if docs/recordings/... --world_size=2,4,8 -->     drawn by `gradsync what_if`
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -175,6 +176,14 @@ once() {
     { while (blank > 0) { print ""; --blank } print }'
 }
 
+picture() {  # picture FILE PROGRAM ARGUMENT...: below $scratch
+  if [[ $2 == what_if ]]; then
+    package -m gradsync "${@:2}" --plot="$scratch/$1" >"$scratch/points"
+  else
+    (cd "$scratch" && "$programs/$2" "${@:3}" --out="$1" </dev/null)
+  fi
+}
+
 remake() {  # remake DOCUMENT: as it should be
   local line inside=false
   local -a words cut
@@ -205,7 +214,7 @@ remake() {  # remake DOCUMENT: as it should be
       inside=true
     elif [[ $line =~ ^'<!-- picture: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
-      (cd "$scratch" && "$programs/${words[1]}" "${words[@]:2}" --out="${words[0]}" </dev/null >&2)
+      picture "${words[@]}" >&2
       place "$scratch/${words[0]}" "${words[0]}" >&2
     fi
   done <"$1"

@@ -28,6 +28,13 @@ cat >bazel-bin/tools/report <<'TOOL'
 printf '<dc:description>%s</dc:description>\n%s\n' "$(cat "$1"/*.jsonl)" $$ >"${3#--out=}"
 TOOL
 chmod +x bazelw bazel-bin/tools/*
+# The package draws a picture of its arguments, of which the last is the file.
+mkdir -p tools/pytorch/gradsync
+cat >tools/pytorch/gradsync/__main__.py <<'TOOL'
+import sys
+path = sys.argv[-1].removeprefix("--plot=")
+open(path, "w").write(f"<dc:description>{sys.argv[1:-1]}</dc:description>\n")
+TOOL
 for name in a b; do echo "{\"gradsync_commit\":\"0123456789$name\",\"dirty\":false}" | gzip >docs/records/$name/x.jsonl.gz; done
 printf 'a 1 bench/ddp\nb 1 bench/ddp\n' >docs/records/commands.txt
 touch docs/recordings/commands.txt
@@ -68,6 +75,14 @@ echo 'See docs/records/a and docs/records/b.' >docs/other.md
 echo '{"gradsync_commit":"9876543210","dirty":true}' | gzip >docs/records/b/x.jsonl.gz
 check 1 'docs/other.md: Measured at 012345678: a; at 987654321, with changes: b. It needs' --check
 rm docs/other.md
+
+echo '<!-- picture: docs/images/curve.svg what_if docs/recordings/a.jsonl --world_size=2,4 -->' >docs/curve.md
+check 1 '^docs.sh: docs/images/curve.svg differs' --check
+check 0 '^docs/images/curve.svg$'
+grep --quiet --fixed-strings "['what_if', 'docs/recordings/a.jsonl', '--world_size=2,4']" docs/images/curve.svg ||
+  fail "what is drawn by what_if"
+check 0 '' --check
+rm docs/curve.md docs/images/curve.svg
 
 # A comment between two commands belongs to neither, and recordings' commands need no --out.
 printf '%s\n' '# Between.' 'b 2 bench/suite --d' >>docs/records/commands.txt

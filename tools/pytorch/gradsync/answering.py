@@ -181,7 +181,7 @@ def answer_of(question: Question) -> Answer:
         units=len(units_of(launch)),
         schedule=_schedule(launch),
         ddp=_script_step(row, prediction),
-        variation=variation_of(prediction),
+        variation=variation_of(prediction, launch),
         load=_load(recording),
         sizes=sizes,
         links=_links(predictor, prediction),

@@ -25,7 +25,7 @@ def curve_text(curve: Curve) -> str:
         *curve.notes,
         "",
         f"A step without synchronisation takes {ms_text(curve.none_s)}.",
-        f"Predicted, not measured, with limits of 95 %: steps of {what}.",
+        f"Predicted, not measured [95 %]: steps of {what}.",
     ]
     for link, points in groupby(curve.points, key=lambda point: point.link):
         lines += ["", *_link(link, [*points])]

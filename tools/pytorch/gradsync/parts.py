@@ -5,11 +5,14 @@ Nothing here is measured: all is computed from replays. All times are seconds.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from statistics import fmean
+from itertools import pairwise
+from statistics import StatisticsError, correlation, fmean
 
 from gradsync.estimates import trimmed_mean
 from gradsync.replay import Prediction, equal_rounds
+from gradsync.schema import Launch
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Variation:
     `varying_step_s`: the predicted step, whose ranks vary like the recorded ones, and independently
     of each other. `communication_part` and `waiting_part`: of varying_step_s - rank_s, which is
     what the step loses; they add up to 1, and are None if it loses nothing. Copies of gradients
-    count as communication.
+    count as communication. `correlation`: of the times of two recorded ranks of one host in the
+    same steps, from -1 to 1. Near 1 they were slow together, as noise of their host makes them.
+    None if ranks had hosts of their own, or did not vary.
     """
 
     rank_s: float
@@ -47,6 +52,7 @@ class Variation:
     varying_step_s: float
     communication_part: float | None
     waiting_part: float | None
+    correlation: float | None
 
 
 def parts_of(prediction: Prediction) -> StepParts:
@@ -78,8 +84,10 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
     return fmean(steps_s), fmean(alone_s)
 
 
-def variation_of(prediction: Prediction) -> Variation:
-    """Returns what ranks that vary cost a step."""
+def variation_of(prediction: Prediction, launch: Launch) -> Variation:
+    """Returns what ranks that vary cost a step. `launch`: one of the recorded ones, which all have
+    as many hosts.
+    """
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value
     rank_s = alone_s - prediction.copies_s - prediction.broadcasts_s
@@ -94,4 +102,18 @@ def variation_of(prediction: Prediction) -> Variation:
         varying_step_s=step_s,
         communication_part=None if waiting is None else 1 - waiting,
         waiting_part=waiting,
+        correlation=_correlation(prediction) if len(set(launch.hosts)) == 1 else None,
     )
+
+
+def _correlation(prediction: Prediction) -> float | None:
+    """Returns the mean over launches and pairs of neighbouring ranks."""
+    found = []
+    for replay in prediction.replays:
+        times = [
+            [step.backward_s + step.after_s for step in rank] for rank in replay.scenario.ranks
+        ]
+        for one, other in pairwise(times):
+            with suppress(StatisticsError):  # one of them does not vary, or there is one round
+                found.append(correlation(one, other))
+    return fmean(found) if found else None

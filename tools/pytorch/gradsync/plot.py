@@ -100,11 +100,15 @@ def _draw(figure: Any, curve: Curve) -> None:
     sizes = sorted({one.world_size for one in points} | {one.world_size for one in measured})
     _prepare(steps, "time of a step (ms)", sizes)
     _prepare(speeds, "speed-up: samples a second, of one rank = 1", sizes)
-    steps.axhline(1e3 * curve.none_s, color=GREY, linestyle="--", label="without synchronisation")
+    steps.axhline(
+        1e3 * curve.none_s, color=GREY, linestyle="--", label="a step without synchronisation"
+    )
     speeds.set_yscale("log", base=2)
     speeds.set_yticks(sizes, [str(size) for size in sizes])
     speeds.minorticks_off()
-    speeds.plot(sizes, sizes, color="black", linewidth=0.8, label="ideal: as many as ranks")
+    speeds.plot(
+        sizes, sizes, color="black", linewidth=0.8, label="ideal: speed-up = number of ranks"
+    )
     for number, (link, own) in enumerate(groupby(points, key=lambda point: point.link)):
         _draw_link(steps, speeds, link, [*own], COLOURS[number % len(COLOURS)], curve.none_s)
     _draw_measured(steps, speeds, measured)

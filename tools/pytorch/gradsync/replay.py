@@ -266,18 +266,20 @@ def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
     seconds of the step and those of its computation alone.
     """
     transfers = _transfers(scenario)
-    ranks = scenario.ranks
+    ranks = scenario.ranks[: scenario.world_size]
     count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
-    rounds = []
-    for steps in [*zip(*ranks, strict=True)][:count]:
-        together = [replace(step, begin_s=0) for step in steps]
-        rounds.append(
-            [
-                (_pacer(scenario, transfers, [step])(1).step_s, step.backward_s + step.after_s)
-                for step in together
-            ]
-        )
-    return rounds
+    return [
+        [_equal_step(scenario, transfers, step) for step in steps]
+        for steps in [*zip(*ranks, strict=True)][:count]
+    ]
+
+
+def _equal_step(
+    scenario: Scenario, transfers: Sequence[Transfer], step: RankStep
+) -> tuple[float, float]:
+    alone = replace(step, begin_s=0)
+    replay = _pacer(scenario, transfers, [alone])
+    return replay(1).step_s, step.backward_s + step.after_s
 
 
 def _transfers(scenario: Scenario) -> list[Transfer]:

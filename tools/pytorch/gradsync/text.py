@@ -11,12 +11,14 @@ from gradsync.schema import MIB, HostLoad
 from gradsync.units_text import (
     bytes_text,
     estimate_text,
+    limits_text,
     ms_text,
     percent_text,
     ranks_text,
     sum_texts,
 )
 
+TOGETHER = 0.5  # the smallest correlation of ranks that is told
 TOLD = 0.01  # the smallest part of a step, lost to slower ranks, of which something is told
 
 
@@ -103,17 +105,18 @@ def _step(answer: Answer) -> list[str]:
     step = answer.ddp.step_s
     parts = answer.ddp.parts
     waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"
+    used = "CPUs" if answer.device == "cpu" else "GPU"
     named = (
         (parts.computation_s, "computation of the slowest rank"),
         (parts.copies_s, "copies of gradients into buckets and out of them"),
-        (parts.slowed_s, "communication slows computation down, because both use the CPUs"),
+        (parts.slowed_s, f"communication slows computation down, because both use the {used}"),
         (parts.exposed_s, f"ranks only wait for {waits} (exposed)"),
         (parts.broadcasts_s, "broadcasts of ZeroRedundancyOptimizer"),
     )
     total, *texts = sum_texts(step.value, [seconds for seconds, _ in named])
-    limits = f"[{1e3 * step.low:.4g}, {1e3 * step.high:.4g}]"
+    what = step_text(answer.ddp, answer.units)
     return [
-        f"A step of {step_text(answer.ddp, answer.units)} will take {total} {limits} ms (95 %):",
+        f"A step of {what} will take {total} {limits_text(step)} ms (95 %):",
         *(
             _part(text, name)
             for text, (_, name) in zip(texts, named, strict=True)
@@ -149,18 +152,30 @@ def _variation(answer: Answer) -> list[str]:
             f"{equal} ms",
         ),
         _part(waiting, f"({percent} %) waiting for slower ranks: {_assumed(answer)}"),
+        *_shared_noise(answer),
         _load(answer.load),
     ]
 
 
 def _assumed(answer: Answer) -> str:
     """What is assumed of ranks that vary."""
-    recorded = ranks_text(answer.recorded_world_size)
+    asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
-        return f"the {recorded} vary as they did while recorded"
+        return f"the {asked} vary as they did while recorded"
     verb = "was" if answer.recorded_world_size == 1 else "were"
-    asked = ranks_text(answer.world_size)
     return f"{asked} are assumed to vary like the {recorded} that {verb} recorded"
+
+
+def _shared_noise(answer: Answer) -> list[str]:
+    """Other ranks may lack the noise that recorded ranks had together."""
+    correlation = answer.variation.correlation
+    is_larger = answer.world_size > answer.recorded_world_size
+    if not is_larger or correlation is None or correlation < TOGETHER:
+        return []
+    return [
+        f"The recorded ranks were slow in the same steps (correlation {correlation:.2f}), which "
+        "points to their host. Quieter hosts vary less."
+    ]
 
 
 def _load(load: HostLoad | None) -> str:
@@ -235,7 +250,6 @@ def _measured(answer: Answer) -> list[str]:
     if not answer.measured:
         return []
     lines = [
-        "",
         f"{'DDP':<31} {'predicted':<24} {'measured':<22} {'error':<8} {'of the cost':<11} "
         "second run",
         *map(_measured_step, answer.measured),

@@ -9,15 +9,26 @@ from gradsync.estimates import Interval
 from gradsync.schema import MIB
 
 KIB = 1 << 10
+LARGE = 9999.5  # from here on four digits would need an exponent
 
 
 def ms_text(seconds: float) -> str:
-    return f"{1e3 * seconds:.4g} ms"
+    return f"{_four_digits(1e3 * seconds)} ms"
+
+
+def _four_digits(value: float) -> str:
+    """Returns a value without an exponent, unless it is tiny."""
+    return f"{value:.0f}" if abs(value) >= LARGE else f"{value:.4g}"
+
+
+def limits_text(step_s: Interval) -> str:
+    """Returns the limits of an interval in ms, without the unit."""
+    return f"[{_four_digits(1e3 * step_s.low)}, {_four_digits(1e3 * step_s.high)}]"
 
 
 def estimate_text(step_s: Interval) -> str:
     """Returns a value with its limits."""
-    return f"{1e3 * step_s.value:.4g} [{1e3 * step_s.low:.4g}, {1e3 * step_s.high:.4g}] ms"
+    return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)} ms"
 
 
 def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
