@@ -74,6 +74,8 @@ class PointsTest(unittest.TestCase):
         slow = varied()
         for step in steps_of(slow, "none"):
             step["step_ns"] *= 2
+        there = gradsync.what_if(path, world_size=[2], link=LINKS, at=written(slow))
+        self.assertAlmostEqual(there.none_s, 2 * 63e-3)
         for arguments in ({"processor_percent": 100}, {"algorithm": "tree"}, {"at": written(slow)}):
             other = gradsync.what_if(path, world_size=[2, 4], link=LINKS, **arguments)
             pairs = zip(plain.points, other.points, strict=True)
@@ -299,10 +301,10 @@ class PlotTest(unittest.TestCase):
 
         curve = self.curve()
         first = self.drawn(curve)
-        matplotlib.rcParams["font.size"] = 30  # of somebody else
+        matplotlib.rcParams["lines.linewidth"] = 30  # of somebody else
         self.addCleanup(matplotlib.rcdefaults)
         self.assertEqual(self.drawn(curve), first)
-        self.assertEqual(matplotlib.rcParams["font.size"], 30)
+        self.assertEqual(matplotlib.rcParams["lines.linewidth"], 30)
         self.assertNotIn(b"<dc:date>", first)
 
     def test_other_curves_have_other_descriptions(self):
@@ -343,7 +345,7 @@ class PlotTest(unittest.TestCase):
 
         curve = self.curve()
         figure = Figure()
-        plot._draw(figure, curve)
+        plot._draw(figure, replace(curve, points=curve.points[::-1]))  # asked for in this order
         steps, speeds, _ = figure.axes
 
         def line(axes, style, marker):

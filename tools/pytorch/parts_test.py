@@ -12,7 +12,9 @@ from gradsync.answering import answer_of
 from gradsync.link import Cost, LinkCosts
 from gradsync.parts import parts_of, variation_of
 from gradsync.replay import Collective, Processors, RankStep, Scenario
+from gradsync.rounds import RoundTimes
 from gradsync.text import text_of
+from gradsync.units_text import sum_texts
 from gradsync.what_if_command import parse, question_from
 from sample_recordings import (
     MS,
@@ -134,6 +136,25 @@ class PartsTest(unittest.TestCase):
         self.assertNotAlmostEqual(one.exposed_s, fmean(sorted(exposed)[2:-2]), places=2)
 
 
+class RoundTest(unittest.TestCase):
+    def test_other_links_are_on_the_line_to_a_standard_deviation(self):
+        one = RoundTimes(
+            step_s=10,
+            faster_link_s=8,
+            slower_link_s=13,
+            exposed_s=2,
+            faster_exposed_s=1,
+            slower_exposed_s=5,
+            slowed_s=0,
+            alone_s=8,
+            first_s=1,
+        )
+        deviations = (-3, -1, -0.5, 0, 0.5, 1, 2)
+        self.assertEqual([one.at(x) for x in deviations], [4, 8, 9, 10, 11.5, 13, 16])
+        # Less than nothing cannot be exposed.
+        self.assertEqual([one.exposed_at(x) for x in deviations], [0, 1, 1.5, 2, 3.5, 5, 8])
+
+
 class VariationTest(unittest.TestCase):
     """Both ranks' own step takes 63 ms, and 97 with DistributedDataParallel."""
 
@@ -225,6 +246,11 @@ class VariationTest(unittest.TestCase):
         told = ask(launch(), slow).variation
         self.assertAlmostEqual(told.varying_step_s - told.equal_step_s, (0 + 4e-3) / 2)
 
+    def test_all_rounds_count(self):
+        # In half of the 36 rounds rank 1 takes 8 longer.
+        told = ask(jittered(lambda rank, i: 8 * rank * (i >= 18))).variation
+        self.assertAlmostEqual(told.equal_step_s, 97e-3 + 8e-3 / 2 / 2)
+
     def test_says_that_it_is_no_measurement(self):
         text = screen(jittered(lambda rank, i: 8 * rank), world_size=64)
         self.assertIn("\nEstimated, not measured: an average rank computes for 67.0 ms.", text)
@@ -309,6 +335,15 @@ class SumTest(unittest.TestCase):
                 self.assertAlmostEqual(answer.ddp.parts.exposed_s, answer.ddp.exposed_s, places=12)
                 sums += self.assert_adds_up(text_of(answer))
         self.assertGreater(sums, 100)
+
+    def test_all_have_four_digits_of_the_total(self):
+        for total_s, parts_s, texts in (
+            (1.2345, (1.0004, 0.2341), ["1234", "1000", "234"]),
+            (12.3456, (12.0, 0.3456), ["12346", "12000", "346"]),
+            (0.0012346, (0.0010005, 0.0002341), ["1.235", "1.001", "0.234"]),
+            (0.1, (0.09996, 0.00004), ["100.0", "100.0", "0.0"]),
+        ):
+            self.assertEqual(sum_texts(total_s, parts_s), texts)
 
     def test_with_few_and_many_digits(self):
         for factor in (0.0013, 0.0137, 1, 9.7, 1234.5):

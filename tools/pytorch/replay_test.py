@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
-from gradsync import Refused, network, replay, rounds
+from gradsync import Refused, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
 from gradsync.replay import (
@@ -289,7 +289,7 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(len(self.draws(16384, buckets=60)), 12)
 
     def test_a_bootstrap_takes_all_values_and_normal_paces(self):
-        paces, picks = zip(*rounds.resamples(5), strict=True)
+        paces, picks = zip(*replay.resamples(5), strict=True)
         self.assertEqual(len(paces), 1000)
         self.assertAlmostEqual(fmean(paces), 0, delta=0.1)
         self.assertAlmostEqual(stdev(paces), 1, delta=0.1)
@@ -300,7 +300,7 @@ class DrawTest(unittest.TestCase):
 
     def test_every_answer_draws_the_same_numbers(self):
         # These are equal on every release of Python.
-        (pace, picks), *_ = rounds.resamples(5)
+        (pace, picks), *_ = replay.resamples(5)
         self.assertAlmostEqual(pace, 1.706411686714408, 12)
         self.assertEqual(picks, [4, 0, 0, 4, 3])
         self.assertEqual(self.draws(4), self.draws(4))

@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import quantiles
 
 from gradsync import Refused
-from gradsync.estimates import Estimate, Interval, estimate
+from gradsync.estimates import Estimate, Interval, estimate, trimmed_mean
 from gradsync.notes import assumptions_of
 from gradsync.parts import equal_step_of
 from gradsync.prediction import Predictor
 from gradsync.question import LinkOptions, Question, questions_of
 from gradsync.recording import Recording
-from gradsync.replay import Prediction
-from gradsync.rounds import exposed_limits
+from gradsync.replay import Prediction, resamples
+from gradsync.rounds import RoundTimes
 from gradsync.schema import StepMode
 from gradsync.sharding import units_of
 
@@ -163,12 +164,22 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 def _exposed(prediction: Prediction) -> Interval:
     """The interval spans those of the launches, as that of the step does."""
-    limits = [exposed_limits(replay.rounds) for replay in prediction.replays]
+    limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
         prediction.exposed_s,
         min(low for low, _ in limits),
         max(high for _, high in limits),
     )
+
+
+def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
+    """Returns the limits of 95 %, by the bootstrap by which steps have theirs."""
+    means = []
+    for deviations, positions in resamples(len(rounds)):
+        exposed = [one.exposed_at(deviations) for one in rounds]
+        means.append(trimmed_mean([exposed[i] for i in positions]))
+    low, *_, high = quantiles(means, n=40, method="inclusive")
+    return low, high
 
 
 def _measured_point(asked: Recording, there: Recording, none_s: float) -> MeasuredPoint:

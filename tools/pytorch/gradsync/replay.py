@@ -12,20 +12,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 from itertools import accumulate
 from random import Random
-from statistics import fmean
+from statistics import NormalDist, fmean, quantiles
 
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, Operation
-from gradsync.rounds import RoundTimes, interval_of, kept_rounds
+from gradsync.rounds import RoundTimes, kept_rounds
 from gradsync.schema import Launch
 
 # With more, thousands of ranks would take seconds.
 MOST_RANK_ACTIONS = 20_000_000
 FEWEST_DRAWS = 12
+REPLICATES = 1000
 MOST_EQUAL_STEPS = 500  # that are replayed as if all ranks took them
-DRAWING_SEED = 1  # see rounds.RESAMPLING_SEED
+# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
+# all releases, and that of none of its other functions. What is drawn for one purpose does not
+# depend on how much is drawn for the other.
+DRAWING_SEED = 1
+RESAMPLING_SEED = 2
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
@@ -224,6 +230,18 @@ def replay_step(
     return Outcome(backward_done, time, work)
 
 
+@cache
+def resamples(count: int) -> list[tuple[float, list[int]]]:
+    """Returns a bootstrap's draws from `count` values. Each is a pace of the link, in standard
+    deviations, and the positions of the values that are taken.
+    """
+    random, normal = Random(RESAMPLING_SEED), NormalDist()
+    return [
+        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
+        for _ in range(REPLICATES)
+    ]
+
+
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns rounds of all ranks: measured rounds, or, in a larger world, measured rounds with
     other ranks that are drawn from all ranks and rounds.
@@ -252,7 +270,7 @@ def predict(scenario: Scenario) -> Prediction:
     slowest_s = trimmed_mean([one.alone_s for one in rounds])
     first_s = trimmed_mean([one.first_s for one in rounds])
     return Prediction(
-        step_s=interval_of(rounds),
+        step_s=_interval(rounds),
         slowest_s=slowest_s,
         exposed_s=fmean(one.exposed_s for one in kept),
         slowed_s=fmean(one.slowed_s for one in kept),
@@ -383,6 +401,16 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     slowest = map(max, zip(*parts, strict=True))
     *issued, backward = [*accumulate(slowest, initial=late)][1:]
     return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
+
+
+def _interval(rounds: Sequence[RoundTimes]) -> Interval:
+    """A bootstrap over rounds, in which the link is as of another launch in each replicate."""
+    means = []
+    for deviations, positions in resamples(len(rounds)):
+        steps = [one.at(deviations) for one in rounds]
+        means.append(trimmed_mean([steps[i] for i in positions]))
+    low, *_, high = quantiles(means, n=40, method="inclusive")
+    return Interval(trimmed_mean([one.step_s for one in rounds]), low, high)
 
 
 def _floor_s(

@@ -1,20 +1,11 @@
-"""Means and intervals of replayed rounds. All times are seconds."""
+"""What replayed rounds take. All times are seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from random import Random
-from statistics import NormalDist, quantiles
 
-from gradsync.estimates import TRIMMED, Interval, trimmed_mean
-
-REPLICATES = 1000
-# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
-# all releases, and that of none of its other functions. What is drawn for one purpose does not
-# depend on how much is drawn for the other (replay.DRAWING_SEED).
-RESAMPLING_SEED = 2
+from gradsync.estimates import TRIMMED
 
 
 @dataclass(frozen=True)
@@ -61,38 +52,3 @@ def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
     """
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]
-
-
-@cache
-def resamples(count: int) -> list[tuple[float, list[int]]]:
-    """Returns a bootstrap's draws from `count` values. Each is a pace of the link, in standard
-    deviations, and the positions of the values that are taken.
-    """
-    random, normal = Random(RESAMPLING_SEED), NormalDist()
-    return [
-        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
-        for _ in range(REPLICATES)
-    ]
-
-
-def interval_of(rounds: Sequence[RoundTimes]) -> Interval:
-    """A bootstrap over rounds, in which the link is as of another launch in each replicate."""
-    low, high = _limits(rounds, RoundTimes.at)
-    return Interval(trimmed_mean([one.step_s for one in rounds]), low, high)
-
-
-def exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the limits between which the mean of what is exposed lies, of 95 %."""
-    return _limits(rounds, RoundTimes.exposed_at)
-
-
-def _limits(
-    rounds: Sequence[RoundTimes], at: Callable[[RoundTimes, float], float]
-) -> tuple[float, float]:
-    """`at`: what a round takes over a link that is slower by so many standard deviations."""
-    means = []
-    for deviations, positions in resamples(len(rounds)):
-        values = [at(one, deviations) for one in rounds]
-        means.append(trimmed_mean([values[i] for i in positions]))
-    low, *_, high = quantiles(means, n=40, method="inclusive")
-    return low, high
