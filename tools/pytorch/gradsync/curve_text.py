@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from gradsync.curve import Curve, CurvePoint, MeasuredPoint
 from gradsync.estimates import Estimate, Interval
 from gradsync.text import recorded_text, step_text
-from gradsync.units_text import estimate_text, ms_text
+from gradsync.units_text import interval_text, ms_text
 
 MEANINGS = (
     "speed-up: how many times the samples a second of one rank. cost: longer than without "
     "synchronisation.",
-    "exposed: ranks only wait for gradients. equal ranks: the step if all ranks were equally fast.",
+    "exposed: ranks only wait for collectives. equal ranks: the step if all ranks were equally fast.",
 )
 
 
@@ -27,20 +26,21 @@ def curve_text(curve: Curve) -> str:
         f"A step without synchronisation takes {ms_text(curve.none_s)}.",
         f"Predicted, not measured [95 %]: steps of {what}.",
     ]
-    for link, points in groupby(curve.points, key=lambda point: point.link):
-        lines += ["", *_link(link, [*points])]
+    lines += ["", *_table(curve.points)]
     lines += ["", *MEANINGS, *_measured(curve.measured)]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _link(link: str, points: Sequence[CurvePoint]) -> list[str]:
+def _table(points: Sequence[CurvePoint]) -> list[str]:
+    """A line for each point. Its link, which may be a long path, is the last column."""
     return [
-        f"Over {f'--link={link}' if link else 'the recorded link'}:",
-        f"{'ranks':>5}  {'step':<24} {'speed-up':<20} {'cost':<25} {'exposed':<25} equal ranks",
+        f"{'ranks':>5}  {'step (ms)':<22} {'speed-up':<18} {'cost (ms)':<22} "
+        f"{'exposed (ms)':<22} {'equal ranks':<11}  link",
         *(
-            f"{point.world_size:>5}  {estimate_text(point.step_s):<24} "
-            f"{speed_up_text(point.speed_up):<20} {estimate_text(point.cost_s):<25} "
-            f"{estimate_text(point.exposed_s):<25} {ms_text(point.equal_step_s)}"
+            f"{point.world_size:>5}  {interval_text(point.step_s):<22} "
+            f"{speed_up_text(point.speed_up):<18} {interval_text(point.cost_s):<22} "
+            f"{interval_text(point.exposed_s):<22} {ms_text(point.equal_step_s):<11}  "
+            f"{point.link or 'as recorded'}"
             for point in points
         ),
     ]
@@ -57,9 +57,9 @@ def _measured(points: Sequence[MeasuredPoint]) -> list[str]:
     return [
         "",
         "Measured in other recordings:",
-        f"{'ranks':>5}  {'step':<24} {'speed-up':<20} recording",
+        f"{'ranks':>5}  {'step (ms)':<22} {'speed-up':<18} recording",
         *(
-            f"{point.world_size:>5}  {_step(point.step_s):<24} {_speed_up(point.speed_up):<20} "
+            f"{point.world_size:>5}  {_step(point.step_s):<22} {_speed_up(point.speed_up):<18} "
             f"{point.recording}"
             for point in points
         ),
@@ -67,7 +67,9 @@ def _measured(points: Sequence[MeasuredPoint]) -> list[str]:
 
 
 def _step(step_s: Estimate) -> str:
-    return estimate_text(step_s.interval) if step_s.interval else ms_text(step_s.value)
+    if step_s.interval:
+        return interval_text(step_s.interval)
+    return ms_text(step_s.value).removesuffix(" ms")
 
 
 def _speed_up(speed_up: Estimate) -> str:

@@ -26,9 +26,14 @@ def limits_text(step_s: Interval) -> str:
     return f"[{_four_digits(1e3 * step_s.low)}, {_four_digits(1e3 * step_s.high)}]"
 
 
+def interval_text(step_s: Interval) -> str:
+    """Returns a value with its limits in ms, without the unit."""
+    return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)}"
+
+
 def estimate_text(step_s: Interval) -> str:
     """Returns a value with its limits."""
-    return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)} ms"
+    return f"{interval_text(step_s)} ms"
 
 
 def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
