@@ -12,7 +12,7 @@ from gradsync.units_text import interval_text, ms_text
 MEANINGS = (
     "speed-up: how many times the samples a second of one rank. cost: longer than without "
     "synchronisation.",
-    "exposed: ranks only wait for collectives. equal ranks: the step if all ranks were equally fast.",
+    "exposed: ranks only wait. equal ranks: the step if all ranks were equally fast.",
 )
 
 
