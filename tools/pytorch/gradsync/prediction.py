@@ -197,7 +197,7 @@ class Predictor:
                     log_error=self.question.log_error,
                 )
             )
-            copies_s = self._copies_s(i) + self.question.pace * changes.backward_s
+            copies_s = self._bucket_copies_s(i) + self.question.pace * changes.backward_s
             self._launches[key] = replace(
                 prediction,
                 copies_s=copies_s + changes.casts_s,
@@ -205,9 +205,9 @@ class Predictor:
             )
         return self._launches[key]
 
-    def _copies_s(self, i: int) -> float:
+    def _bucket_copies_s(self, i: int) -> float:
         """Returns seconds of copies of gradients into buckets and out of them."""
-        copies_s = _copies_s(self.recording.launches[i], self.recording.total_bytes)
+        copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
     def _changes(self, i: int, settings: _Settings, costs: LinkCosts) -> _Changes:
@@ -329,7 +329,7 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
     return sent.kind is CollectiveKind.ALL_REDUCE and sum(sent.bytes) >= total_bytes
 
 
-def _copies_s(launch: Launch, total_bytes: int) -> float:
+def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
     """Returns how much longer a rank computes in a step that copies its gradients into buckets, as
     DistributedDataParallel does: copies, and an optimizer that reads gradients there. Noise may be
     larger; then it is 0.
