@@ -56,6 +56,7 @@ class LinkFileTest(LogTest):
             world_size=4,
         )
         self.assert_right(["mpirun -np 8 -N 2 osu_allreduce -m 1:1"] + text, 8)
+        self.assert_right(["salloc -n 16 mpirun -np 8 osu_allreduce -m 1:1"] + text, 8)
         self.assert_refused(
             ["mpirun -n 8 osu_allreduce -f", *text, "mpirun -n 4 osu_allreduce -f", *text],
             "several numbers of ranks",

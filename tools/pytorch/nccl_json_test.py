@@ -53,7 +53,12 @@ def structured(root="-1"):
         rate = size / seconds(size) / 1e9
         half = {"time": 1e6 * seconds(size), "algbw": rate, "busbw": 1.5 * rate, "error": "N/A"}
         before = {"count": size // 4, "type": "float", "redop": "sum", "root": root}
-        halves = {f"{name}_{key}": half[key] for name in ("oop", "ip") for key in half}
+        slow = {**half, "time": 3 * half["time"], "algbw": rate / 3, "busbw": rate / 2}
+        halves = {
+            f"{name}_{key}": values[key]
+            for name, values in (("oop", slow), ("ip", half))
+            for key in half
+        }
         sizes.append({str(size): {**before, **halves}})
     return {"identifier": "nccl-tests structured output", "version": "1", "benchmark": sizes}
 
@@ -86,6 +91,8 @@ class DocumentsTest(LogTest):
             "if [",
         ):
             self.assert_right(f"{before}\nNCCL version 2.29\n{DOCUMENT}", 4)
+        spanning = json.dumps(document(4), indent=2)
+        self.assert_right(f"function {{\n  echo a\n}}\n{spanning}", 4)
 
     def test_documents_that_are_cut_off_are_refused(self):
         self.assert_refused("begin\n" + DOCUMENT[:3000], "none of its lines is a measurement")
@@ -190,7 +197,9 @@ class StructuredTest(LogTest):
         changed = structured()
         for one in changed["benchmark"]:
             (numbers,) = one.values()
-            numbers["ip_time"] = "N/A"
+            for name in ("time", "algbw", "busbw"):
+                numbers[f"oop_{name}"] = numbers[f"ip_{name}"]
+                numbers[f"ip_{name}"] = "N/A"
         self.assert_right(json.dumps(changed), 4, ["does not list"])
 
 

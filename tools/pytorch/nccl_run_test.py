@@ -67,7 +67,7 @@ class NcclRunTest(LogTest):
         for line in (
             "srun /home/user/net_perf/nccl-tests/build/all_gather_perf -b 1K",
             "srun -p gpu_perf ./all_gather_perf -b 1K",
-            "./all_gather_perf -b 1K  # on partition h100_perf",
+            "./all_gather_perf -b 1K  # on partition gpu_perf",
             "mpirun -np 4 /usr/local/bin/all_gather_perf_mpi -b 1K",
             "./build/all_gather_perf -b 1K > all_reduce_perf.txt",
             "cd all_reduce_perf/today && ./all_gather_perf",

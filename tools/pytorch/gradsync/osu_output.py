@@ -73,7 +73,6 @@ def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
         test = _test_of(line)
         if test:
             is_all_reduce = test == "Allreduce"
-            columns = ()
         elif is_all_reduce and "Size" in line:
             columns = _columns_of(line)
         elif is_all_reduce and columns:
