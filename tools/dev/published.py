@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""tools/dev/published.py FILE: step times that others have published of 1 and of more GPUs, and what
+"""tools/dev/published.py FILE: steps that others have published of 1 and of more GPUs, and what
 gradsync predicts of them, of the step and of its cost: what it takes more than with one GPU.
 
 The lines of FILE are those of published_lines.py.
 
-Today's prediction takes the step of 1 GPU as computation, which varies from step to step and GPU to GPU
-as it does there. Gradients are ready evenly over its last two thirds, in DistributedDataParallel's own
-buckets, which go around a ring. The tool then tries what may cost the rest, each fitted to one model on one
-machine, and tried on others.
+Today's prediction takes the step of 1 GPU as computation, which varies from step to step and GPU to
+GPU as it does there. Gradients are ready evenly over its last two thirds, in
+DistributedDataParallel's own buckets, which go around a ring. The tool then tries what may cost the
+rest, each fitted to one model on one machine, and tried on others.
 """
 
 from __future__ import annotations
@@ -157,28 +157,36 @@ def _bucket_ends(gradient_bytes: float) -> list[float]:
 
 
 def rows_of(lines: Iterable[Line]) -> Iterator[Row]:
-    """Yields a row for each figure that is predicted."""
+    """Yields a row for each step that is predicted."""
     for line in lines:
         if isinstance(line, Passes):
-            more_s = (line.passes - 1) * line.one_s
-            yield Row(
-                line.source,
-                f"{line.gpu}, {line.model} {line.setting}: each pass",
-                line.each_s,
-                line.once_s + more_s,
-                line.each_s - line.once_s,
-                more_s,
-            )
-        for gpus in line.wanted if isinstance(line, Scaling) else ():
-            cost_s = predicted_cost_s(line, gpus)
-            yield Row(
-                line.source,
-                f"{line.name}: {gpus}",
-                line.step_s[gpus],
-                line.step_s[1] + cost_s,
-                line.cost_s(gpus),
-                cost_s,
-            )
+            yield _passes_row(line)
+        elif isinstance(line, Scaling):
+            yield from (_scaling_row(line, gpus) for gpus in line.wanted)
+
+
+def _passes_row(line: Passes) -> Row:
+    more_s = (line.passes - 1) * line.one_s
+    return Row(
+        source=line.source,
+        what=f"{line.gpu}, {line.model} {line.setting}: each pass",
+        published_s=line.each_s,
+        predicted_s=line.once_s + more_s,
+        published_cost_s=line.each_s - line.once_s,
+        predicted_cost_s=more_s,
+    )
+
+
+def _scaling_row(line: Scaling, gpus: int) -> Row:
+    cost_s = predicted_cost_s(line, gpus)
+    return Row(
+        source=line.source,
+        what=f"{line.name}: {gpus}",
+        published_s=line.step_s[gpus],
+        predicted_s=line.step_s[1] + cost_s,
+        published_cost_s=line.cost_s(gpus),
+        predicted_cost_s=cost_s,
+    )
 
 
 def factors(lines: Iterable[Line], gpus: Sequence[int] = MANY) -> list[float]:
@@ -302,14 +310,12 @@ def memory(lines: Sequence[Line]) -> list[str]:
 
 
 def predicted_peak_bytes(line: Memory, way: str) -> float:
-    """Returns what a rank's tensors need, as recorded on a CPU: with DistributedDataParallel, or with
-    fully_shard by repeated blocks."""
+    """Returns what a rank's tensors need, as recorded on a CPU: with DistributedDataParallel, or
+    with fully_shard by repeated blocks."""
     recording = Recording(line.recording)
     need = Need(recording)
     peak = (
-        need.replicated()
-        if way == "ddp"
-        else need.sharded(units_of(recording.first), line.ranks)
+        need.replicated() if way == "ddp" else need.sharded(units_of(recording.first), line.ranks)
     )
     return sum(peak)
 
@@ -319,8 +325,8 @@ def summary(lines: Sequence[Line]) -> str:
     if not found:
         return f"No line has a cost of {' or '.join(map(str, MANY))} GPUs."
     return (
-        f"{len(found)} published costs of {' and '.join(map(str, MANY))} GPUs were predicted within "
-        f"a factor of {found[-1]:.0f}, half of them within {statistics.median(found):.0f}."
+        f"{len(found)} published costs of {' and '.join(map(str, MANY))} GPUs were predicted "
+        f"within a factor of {found[-1]:.0f}, half of them within {statistics.median(found):.0f}."
     )
 
 

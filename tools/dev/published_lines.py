@@ -1,14 +1,16 @@
-"""The file of published steps, and its typed lines.
+"""The file of published steps, and its typed lines: a JSON object each.
 
-FILE has a JSON object a line. A line of kind "scaling" has steps of one model on 1 and more GPUs:
+A line of kind "scaling" has steps of one model on 1 and more GPUs:
 
   source, gpu, model, setting  where it was published, and of what
-  first               what the step of 1 GPU is: "plain", or "ddp", DistributedDataParallel of one rank
+  first               what the step of 1 GPU is: "plain", or "ddp", DistributedDataParallel of one
+                      rank
   gradient_bytes, tensors  of all gradients, and how many there are
   step_ms             by the number of GPUs
   bus_gb_s            bus bandwidth of an all-reduce, by the number of GPUs, as nccl-tests define it
   is_bus_assumed      whether the source does not tell the bandwidth
-  ddp_of_one_ms       a step of DistributedDataParallel of one rank, if "first" is plain; may be missing
+  ddp_of_one_ms       a step of DistributedDataParallel of one rank, if "first" is plain; may be
+                      missing
   step_sd_ms          the standard deviation of the step of 1 GPU, from step to step; may be missing
   clock_mhz           of the slowest GPU, by the number of GPUs; may be missing
   wanted              for which numbers of GPUs the step is predicted
@@ -16,17 +18,18 @@ FILE has a JSON object a line. A line of kind "scaling" has steps of one model o
 A line of kind "passes" has steps of several passes, whose gradients are synchronised after the last
 one or after each: `one_ms`, what a synchronisation costs elsewhere, `once_ms` and `each_ms`.
 
-A line of kind "memory" has what a rank's tensors needed at the peak of a step, `peak_mib`, by the way of
-training, "ddp" or "fsdp", between so many `ranks`, and a `recording` of such a model, beside the file.
+A line of kind "memory" has what a rank's tensors needed at the peak of a step, `peak_mib`, by the
+way of training, "ddp" or "fsdp", between so many `ranks`, and a `recording` of such a model, beside
+the file.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union
 
 from gradsync.link import Operation
 from gradsync.network import sent_part
@@ -114,16 +117,19 @@ def read(path: str) -> list[Line]:
 def _line_of(path: str, number: int, text: str) -> Line:
     try:
         fields = json.loads(text)
-        if fields["kind"] == "memory":
-            return _memory_of(fields, pathlib.Path(path).parent)
-        kinds = {"scaling": _scaling_of, "passes": _passes_of}
+        folder = pathlib.Path(path).parent
+        kinds: Mapping[str, Callable[[Mapping[str, Any]], Line]] = {
+            "scaling": _scaling_of,
+            "passes": _passes_of,
+            "memory": lambda memory: _memory_of(memory, folder),
+        }
         return kinds[fields["kind"]](fields)
     except (LookupError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         reason = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise BadLine(f"{path}, line {number}: {reason}") from None
 
 
-def _scaling_of(fields: Mapping[str, object]) -> Scaling:
+def _scaling_of(fields: Mapping[str, Any]) -> Scaling:
     line = Scaling(
         source=_text(fields, "source"),
         gpu=_text(fields, "gpu"),
@@ -138,7 +144,7 @@ def _scaling_of(fields: Mapping[str, object]) -> Scaling:
         ddp_of_one_s=1e-3 * _number(fields["ddp_of_one_ms"]) if "ddp_of_one_ms" in fields else None,
         step_sd_s=1e-3 * _number(fields["step_sd_ms"]) if "step_sd_ms" in fields else 0,
         clock_mhz=_by_gpus(fields.get("clock_mhz", {}), 1),
-        wanted=[round(_number(gpus)) for gpus in fields["wanted"]],  # type: ignore[attr-defined]
+        wanted=[round(_number(gpus)) for gpus in fields["wanted"]],
     )
     if line.first not in ("plain", "ddp"):
         raise ValueError(f"first is {line.first}, expected plain or ddp")
@@ -148,7 +154,7 @@ def _scaling_of(fields: Mapping[str, object]) -> Scaling:
     return line
 
 
-def _passes_of(fields: Mapping[str, object]) -> Passes:
+def _passes_of(fields: Mapping[str, Any]) -> Passes:
     return Passes(
         source=_text(fields, "source"),
         gpu=_text(fields, "gpu"),
@@ -161,7 +167,7 @@ def _passes_of(fields: Mapping[str, object]) -> Passes:
     )
 
 
-def _memory_of(fields: Mapping[str, object], folder: pathlib.Path) -> Memory:
+def _memory_of(fields: Mapping[str, Any], folder: pathlib.Path) -> Memory:
     peaks = fields["peak_mib"]
     if not isinstance(peaks, dict) or not set(peaks) <= set(WAYS):
         raise TypeError(f"peak_mib is {peaks}, expected an object by {' and '.join(WAYS)}")
@@ -176,7 +182,7 @@ def _memory_of(fields: Mapping[str, object], folder: pathlib.Path) -> Memory:
     )
 
 
-def _text(fields: Mapping[str, object], name: str) -> str:
+def _text(fields: Mapping[str, Any], name: str) -> str:
     value = fields[name]
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value}, expected a text")

@@ -189,8 +189,10 @@ class KeptFileTest(unittest.TestCase):
             for way, peak in line.peak_bytes.items()
         }
         self.assertEqual(len(peaks), 4)
-        for name, ratio in peaks.items():
-            self.assertTrue(0.5 < ratio < 2, (name, ratio))
+        for (model, way), ratio in peaks.items():
+            # FSDP's were published of gathers in bf16, and are predicted of gathers in f32.
+            least, most = (0.95, 1) if way == "ddp" else (1.3, 1.8)
+            self.assertTrue(least < ratio < most, (model, way, ratio))
 
     def test_every_figure_is_a_line(self):
         printed = io.StringIO()
