@@ -183,6 +183,10 @@ class RcclTest(LogTest):
         self.assert_refused(
             table_of(rccl_rows(gpus=4), "collective, gpus")[1:], "none of its lines"
         )
+        mpi = {"nodes": 2, **mpi}
+        self.assert_right(table_of(rccl_rows(**mpi), "Collective, nodes, " + heading[12:]), 4)
+        spaceless = [line.replace(", ", ",") for line in table_of(rccl_rows(**mpi), heading)]
+        self.assert_right(["HIP version: 6.4, ROCm: 6.4"] + spaceless, 4)
         self.assert_right(log(4) + ["a, b, c"], 4)
 
 

@@ -16,14 +16,10 @@ from gradsync.refusing import require
 UNITS = Units("us", "GB/s")
 MOST_GPUS = 16384  # of one process
 STRUCTURED = "nccl-tests structured output"  # Meta's identifier
-TABLE = re.compile(r"\bcollective, .*\bbusbw,")
-# The begins of its lines, by their number of words, which depends on how the program was built.
-TABLE_BEGINS = {
-    2: ("name", "gpus"),
-    4: ("name", "ranks", "rankspernode", "gpusperrank"),
-    5: ("name", "nodes", "ranks", "rankspernode", "gpusperrank"),
-}
-TABLE_END = ("size", "type", "redop", "inplace", "time", "algbw", "busbw", "wrong")
+# Of rccl-tests' tables: what the heading of the collective's column is, and what all tables have.
+COLLECTIVE = "collective"
+TABLE_COLUMNS = {COLLECTIVE, "size", "type", "redop", "inplace", "time", "algbw", "busbw"}
+HOSTS = "nodes"  # a column that the heading of a table lacks, if the program was built with MPI
 CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -116,16 +112,17 @@ def _structured_run_of(document: Any) -> Run:
 
 
 def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields the lines of rccl-tests' tables of commas. Built with MPI, lines have a column that
-    the heading lacks: how many hosts there are."""
-    is_table = False
+    """Yields the lines of rccl-tests' tables of commas, by the names of their columns."""
+    columns: list[str] = []
     for line in lines:
         words = [word.strip(' "\t') for word in line.split(",")]
-        if TABLE.search(line):
-            is_table = True
-        elif is_table and len(words) - len(TABLE_END) in TABLE_BEGINS:
-            begin = TABLE_BEGINS[len(words) - len(TABLE_END)]
-            yield dict(zip((*begin, *TABLE_END), words, strict=True))
+        names = [word.lower().lstrip("#") for word in words]
+        if set(names) >= TABLE_COLUMNS:
+            columns = ["name" if name == COLLECTIVE else name for name in names]
+        elif columns and len(words) == len(columns):
+            yield dict(zip(columns, words, strict=True))
+        elif columns and len(words) == len(columns) + 1 and HOSTS not in columns:
+            yield dict(zip([columns[0], HOSTS, *columns[1:]], words, strict=True))
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
