@@ -21,7 +21,7 @@ declare -A flags=(
   [all_reduce]='--sizes=4KiB --iterations=5 --warmup_iterations=1'
   [ddp]='--model=tiny --num_layers=1 --d_model=32 --d_ff=32 --num_heads=1 --vocab_size=300 --batch_size=1 --seq_len=8
     --verify=false --strategies=core,flat --warmup_steps=0 --steps=3'
-  [compare]='--width=4 --image_size=32 --batch_size=2 --buffer_elements=64Ki --strategies=bucketed --warmup_steps=0
+  [compare]='--width=4 --image_size=32 --batch_size=2 --buffer_elements=64Ki --strategies=bucketed_async --warmup_steps=0
     --steps=2'
   [convergence]='--num_layers=1 --d_model=16 --d_ff=32 --num_heads=2 --seq_len=16 --batch_size=2 --evaluate_every=2
     --seeds=1 --text_bytes=300KiB --held_out_windows=8 --variants=naive --steps=3'

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Records GPTs of the sizes whose peaks of memory others have published, one process on a CPU.
 
-    DIR/bin/python tests/pytorch/record_published.py OUT        # OUT/gpt_23m.jsonl.gz and OUT/gpt_168m.jsonl.gz, in 10 minutes
+    DIR/bin/python tests/pytorch/record_published.py OUT
 
-The sizes are those of canghaiX/MiniTrainBench: blocks are computed again in backward, the output shares its weights with the
-embedding, AdamW, autocast to bf16. docs/published_steps.jsonl has the peaks, and published.py what the recordings predict."""
+writes OUT/gpt_23m.jsonl.gz and OUT/gpt_168m.jsonl.gz, in a few minutes. The sizes are those of canghaiX/MiniTrainBench: blocks
+are computed again in backward, the output shares its weights with the embedding, AdamW, autocast to bf16.
+docs/published_steps.jsonl has the peaks, and tools/dev/published.py what the recordings predict."""
 
 from __future__ import annotations
 

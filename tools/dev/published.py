@@ -79,7 +79,7 @@ def ddp_of_one(line: Scaling, gpus: int) -> float | None:
 
 def ddp_tensors(line: Scaling, gpus: int) -> float | None:
     """The same, for each gradient."""
-    return 1e-6 * line.tensors if line.first == "plain" else None
+    return 1e-6 * line.tensors if line.first == "plain" and line.tensors else None
 
 
 def slowest(line: Scaling, gpus: int) -> float | None:

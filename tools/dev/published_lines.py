@@ -2,13 +2,14 @@
 
 A line of kind "scaling" has steps of one model on 1 and more GPUs:
 
-  source, gpu, model, setting  where it was published, and of what
+  source, gpu, model, setting  where it was published, and of what; setting may be missing
   first               what the step of 1 GPU is: "plain", or "ddp", DistributedDataParallel of one
                       rank
-  gradient_bytes, tensors  of all gradients, and how many there are
+  gradient_bytes      of all gradients
+  tensors             how many gradients there are; may be missing
   step_ms             by the number of GPUs
   bus_gb_s            bus bandwidth of an all-reduce, by the number of GPUs, as nccl-tests define it
-  is_bus_assumed      whether the source does not tell the bandwidth
+  is_bus_assumed      whether the source does not tell the bandwidth; if it is missing, it does
   ddp_of_one_ms       a step of DistributedDataParallel of one rank, if "first" is plain; may be
                       missing
   step_sd_ms          the standard deviation of the step of 1 GPU, from step to step; may be missing
@@ -52,7 +53,7 @@ class Scaling:
     setting: str
     first: str
     gradient_bytes: float
-    tensors: int
+    tensors: int | None
     step_s: Mapping[int, float]
     bus_bytes_s: Mapping[int, float]
     is_bus_assumed: bool
@@ -67,7 +68,7 @@ class Scaling:
 
     @property
     def name(self) -> str:
-        return f"{self.gpu}, {self.model} {self.setting}"
+        return f"{self.gpu}, {self.model} {self.setting}".rstrip()
 
     def cost_s(self, gpus: int) -> float:
         """Returns what the published step takes more than with 1 GPU."""
@@ -134,13 +135,13 @@ def _scaling_of(fields: Mapping[str, Any]) -> Scaling:
         source=_text(fields, "source"),
         gpu=_text(fields, "gpu"),
         model=_text(fields, "model"),
-        setting=_text(fields, "setting"),
+        setting=_text({"setting": "", **fields}, "setting"),
         first=_text(fields, "first"),
         gradient_bytes=_number(fields["gradient_bytes"]),
-        tensors=round(_number(fields["tensors"])),
+        tensors=round(_number(fields["tensors"])) if "tensors" in fields else None,
         step_s=_by_gpus(fields["step_ms"], 1e-3),
         bus_bytes_s=_by_gpus(fields["bus_gb_s"], 1e9),
-        is_bus_assumed=bool(fields["is_bus_assumed"]),
+        is_bus_assumed=bool(fields.get("is_bus_assumed", False)),
         ddp_of_one_s=1e-3 * _number(fields["ddp_of_one_ms"]) if "ddp_of_one_ms" in fields else None,
         step_sd_s=1e-3 * _number(fields["step_sd_ms"]) if "step_sd_ms" in fields else 0,
         clock_mhz=_by_gpus(fields.get("clock_mhz", {}), 1),

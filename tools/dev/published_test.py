@@ -63,6 +63,15 @@ class LinesTest(unittest.TestCase):
         self.assertEqual(memory.peak_bytes, {"ddp": 2 << 20})
         self.assertEqual(memory.recording, str(pathlib.Path(tempfile.gettempdir()) / "a/b.jsonl"))
 
+    def test_some_fields_may_be_missing(self):
+        optional = ("tensors", "setting", "is_bus_assumed", "ddp_of_one_ms")
+        (line,) = self.read({name: LINE[name] for name in LINE if name not in optional})
+        self.assertEqual(line.name, "X, net")
+        self.assertEqual(
+            (line.tensors, line.is_bus_assumed, line.ddp_of_one_s), (None, False, None)
+        )
+        self.assertIsNone(published.ddp_tensors(line, 2))
+
     def test_lines_that_lack_something_are_named(self):
         self.assert_bad("lacks 'source'", source=None)
         self.assert_bad("lacks 'other'", kind="other")
