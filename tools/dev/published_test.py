@@ -80,7 +80,7 @@ class LinesTest(unittest.TestCase):
         self.assert_bad("no number above 0", step_ms={"1": "30", "2": 33, "8": 36})
         self.assert_bad("expected plain or ddp", first="fsdp")
         self.assert_bad("wanted has 4", wanted=[2, 4])
-        self.assert_bad("wanted has 1", wanted=[1])
+        self.assert_bad("wanted has 1", wanted=[1], bus_gb_s={"1": 10, "2": 10, "8": 20})
         self.assert_bad("wanted has 8", bus_gb_s={"2": 10})
         with self.assertRaisesRegex(BadLine, "line 2: "):
             self.read(LINE, [])
