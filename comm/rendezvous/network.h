@@ -36,6 +36,8 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
 // Returns the address at which other hosts most likely reach this host: the address of its name, or, if that
 // is loopback, the address of the default route. Returns loopback if there is no such address.
 std::string OwnAddress(Deadline deadline);
+// Returns this host's address of loopback: 127.0.0.1, or ::1 if the host has that alone.
+std::string LoopbackAddress(Deadline deadline);
 // Returns whether a host name or address is one of this host's addresses, or only loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);

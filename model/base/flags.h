@@ -210,5 +210,7 @@ class FlagTable {
 // Returns an absolute path. A relative `path` starts at BUILD_WORKING_DIRECTORY, which `bazel run` sets, or
 // else at the current directory.
 std::string ResolvePath(std::string_view path);
+// Throws InvalidInput if the current directory was removed, or may not be looked up.
+std::string CurrentDirectory();
 
 }  // namespace gradsync

@@ -8,7 +8,7 @@
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
 #   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings
 #   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl.gz ... -->    or what `gradsync what_if` prints
-#   <!-- begin: published_predictions -->              what published_predictions.py prints
+#   <!-- begin: published FILE -->                     what published.py prints of published steps
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
 #   <!-- begin: names kFacts -->  what bench/records/names.h says of this part of a record
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
@@ -205,7 +205,7 @@ remake() {  # remake DOCUMENT: as it should be
         prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
         warnings) warnings ;;
         names) names "${words[@]:1}" ;;
-        published_predictions) fenced package tools/dev/published_predictions.py ;;
+        published) fenced package tools/dev/published.py "${words[@]:1}" ;;
         answer) fenced package -m gradsync "${words[@]:1}" | "${cut[@]}" ;;  # what_if ARGUMENT...
         machines) machines "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;

@@ -231,6 +231,12 @@ class AnswerTest(unittest.TestCase):
         self.assertIn("64 ranks are assumed to vary like the 2 ranks", screen(one, world_size=64))
         self.assertAlmostEqual(ask(one, world_size=16384, link="400Gbit").slowest_s, 107e-3)
 
+    def test_an_answer_for_gpus_says_first_how_wrong_published_costs_were_predicted(self):
+        words = "published costs of 4 and 8 GPUs were predicted within a factor of"
+        lines = screen(changed(device="NVIDIA H100")).splitlines()
+        self.assertIn(words, lines[1])
+        self.assertNotIn(words, screen(launch()))
+
     def test_says_what_it_assumes(self):
         self.assertIn(
             "Assumed: communication takes nothing from computation on the GPU.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradsync import published_costs
 from gradsync.answer import BUCKET_CAPS_MB
 from gradsync.network import ASSUMED_ERROR
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
@@ -26,7 +27,8 @@ def notes_of(question: Question) -> list[str]:
 
 def assumptions_of(question: Question) -> list[str]:
     """Returns what is assumed, and what is doubtful, a sentence a line."""
-    notes = []
+    is_gpu = question.launch.device != "cpu"
+    notes = [published_costs.note()] if is_gpu else []
     link = question.link
     if isinstance(link, NamedLink):
         notes.append(_named_link_note(link))
@@ -35,7 +37,6 @@ def assumptions_of(question: Question) -> list[str]:
     measured_ranks = _measured_ranks(question)
     if measured_ranks is not None and measured_ranks != question.world_size:
         notes.append("Assumed: collectives go around a ring.")
-    is_gpu = question.launch.device != "cpu"
     if question.processor_share is None and (is_gpu or not _are_processors_known(question)):
         where = " on the GPU" if is_gpu else ""
         notes.append(f"Assumed: communication takes nothing from computation{where}.")
