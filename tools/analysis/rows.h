@@ -110,7 +110,7 @@ struct Setting {
   size_t num_rounds = 0;  // number of rounds of all launches together; 0 if variants did not take turns
   size_t num_launches = 0;
   size_t num_looks = 1;     // planned number of checks whether the run may end (`--precision`)
-  Confidence confidence{};  // of the intervals of a family
+  Confidence confidence{};  // the confidence with which the setting's intervals are computed
   double round_s = 0;       // wall-clock time of a round; if unknown, the sum of all rows' steps
   // Reason why no comparison of the setting has a verdict: "fewer than 10 steps (`n<10`)". Empty if
   // comparisons may have verdicts.
