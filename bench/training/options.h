@@ -19,8 +19,8 @@ namespace gradsync::bench {
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// Bucket sizes that //bench:compare compares. Its flags make variants with bucket_elements or published_size,
-// for strategies that have buckets.
+// The bucket sizes that //bench:compare compares. Its flags make variants with the option bucket_elements or
+// published_size of strategies that have buckets.
 struct Sweep {
   bool is_published = false;  // true: batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;

@@ -33,8 +33,8 @@ std::string_view WordOf(Verdict verdict);
 // A row is a variant in a setting. In all_reduce a row is a backend, and its step is one collective.
 struct Row {
   const Measurement* measured = nullptr;  // phases, percentiles, configuration and facts; never null
-  // True if only the launch that chose the rows of the others (`--choose`) measured this row. The row's
-  // estimates come from that launch.
+  // True if only the first launch measured this row, because this launch dropped the row (`--choose`). The
+  // row's estimates come from that launch.
   bool left_early = false;
   // Text of the variant, with the backend only if rows over several backends are compared.
   std::string label{};

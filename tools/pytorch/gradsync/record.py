@@ -12,8 +12,8 @@ has the parameters of the first optimizer that steps. In your own loop, as in a 
 Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop until it is `done`.
 
 `record` needs PyTorch 2.3 (fully_shard: 2.15) and nothing else. record_flags.py says what it cannot
-record, and recorder.py how it records. Without a process group nothing is communicated, so `what_if`
-then needs a --link. A compiled model is compiled in the warm-up round.
+record, and recorder.py how it records. Without a process group nothing is communicated, so
+`what_if` then needs a --link. A compiled model is compiled in the warm-up round.
 
 Each launch adds a line of JSON to FILE. Record several launches, because memory addresses differ
 between launches. schema.py says what a line holds. Its `memory` is of one step without
