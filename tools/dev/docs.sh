@@ -10,6 +10,7 @@
 #   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl.gz ... -->    or what `gradsync what_if` prints
 #   <!-- begin: published FILE -->                     what published.py prints of published steps
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
+#   <!-- begin: rows ^core ddp docs/records/tiny -->   only rows of a table whose first cell matches, without its sentences
 #   <!-- begin: names kFacts -->  what bench/records/names.h says of this part of a record
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt, or
@@ -86,6 +87,18 @@ table() {  # table NAME ARGUMENT...
   fi
   (cd "$scratch" && "$programs/summarize" --table="$1" "${@:2}" </dev/null) |
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
+}
+
+# The rows of a table whose first cell, without marks of bold text, matches an extended regular expression without spaces.
+rows_of() {  # rows_of PATTERN, of standard input
+  awk -F ' *[|] *' -v pattern="$1" '
+    /^[*][*]/ { left_out = 1; next }
+    /^$/ && left_out { left_out = 0; next }
+    !/^[|]/ { heading = 0; print; next }
+    ++heading <= 2 { print; next }
+    { cell = $2; gsub(/[*][*]/, "", cell) }
+    cell ~ pattern { print; ++count }
+    END { exit !count }' || { echo "docs.sh: no row matches $1" >&2; return 1; }
 }
 
 package() {  # package COMMAND...: what Debian's Python makes of the package for PyTorch, whose `gradsync what_if` prints it
@@ -196,7 +209,10 @@ remake() {  # remake DOCUMENT: as it should be
     if [[ $line =~ ^'<!-- begin: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
       cut=(cat)
-      if [[ ${words[0]} == lines ]]; then
+      if [[ ${words[0]} == rows ]]; then
+        cut=(rows_of "${words[1]}")
+        words=("${words[@]:2}")
+      elif [[ ${words[0]} == lines ]]; then
         cut=(sed --quiet "$((1 + ${words[1]%-*})),$((1 + ${words[1]#*-}))p;1p;\$p")  # with the fences
         words=("${words[@]:2}")
       fi
