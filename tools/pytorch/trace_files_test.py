@@ -29,6 +29,9 @@ class SpansTest(unittest.TestCase):
             self.assertEqual(moments(spans.both(a, b)), moments(a) & moments(b))
             self.assertEqual(moments(spans.without(a, b)), moments(a) - moments(b))
             self.assertEqual(spans.length(a), len(moments(a)))
+            begin = numbers.randrange(40)
+            span = (begin, begin + numbers.randrange(1, 20))
+            self.assertEqual(moments(spans.clipped(a, span)), moments(a) & set(range(*span)))
             for begin, end in zip(a, a[1:], strict=False):
                 self.assertLess(begin[1], end[0])
 

@@ -122,6 +122,13 @@ class AlignmentTest(unittest.TestCase):
         found = report(samples)
         self.assertEqual(micros(found.waiting.by_rank_s), {0: 50, 1: 0})
         self.assertIn("Collectives that some rank's trace lacks: 1.", found.notes)
+        self.assertEqual((found.skipped, found.waiting.collectives), (1, 4))
+
+    def test_ranks_without_a_common_step_have_means(self):
+        samples = [two_ranks(steps=4)[0], two_ranks(steps=1)[1]]
+        found = report(samples)
+        self.assertIsNone(found.skipped)
+        self.assertEqual([len(rank.steps) for rank in found.ranks], [4, 1])
 
     def test_numbers_pair_collectives_of_which_one_trace_lacks_some(self):
         samples = two_ranks(late=50)

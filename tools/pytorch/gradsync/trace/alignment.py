@@ -9,6 +9,7 @@ same, to check that two parts are of one collective.
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,10 +102,8 @@ class RankCollectives:
 
 def step_of(called: float, windows: Sequence[Window]) -> int | None:
     """Returns the index of the step within which the host called something."""
-    for i, window in enumerate(windows):
-        if window.host[0] <= called <= window.host[1]:
-            return i
-    return None
+    i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
+    return i if i >= 0 and called <= windows[i].host[1] else None
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:

@@ -107,7 +107,8 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """`skipped`: the number of the first step, if it does not count. `waiting`: None if only one
+    """`skipped`: the number of the first step, if it does not count (of ranks that begin with
+    different ones, the latest). `waiting`: None if only one
     rank is known, or ranks cannot be aligned; then there are no `collectives` either.
     """
 
@@ -118,6 +119,13 @@ class Report:
     waiting: WaitingReport | None
     collectives: list[CollectiveReport]
     notes: list[str]
+
+
+def is_counted(number: int | None, skipped: int | None) -> bool:
+    """Whether a step of this number counts: not the first one, nor those before it that only some
+    ranks have.
+    """
+    return skipped is None or number is None or number > skipped
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ class Rank:
 
     def counted(self, skipped: int | None) -> list[int]:
         """Returns the indices of the steps that count."""
-        return [i for i, one in enumerate(self.windows) if skipped is None or one.number != skipped]
+        return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 
 def read_ranks(paths: Sequence[str]) -> list[Rank]:
@@ -165,7 +173,7 @@ def report_of(ranks: Sequence[Rank]) -> Report:
     skipped = _skipped(ranks)
     alignment = _alignment(ranks) if len(ranks) > 1 else None
     sure = alignment.sure if alignment and alignment.is_usable else []
-    counted = [one for one in sure if _counts(one, skipped)]
+    counted = [one for one in sure if is_counted(one.place.step, skipped)]
     return Report(
         ranks=[_rank_report(rank, skipped) for rank in ranks],
         has_gpu=any(rank.trace.has_gpu for rank in ranks),
@@ -181,8 +189,13 @@ def _skipped(ranks: Sequence[Rank]) -> int | None:
     """The profiler starts in the first step, on each rank at another time, so that it holds
     seconds of waiting that training has not.
     """
-    numbers = [one.number for one in ranks[0].windows]
-    return numbers[0] if len(numbers) >= LEAST_STEPS else None
+    numbers = [[window.number for window in rank.windows] for rank in ranks]
+    known = [[number for number in own if number is not None] for own in numbers]
+    if not all(known):
+        return None
+    first = max(min(own) for own in known)
+    left = min(sum(number > first for number in own) for own in known)
+    return first if left >= LEAST_STEPS - 1 else None
 
 
 def _rank_report(rank: Rank, skipped: int | None) -> RankReport:
@@ -214,14 +227,10 @@ def _alignment(ranks: Sequence[Rank]) -> Alignment:
     )
 
 
-def _counts(one: Aligned, skipped: int | None) -> bool:
-    return skipped is None or one.place.step != skipped
-
-
 def _collective_report(one: Aligned, skipped: int | None) -> CollectiveReport:
     return CollectiveReport(
         step=one.place.step,
-        counts=_counts(one, skipped),
+        counts=is_counted(one.place.step, skipped),
         kind=one.place.kind,
         group=one.place.group.text,
         bytes=one.place.bytes,

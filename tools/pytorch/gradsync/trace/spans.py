@@ -6,6 +6,7 @@ of an answer is the length of such a set.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable
 
 Span = tuple[float, float]
@@ -24,6 +25,13 @@ def union(spans: Iterable[Span]) -> Spans:
         else:
             result.append((begin, end))
     return result
+
+
+def clipped(spans: Spans, span: Span) -> Spans:
+    """Returns the moments of a set that are in a span; of long sets it looks at these alone."""
+    first = bisect.bisect_right(spans, span[0], key=lambda one: one[1])
+    last = bisect.bisect_left(spans, span[1], key=lambda one: one[0])
+    return both(spans[first:last], [span])
 
 
 def length(spans: Spans) -> float:

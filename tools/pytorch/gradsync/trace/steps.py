@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from gradsync.trace.collectives import Collective
 from gradsync.trace.events import STEP, Device, Host, Trace, Work
-from gradsync.trace.spans import Span, Spans, both, hull, length, union, without
+from gradsync.trace.spans import Span, Spans, both, clipped, hull, length, union, without
 
 SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it, or has not waited
 
@@ -121,13 +121,12 @@ class Accountant:
         self._kernels = sorted(kernels, key=lambda one: one.begin)
         self._begins = [one.begin for one in self._kernels]
         copies = union(one.span for one in trace.out_of_buckets)
-        self._device_copies = launched_within(trace.device, copies)
+        self._device_copies = launched_within(trace.device, copies)  # by their launches
 
     def times(self, window: Window) -> StepTimes:
-        whole = [window.span]
-        computation = both(self._computation, whole)
-        communication = both(self._communication, whole)
-        gaps = without(whole, computation)
+        computation = clipped(self._computation, window.span)
+        communication = clipped(self._communication, window.span)
+        gaps = without([window.span], computation)
         lengthens, between, idle = self._shares(window, gaps)
         taken = length(lengthens) + length(between) + length(idle)
         return StepTimes(
@@ -143,13 +142,14 @@ class Accountant:
 
     def waits(self, window: Window) -> Spans:
         """Returns when the computation of a step waits for communication."""
-        return self._shares(window, without([window.span], self._computation))[0]
+        computation = clipped(self._computation, window.span)
+        return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """What gaps in the computation of a step go to: waiting, copies, and an idle GPU."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
-        return self._gaps_of_cpu(gaps)
+        return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """What a GPU's time without computation goes to."""
@@ -165,8 +165,8 @@ class Accountant:
                 held += [span for span in waited if span[1] >= end - SOON_S]
             unlaunched.append((begin, end if launched is None else min(end, launched)))
         # The host itself may wait for the GPU, which only communicates.
-        held = union([*held, *both(self._synchronisations, gaps)])
-        lengthens = both(both(self._communication, gaps), held)
+        held = union([*held, *both(clipped(self._synchronisations, window.span), gaps)])
+        lengthens = both(both(clipped(self._communication, window.span), gaps), held)
         left = without(gaps, lengthens)
         between = both(left, self._launching_of_copies(window))
         idle = without(both(left, union(unlaunched)), between)
@@ -195,18 +195,18 @@ class Accountant:
 
     def _launching_of_copies(self, window: Window) -> Spans:
         on_host = [one.span for one in within(self._trace.out_of_buckets, window.host)]
-        on_gpu = [
-            one.span
-            for one in self._device_copies
-            if window.host[0] <= one.launched < window.host[1]
-        ]
-        return hull([*on_host, *on_gpu])
+        first, last = (
+            bisect.bisect_left(self._device_copies, moment, key=lambda one: one.launched)
+            for moment in window.host
+        )
+        return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
-    def _gaps_of_cpu(self, gaps: Spans) -> tuple[Spans, Spans, Spans]:
+    def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """What the main thread's time without computation goes to."""
-        between = both(self._transport, gaps)
+        between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
-        lengthens = without(both(self._communication, waited), between)
+        communication = clipped(self._communication, window.span)
+        lengthens = without(both(communication, waited), between)
         return lengthens, between, []
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
@@ -225,7 +225,7 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns what was launched in these spans of the host."""
+    """Returns what was launched in these spans of the host, in the same order."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:

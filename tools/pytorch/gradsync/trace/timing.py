@@ -9,8 +9,8 @@ from gradsync.schema import Step, StepMode
 from gradsync.trace.collectives import Collective
 from gradsync.trace.events import Host, Trace
 from gradsync.trace.moments import Moments, moments_of
-from gradsync.trace.spans import Span, Spans, both, hull, length, union, without
-from gradsync.trace.steps import Accountant, Window
+from gradsync.trace.spans import Span, Spans, clipped, hull, length, union, without
+from gradsync.trace.steps import Accountant, Window, within
 
 NS = 1e9  # of a second
 
@@ -86,7 +86,7 @@ class Timing:
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
-        return union([*waits, *both(self._calls, [window.span])])
+        return union([*waits, *clipped(self._calls, window.span)])
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,6 @@ def _ends_of_copies(
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
-        ends = [one.end for one in into if own.begin <= one.begin < following]
-        result.append(moments.done(ends[0]) if ends else ready[i])
+        copies = within(into, (own.begin, following))
+        result.append(moments.done(copies[0].end) if copies else ready[i])
     return result
