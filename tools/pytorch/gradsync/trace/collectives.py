@@ -127,7 +127,7 @@ def collectives_of(trace: Trace) -> list[Collective]:
     kernels = [one for one in trace.device if one.work is Work.COMMUNICATION]
     found = _Calls(trace)
     result = [_of_kernel(one, found, trace.world_size) for one in kernels]
-    result += _of_threads(trace, has_kernels=bool(kernels))
+    result += _of_threads(trace)
     return sorted(result, key=lambda one: (one.called, one.begin))
 
 
@@ -186,7 +186,7 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
     )
 
 
-def _of_threads(trace: Trace, has_kernels: bool) -> list[Collective]:
+def _of_threads(trace: Trace) -> list[Collective]:
     """Collectives that threads of the host run, as gloo's do; in order they belong to calls."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
