@@ -54,7 +54,7 @@ class _Text:
         self._path = path
         self._read = read
         self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors="replace").decode
-        self._scan = json.JSONDecoder(strict=False).scan_once
+        self._scan = json.JSONDecoder(strict=False).raw_decode  # control characters are read
         self._text = ""
         self._at = 0  # in _text
         self._lines = 0  # before _text
@@ -99,8 +99,6 @@ class _Text:
         while True:
             try:
                 value, end = self._scan(self._text, self._at)
-            except StopIteration as stop:
-                problem, place = "expected a value", int(stop.value)
             except json.JSONDecodeError as error:
                 problem, place = error.msg, error.pos
             except RecursionError:
