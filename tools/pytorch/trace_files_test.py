@@ -86,6 +86,11 @@ class FilesTest(unittest.TestCase):
         sample = DdpSteps().sample
         self.assertEqual(self.events(written(json.dumps(sample.events)))[0], sample.events)
 
+    def test_names_may_hold_characters_that_json_forbids(self):
+        """Old traces have tabs and newlines of kernels' and users' names as they are."""
+        text = json.dumps(Sample().kernel(0, 5, 0, name="aKb").events).replace("aKb", "a\t\nb")
+        self.assertEqual(read_trace(written(text)).device[0].name, "a\t\nb")
+
     def test_broken_json_is_refused_with_its_place(self):
         good = json.dumps({"traceEvents": Sample().step(1, 0, 5).step(2, 5, 5).events}, indent=1)
         lines = good.split("\n")
