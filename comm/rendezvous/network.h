@@ -15,13 +15,13 @@ struct HostPort {
   std::string port;
 };
 
-// Parses "host:port", "1.2.3.4:port" and "[::1]:port" with a port from 1 to 65535. Throws InvalidInput, which
-// quotes `url`.
+// Parses "host:port", "1.2.3.4:port" and "[::1]:port" with a port from 1 to 65535. `url` is the whole
+// address; only the error message uses it. Throws InvalidInput.
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. Port "0"
-// selects a free port. While the port is in use, retries until the deadline, and calls `while_taken`, which
-// may throw, before each attempt.
+// selects a free port. If the port is in use, retries until the deadline, and calls `while_taken`, which may
+// throw, before each new attempt.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
