@@ -71,12 +71,17 @@ class CollectiveKind(str, Enum):
 class Parameter:
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
+
+    `gathered_bytes` and `reduced_bytes`: what fully_shard gathers and reduces of it, if an
+    mp_policy makes that another number; else 0.
     """
 
     name: str
     numel: int
     bytes: int
     dtype: str = ""
+    gathered_bytes: int = 0
+    reduced_bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Parameter:
@@ -86,6 +91,8 @@ class Parameter:
                 numel=fields.integer("numel", 1, MOST),
                 bytes=fields.integer("bytes", 1, MOST),
                 dtype=fields.text("dtype", ""),
+                gathered_bytes=fields.integer("gathered_bytes", 0, MOST, 0),
+                reduced_bytes=fields.integer("reduced_bytes", 0, MOST, 0),
             )
 
 
@@ -249,6 +256,9 @@ class Step:
     recording. `between_ns`: from the end of the step before to the begin of this one. `ready_ns`:
     by parameter, from the begin of backward until its gradient is ready; -1 if it gets none.
 
+    `own_collectives` and `own_bytes`: how many collectives the script itself began in a step that
+    does not synchronise, and the bytes of their vectors.
+
     Of units of fully_shard, by unit: `units_ns` are the begin and end of its forward and of its
     backward, from the step's begin; `gather_ns` and `reduce_ns` are what its collectives take.
     """
@@ -268,6 +278,8 @@ class Step:
     units_ns: tuple[tuple[float, ...], ...] = ()
     gather_ns: tuple[float, ...] = ()
     reduce_ns: tuple[float, ...] = ()
+    own_collectives: int = 0
+    own_bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Step:
@@ -288,6 +300,8 @@ class Step:
                 units_ns=fields.each("units_ns", _times, is_optional=True),
                 gather_ns=fields.numbers("gather_ns", 0, MOST, is_optional=True),
                 reduce_ns=fields.numbers("reduce_ns", 0, MOST, is_optional=True),
+                own_collectives=fields.integer("own_collectives", 0, MOST, 0),
+                own_bytes=fields.integer("own_bytes", 0, MOST, 0),
             )
 
 
@@ -299,7 +313,8 @@ class Launch:
     `hosts`: of each rank, the name of its host. `threads`: of each rank. `cores`: what each rank
     may use. `passes`: backward passes of a step. `views`: whether gradients are views of buckets.
     `link_rate`: bits a second to which the link between hosts was limited, 0 if it is unknown.
-    `memory` is None if it was not seen. `units`: of fully_shard, else none. `rows`: settings of the
+    `memory` is None if it was not seen. `units`: of fully_shard, else none. `sharing_ranks`: under
+    HSDP, how many ranks share the parameters; else 0. `rows`: settings of the
     script's own steps, those of the script first. `ranks`: of each rank, its steps; those of one
     number were taken together.
     """
@@ -323,6 +338,7 @@ class Launch:
     link_rate: int = 0
     memory: Memory | None = None
     units: tuple[Unit, ...] = ()
+    sharing_ranks: int = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
@@ -352,6 +368,7 @@ class Launch:
                 link_rate=fields.integer("link_rate", 0, MOST, 0),
                 memory=fields.optional("memory", _memory),
                 units=fields.each("units", Unit.from_json, is_optional=True),
+                sharing_ranks=fields.integer("sharing_ranks", 0, MOST_RANKS, 0),
             )
 
     def to_json(self) -> dict[str, Any]:

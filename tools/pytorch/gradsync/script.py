@@ -16,11 +16,18 @@ from torch.optim import Optimizer
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
 from gradsync.ending import end_rank
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.launch_file import UnusableFile
 from gradsync.patches import Patches
-from gradsync.recorder import Recorder
-from gradsync.torch_private import DDP, is_sharded
+from gradsync.recorder import STEPS_IN_BACKWARD, Recorder
+from gradsync.torch_private import DDP, is_anything_compiled, is_sharded
 
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 
@@ -173,9 +180,11 @@ class Script(Listener):
         """Finds a model that is in no DDP, by ids of parameters that are updated."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
+        if in_backward():
+            refuse(f"{place()}: {STEPS_IN_BACKWARD}")
         roots = self._modules_with(trained)
         if not roots:
-            refuse(f"{place()}: no module that was called holds what is updated here")
+            refuse(f"{place()}: {_why_no_module()}")
         if dist.is_initialized() and dist.get_world_size() > 1:
             if not is_sharded(roots[0]):
                 refuse(
@@ -262,6 +271,15 @@ class Script(Listener):
             self._patches.replace(DDP, "_pre_forward", _end_process)
             self._patches.replace(torch.autograd, "backward", _end_process)
             sys.exit(0)
+
+
+def _why_no_module() -> str:
+    if is_anything_compiled():
+        return (
+            "torch.compile compiles the function that calls the model, so that the call is not "
+            "seen: compile the model instead, as torch.compile(model)"
+        )
+    return "no module that was called holds what is updated here"
 
 
 def _ids_with_gradients(module: torch.nn.Module) -> set[int]:
