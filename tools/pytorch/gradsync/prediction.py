@@ -130,9 +130,7 @@ class Predictor:
                 "the script uses HSDP, whose collectives are between parts of the ranks: name a "
                 "rate as --link, such as --link=25Gbit,5us"
             )
-        return self._sharded_over(
-            Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing
-        )
+        return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
 
     def hybrid_step(self, costs: LinkCosts) -> Prediction:
         """Predicts a step under HSDP, whose collectives cost this."""

@@ -41,10 +41,12 @@ TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 NOT_RECORDED = """\
 Not for join(), sparse gradients, parameters on several devices, hooks of communication but
 bf16_compress_hook, ZeroRedundancyOptimizer, FullyShardedDataParallel and what else communicates
-without DistributedDataParallel or fully_shard, fully_shard with torch.compile, HSDP, an mp_policy
-or offload_policy, explicit prefetching, bucket_cap_mb_list, backward passes that the script
-finalises itself, gradients of another dtype than their parameters, passes that all synchronise, or
-processes that the script starts itself (mp.spawn): start those by torchrun. DDP's
+without DistributedDataParallel or fully_shard, fully_shard with an offload_policy or explicit
+prefetching, bucket_cap_mb_list, backward passes that the script finalises itself, gradients of
+another dtype than their parameters (grad_dtype), passes that all synchronise, optimizers that step
+within backward, training steps that are compiled as one function (compile the model instead), or
+training in processes that the script starts itself (mp.spawn): start those by torchrun. Other
+collectives of the script count as computation; the answer says how many there are. DDP's
 lazy_bucket_allocation and batched_grad_copy are recorded, but what_if counts buckets as if they
 were there all the time, and copies as if they were made one by one. Of steps with different numbers
 of passes those are recorded that have most of the passes. Each call of an optimizer's closure is a

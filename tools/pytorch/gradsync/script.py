@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.optim import Optimizer
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync.children import Children
 from gradsync.ending import end_rank
 from gradsync.events import (
     Listener,
@@ -73,6 +74,7 @@ class Script(Listener):
         self._answer = answer
         self._pid = os.getpid()
         self._patches = Patches()
+        self._children = Children()
         self._calls = Patches()  # of Module.__call__, until a model is found
         self._recorders: list[Recorder] = []  # of all models until one is found
         self._is_found = False
@@ -92,6 +94,7 @@ class Script(Listener):
         self._patches.replace(DDP, "__init__", self._construct)
         self._patches.replace(torch.multiprocessing, "spawn", self._spawn)
         self._patches.replace(torch.multiprocessing, "start_processes", self._spawn)
+        self._children.watch(self._patches)
         watch_calls(torch.nn.Module, self._calls)
         listen(self)
         try:
@@ -116,11 +119,7 @@ class Script(Listener):
     def _construct(
         self, construct: Callable[..., None], model: DDP, *args: Any, **kwargs: Any
     ) -> None:
-        if os.getpid() != self._pid:
-            refuse(
-                f"{place()}: trains in a process that the script started: let torchrun start those "
-                "that train"
-            )
+        self._children.refuse_in_child()
         construct(model, *args, **kwargs)
         self._on_wrapped(model)
 
