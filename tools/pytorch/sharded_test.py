@@ -167,9 +167,9 @@ class ScriptTest(unittest.TestCase):
         )
         one = self.recorded_as_without(script(options, 80))
         self.assertNotIn("memory", one)  # operations of compiled code are not seen
-        for step in one["ranks"][0]:
-            if step["mode"] == "none":
-                self.assertTrue(all(0 < b < e <= p < q for b, e, p, q in step["units_ns"][1:]))
+        for own in one["ranks"][0]:
+            if own["mode"] == "none":
+                self.assertTrue(all(0 < b < e <= p < q for b, e, p, q in own["units_ns"][1:]))
 
     def test_hybrid_shards_are_recorded(self):
         options = (

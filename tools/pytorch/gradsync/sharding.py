@@ -88,7 +88,7 @@ def sent_bytes(parameter: Parameter, operation: Operation) -> int:
 
 
 def sharers(launch: Launch) -> int:
-    """Returns how many ranks share the parameters, and the optimizer's work, where it was recorded."""
+    """Returns how many of the recorded ranks share parameters and the optimizer's work."""
     if not launch.units:
         return 1
     return launch.sharing_ranks or launch.world_size
