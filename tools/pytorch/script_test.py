@@ -157,11 +157,10 @@ class ScriptTest(unittest.TestCase):
         self.assertIn("an optimizer steps within backward", said)
 
     def test_a_compiled_training_step_is_refused_by_its_name(self):
-        text = (
-            NET
-            + "@torch.compile(backend='eager')\ndef train():\n    model(x).square().mean().backward()\n"
-            "    optimizer.step() #!\n    optimizer.zero_grad()\n"
-            "for step in range(int(sys.argv[1])): train()\n"
+        text = NET + (
+            "@torch.compile(backend='eager')\ndef train():\n"
+            "    model(x).square().mean().backward()\n    optimizer.step() #!\n"
+            "    optimizer.zero_grad()\nfor step in range(int(sys.argv[1])): train()\n"
         )
         _, printed = self.record(text, alone=True)
         if "Dynamo is not supported" not in printed:
@@ -173,7 +172,8 @@ class ScriptTest(unittest.TestCase):
             "import multiprocessing\n"
             "def child(trains): trains and torch.optim.SGD([nn.Parameter(x)], lr=1) #!\n"
             "if __name__ == '__main__':\n"
-            "    process = multiprocessing.get_context('METHOD').Process(target=child, args=(TRAINS,))\n"
+            "    context = multiprocessing.get_context('METHOD')\n"
+            "    process = context.Process(target=child, args=(TRAINS,))\n"
             "    process.start(); process.join(); assert process.exitcode == 0\n    "
         )
         loop = (NET + LOOP).replace("\n", "\n    ")
@@ -193,8 +193,8 @@ class ScriptTest(unittest.TestCase):
     def test_collectives_of_the_script_itself_are_counted(self):
         text = MODEL + LOOP.replace(
             "model(x).square().mean().backward()",
-            "y = [torch.empty(8, 16) for _ in range(2)]; dist.all_gather(y, x)\n"
-            "    model(x).square().mean().backward(); dist.all_reduce(x.mean())",
+            "z = model(x); y = [torch.empty(8, 16) for _ in range(2)]; dist.all_gather(y, x)\n"
+            "    z.square().mean().backward(); dist.all_reduce(x.mean())",
         )
         status, printed = self.record(text)
         self.assertEqual(status, 0, printed)

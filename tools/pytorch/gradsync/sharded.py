@@ -120,7 +120,8 @@ class ShardedTarget(ModelTarget):
             )
             for group in self.groups
         ]
-        if sharded_state(self.model)._auto_reshard_after_forward:
+        # The root may hold no parameter itself, if each is in another unit.
+        if sharded_groups(self.model) and sharded_state(self.model)._auto_reshard_after_forward:
             units[0] = dataclasses.replace(units[0], reshards=False)  # FSDP2 keeps the root whole
         return tuple(units)
 
