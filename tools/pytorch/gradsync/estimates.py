@@ -13,7 +13,7 @@ NORMAL_90 = 1.2816
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the limits between which it is with a probability of 95 %."""
+    """A value, and its 95 % interval."""
 
     value: float
     low: float
@@ -23,20 +23,22 @@ class Interval:
         return self.low <= other.high and other.low <= self.high
 
     def scaled(self, factor: float) -> Interval:
-        """Returns the interval with all of its values multiplied."""
+        """Returns the interval with all values multiplied."""
         return Interval(factor * self.value, factor * self.low, factor * self.high)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured value, and its interval if there are enough values to tell one."""
+    """A measured value, and its interval if there are enough values for one."""
 
     value: float
     interval: Interval | None
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without a fifth at each end, which a few disturbed steps hardly change."""
+    """Returns the mean without the smallest and the largest fifth of the values. A few disturbed
+    steps hardly change it.
+    """
     kept = _kept(values)
     return sum(kept) / len(kept)
 
@@ -47,12 +49,12 @@ def _kept(values: Sequence[float]) -> list[float]:
 
 
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
-    """Returns the trimmed mean of all values and an interval of 95 % for it.
+    """Returns the trimmed mean of all values, and its 95 % interval.
 
-    `launches` are the values of each launch, at least one in all. The interval is Yuen's (The
-    two-sample trimmed t for unequal population variances, Biometrika 61, 1974). Where launches
-    differ by more than their values explain, and than chance does in one case of ten, each launch
-    counts as one value.
+    `launches` has the values of each launch; there must be at least one value. The interval is
+    Yuen's (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If
+    launches differ by more than the variation of their values explains (tested at 10 %), each
+    launch counts as one value.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -99,7 +101,7 @@ def _variance_of_mean(
 
 
 def _chi_square_90(degrees: int) -> float:
-    """Returns what chi-square / degrees exceeds in one case of ten.
+    """Returns the value that chi-square / degrees exceeds with a probability of 10 %.
 
     Wilson and Hilferty, The distribution of chi-square, PNAS 17, 1931.
     """
@@ -108,7 +110,7 @@ def _chi_square_90(degrees: int) -> float:
 
 
 def _squared_t(degrees: int) -> float:
-    """Returns the square of what Student's t exceeds in one case of forty.
+    """Returns the square of the value that Student's t exceeds with a probability of 2.5 %.
 
     Wallace, Bounds on normal approximations to Student's and the chi-square distributions, Annals
     of Mathematical Statistics 30, 1959.
