@@ -1,9 +1,11 @@
 """What a step should take, of launches whose numbers can be computed by hand."""
 
+import math
 import unittest
 
 from gradsync import Refused
 from gradsync.prediction import largest_zero1_part
+from gradsync.replay import REPLICATED_ERROR
 from sample_recordings import (
     MIB,
     MS,
@@ -25,6 +27,14 @@ def wire(seconds_of_all, latency="0.000001us"):
     return f"{8e-9 * 4 * MIB / seconds_of_all:.12f}Gbit,{latency}"
 
 
+def computing(part):
+    """A launch whose computation takes this part of a processor."""
+    one = launch()
+    for step in steps_of(one, "none"):
+        step["cpu_ns"] = part * step["step_ns"]
+    return one
+
+
 class PredictionTest(unittest.TestCase):
     def assert_step(self, expected_ms, *launches, delta=1e-6, **more):
         self.assertAlmostEqual(
@@ -36,9 +46,20 @@ class PredictionTest(unittest.TestCase):
         self.assertAlmostEqual(one.step_s.value, (20 + 40 + 40 + 1 + 6) * 1e-3)
         self.assertAlmostEqual(one.exposed_s, 40e-3)
         self.assertAlmostEqual(one.floor_s, 20e-3 + 10e-3 + 40e-3)
+
+    def test_an_interval_holds_links_and_this_models_own_error(self):
         # 40 ms of collectives, which another launch's memory changes by 3 %.
-        for end, sign in ((one.step_s.low, -1), (one.step_s.high, 1)):
-            self.assertAlmostEqual(end, one.step_s.value + sign * 40e-3 * 1.96 * 0.03, delta=0.3e-3)
+        one = predict(computing(1e-9)).step_s
+        for end, sign in ((one.low, -1), (one.high, 1)):
+            self.assertAlmostEqual(end, one.value + sign * 40e-3 * 1.96 * 0.03, delta=0.3e-3)
+        # The model's own error is a part of what is computed, all of it by a whole processor.
+        for part, error in ((0.5, REPLICATED_ERROR / 2), (1, REPLICATED_ERROR)):
+            one = predict(computing(part)).step_s
+            far = math.exp(1.96 * math.hypot(error, 0.03))
+            self.assertAlmostEqual(one.low, 67e-3 + 40e-3 / far, delta=1.5e-3)
+            self.assertAlmostEqual(one.high, 67e-3 + 40e-3 * far, delta=2.5e-3)
+        gpu = {**computing(0.5), "device": "NVIDIA H200"}
+        self.assertAlmostEqual(predict(gpu).step_s.high, one.high)
 
     def test_buckets_overlap_backward_and_each_other(self):
         # The first goes from 10 to 20 ms, the second from 40 to 70.
@@ -228,7 +249,7 @@ class PredictionTest(unittest.TestCase):
         # Between 2 ranks the bytes of an all-reduce travel once: 100 ms, and two latencies. A data
         # sheet tells it to 10 %.
         flags = {"link": wire(0.1, "1ms")}
-        over = predict(flags=flags).step_s
+        over = predict(computing(1e-9), flags=flags).step_s
         self.assertAlmostEqual(over.value, 0.169)
         self.assertAlmostEqual(over.low, over.value - 0.102 * 1.96 * 0.095, delta=2e-3)
         self.assertAlmostEqual(over.high, over.value + 0.102 * 1.96 * 0.105, delta=2e-3)
@@ -240,7 +261,7 @@ class PredictionTest(unittest.TestCase):
         equal = launch()  # four ranks share three equal parameters
         equal["parameters"][1]["numel"] = equal["parameters"][0]["numel"]
         self.assert_step(
-            61 + 2 + 6 * (1 + 25) + 4 * (1 + 25),
+            61 + 2 + 6 * (1 + 25) + 2 * 4 * (1 + 25),  # a root of four sends to two ranks
             equal,
             zero1=True,
             flags={**flags, "world_size": 4, "algorithm": "ring"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradsync.answer import BUCKET_CAPS_MB
-from gradsync.network import ASSUMED_ERROR
+from gradsync.network import ASSUMED_ERROR, Algorithm, algorithm_of
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
 from gradsync.units_text import gbit_text, ranks_text, sizes_text
 
@@ -40,7 +40,15 @@ def _named_link_notes(question: Question, link: NamedLink) -> list[str]:
         f"{gbit_text(network.between.bytes_per_second)} and "
         f"{1e6 * network.between.latency_s:.4g} us between hosts.",
         f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}.",
+        _algorithm_note(network.algorithm, question.launch.backend),
     ]
+
+
+def _algorithm_note(algorithm: str, backend: str) -> str:
+    if algorithm == Algorithm.BEST:
+        return "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
+    as_backend = f", as {backend} does it" if algorithm == algorithm_of(backend) else ""
+    return f"Assumed: collectives go around by --algorithm={Algorithm(algorithm).value}{as_backend}."
 
 
 def _file_link_notes(question: Question, link: FileLink) -> list[str]:

@@ -5,6 +5,7 @@ No step that the script synchronised itself enters a prediction.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -12,11 +13,21 @@ from statistics import fmean
 from gradsync import Refused, sharding
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, MeasuredLink, Operation
+from gradsync.local_sgd import local_step
 from gradsync.network import costs_over, in_ring_of, with_units
 from gradsync.probes import Communication
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
 from gradsync.recording import begin_of, ready_of
-from gradsync.replay import Collective, Prediction, Processors, RankStep, Scenario, predict
+from gradsync.replay import (
+    REPLICATED_ERROR,
+    Collective,
+    Prediction,
+    Processors,
+    RankStep,
+    Scenario,
+    error_part,
+    predict,
+)
 from gradsync.schema import NS, CollectiveKind, Launch, Row, Step, StepMode
 from gradsync.sharding import Resharding
 
@@ -96,6 +107,28 @@ class Predictor:
             ]
             self._sharded[key] = self._sharded_over(resharding, costs)
         return self._sharded[key]
+
+    def local_step(self, steps: int) -> tuple[Interval, float]:
+        """Predicts a step of local SGD, which averages all weights after so many steps. Returns it
+        and what of it the average takes, in seconds.
+        """
+        question = self.question
+        by_launch, averages_s = [], []
+        for i, launch in enumerate(self.recording.launches):
+            costs = self.link_costs(self.communication(i).link)
+            averages_s.append(costs.seconds(self.recording.total_bytes) / steps)
+            alone = [
+                [
+                    question.pace * NS * step.step_ns
+                    for step in own
+                    if step.mode is StepMode.UNSYNCHRONISED
+                ]
+                for own in launch.ranks
+            ]
+            by_launch.append(
+                local_step(alone, question.world_size, steps, averages_s[-1], question.log_error)
+            )
+        return _mean_interval(by_launch), fmean(averages_s)
 
     def hybrid_step(self, costs: LinkCosts) -> Prediction:
         """Predicts a step under HSDP, whose collectives cost this."""
@@ -189,6 +222,7 @@ class Predictor:
                     costs=costs,
                     processors=Processors.of(self.recording.launches[i]),
                     log_error=self.question.log_error,
+                    model_error=REPLICATED_ERROR * error_part(self.recording.launches[i]),
                 )
             )
         return self._launches[key]
@@ -221,15 +255,17 @@ class Predictor:
     ) -> float:
         """Returns seconds of ZeroRedundancyOptimizer's broadcasts.
 
-        They follow each other, where in an all-gather all ranks send at once. gloo's trees of more
-        than two ranks take longer.
+        They follow each other, where in an all-gather all ranks send at once. Over gloo each goes
+        through a binomial tree, whose root sends the whole to as many ranks as the tree has levels
+        (third_party/gloo/gloo/broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
         if is_known:
             return settings.link_pace * communication.zero1_s_per_byte * total
         gather_s = costs.seconds(total, Operation.ALL_GATHER)
-        return gather_s * world_size / (world_size - 1)
+        sent_by_root = math.ceil(math.log2(world_size)) if launch.backend == "gloo" else 1
+        return sent_by_root * gather_s * world_size / (world_size - 1)
 
     def _rank_steps(self, i: int, settings: _Settings, changes: _Changes) -> list[list[RankStep]]:
         launch = self.recording.launches[i]
@@ -330,21 +366,18 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of predictions by several launches.
-
-    The interval spans theirs, because another launch may be as any of these.
-    """
-    steps = [one.step_s for one in launches]
+    """Returns the mean of predictions by several launches."""
     return Prediction(
-        step_s=Interval(
-            fmean(step.value for step in steps),
-            min(step.low for step in steps),
-            max(step.high for step in steps),
-        ),
+        step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),
         exposed_s=fmean(one.exposed_s for one in launches),
         floor_s=fmean(one.floor_s for one in launches),
     )
+
+
+def _mean_interval(launches: Sequence[Interval]) -> Interval:
+    mean = fmean(one.value for one in launches)
+    return Interval.of(mean, [own for one in launches for own in one.draws])
 
 
 def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:

@@ -11,7 +11,14 @@ from functools import cached_property
 from gradsync import Refused
 from gradsync.link import MeasuredLink
 from gradsync.link_file import read_link
-from gradsync.network import ASSUMED_ERROR, Algorithm, Network, Wire, parse_wire
+from gradsync.network import (
+    ASSUMED_ERROR,
+    Algorithm,
+    Network,
+    Wire,
+    algorithm_of,
+    parse_wire,
+)
 from gradsync.recording import Recording
 from gradsync.schema import MOST_RANKS, Launch, Row
 
@@ -104,13 +111,13 @@ class LinkOptions:
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
     The others need a rate: `ranks_per_host` share a host's link, `within` is the link between them,
-    and collectives go around by `algorithm`.
+    and collectives go around by `algorithm`, None: as the recorded backend's do.
     """
 
     link: str | None = None
     ranks_per_host: int = 1
     within: str = DEFAULT_WITHIN
-    algorithm: str = Algorithm.BEST.value
+    algorithm: str | None = None
 
     def check(self) -> None:
         """Raises Refused if the link is no rate and no file, or an option would have no effect."""
@@ -125,7 +132,7 @@ class LinkOptions:
             raise Refused(
                 f"--within={self.within}: expected a rate and a latency such as 25Gbit,5us"
             )
-        if self.algorithm not in [algorithm.value for algorithm in Algorithm]:
+        if self.algorithm not in [None, *(algorithm.value for algorithm in Algorithm)]:
             expected = ", ".join(algorithm.value for algorithm in Algorithm)
             raise Refused(f"--algorithm={self.algorithm}: expected one of {expected}")
         _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS)
@@ -144,16 +151,17 @@ class LinkOptions:
             return RecordedLink(recording)
         wire = parse_wire(self.link)
         if wire:
-            return NamedLink(self._network(world_size, wire))
+            return NamedLink(self._network(world_size, wire, recording.first.backend))
         measured = read_link(self.link, world_size)
         if isinstance(measured, Recording):
             return RecordedLink(measured)
         return FileLink(self.link, measured)
 
-    def _network(self, world_size: int, between: Wire) -> Network:
+    def _network(self, world_size: int, between: Wire, backend: str) -> Network:
         within = parse_wire(self.within)
         assert within  # check() has parsed it
-        return Network(world_size, self.ranks_per_host, between, within, Algorithm(self.algorithm))
+        algorithm = Algorithm(self.algorithm) if self.algorithm else algorithm_of(backend)
+        return Network(world_size, self.ranks_per_host, between, within, algorithm)
 
 
 def question_of(

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from itertools import accumulate
 from random import Random
-from statistics import NormalDist, quantiles
+from statistics import NormalDist
 
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, Operation
@@ -30,6 +30,11 @@ REPLICATES = 1000
 # depend on how much is drawn for the other.
 DRAWING_SEED = 1
 RESAMPLING_SEED = 2
+ERROR_SEED = 3
+# How far this model is off on CPUs: standard deviations of the logarithm of what a step costs, which
+# were fitted to steps of other launches than the recorded ones (docs/prediction.md).
+REPLICATED_ERROR = 0.27  # of DistributedDataParallel
+SHARDED_ERROR = 0.14  # of FSDP2
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
@@ -74,20 +79,40 @@ class Collective:
 
 @dataclass(frozen=True)
 class Processors:
-    """Of one rank: how many it may use, and how many threads compute."""
+    """Of one rank: how many it may use, and how many computation uses."""
 
     available: float
     computing: float
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns those of a rank of a recorded launch.
+        """Returns those of a rank of a recorded launch. Ranks whose hosts have one name share its
+        processors equally.
 
-        With more threads than processors the measured computation was already slowed down, and must
-        not be slowed down again.
+        `computing` is the measured CPU time of a second of steps without synchronisation, or, of
+        older recordings, the number of threads. With more threads than processors the measured
+        computation was already slowed down, and must not be slowed down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
-        return cls(max(launch.threads, launch.cores / ranks_on_host), launch.threads)
+        shares = [
+            step.cpu_ns / step.step_ns
+            for steps in launch.ranks
+            for step in steps
+            if step.cpu_ns and step.step_ns
+        ]
+        computing = trimmed_mean(shares) if shares else launch.threads
+        return cls(max(computing, launch.cores / ranks_on_host), computing)
+
+
+def error_part(launch: Launch) -> float:
+    """Returns how much of the model's error on CPUs counts: what computation takes of a rank's
+    processors. What shares no processor with communication is predicted better. How well steps on
+    GPUs are is unknown, so there all of it counts.
+    """
+    if launch.device != "cpu":
+        return 1
+    processors = Processors.of(launch)
+    return processors.computing / processors.available
 
 
 @dataclass(frozen=True)
@@ -97,6 +122,8 @@ class Scenario:
     `ranks`: by recorded rank its steps; those of one index are a round, taken at the same time.
     `collectives`: in the order of issue. `costs`: between `world_size` ranks. `log_error`: how far
     collectives may be from the next launch's, a standard deviation of the time's logarithm.
+    `model_error`: how far this model may be from the truth, the same of what a step costs more than
+    one without synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -106,6 +133,7 @@ class Scenario:
     processors: Processors
     log_error: float
     waits: Waits = Waits.OPTIMIZER
+    model_error: float = 0
 
 
 @dataclass(frozen=True)
@@ -215,16 +243,36 @@ def replay_step(
     return Outcome(backward_done, time, work)
 
 
-@cache
-def resamples(count: int) -> list[tuple[float, list[int]]]:
-    """Returns a bootstrap's draws from `count` values. Each is a pace of the link, in standard
-    deviations, and the positions of the values that are taken.
+@dataclass(frozen=True)
+class Deviations:
+    """How far one replicate is off, in standard deviations. `link`: the pace of the link.
+    `replicated` and `sharded`: the model of DistributedDataParallel, and that of FSDP2.
     """
-    random, normal = Random(RESAMPLING_SEED), NormalDist()
-    return [
-        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
-        for _ in range(REPLICATES)
-    ]
+
+    link: float
+    replicated: float
+    sharded: float
+
+    def of_model(self, waits: Waits) -> float:
+        return self.replicated if waits is Waits.OPTIMIZER else self.sharded
+
+
+@cache
+def deviations() -> list[Deviations]:
+    """Returns those of each replicate, which are the same in all predictions."""
+    random, normal = Random(ERROR_SEED), NormalDist()
+
+    def draw() -> float:
+        return normal.inv_cdf(random.random())
+
+    return [Deviations(draw(), draw(), draw()) for _ in range(REPLICATES)]
+
+
+@cache
+def resamples(count: int) -> list[list[int]]:
+    """Returns a bootstrap's draws from `count` values: the positions of those that are taken."""
+    random = Random(RESAMPLING_SEED)
+    return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]
 
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
@@ -254,7 +302,7 @@ def predict(scenario: Scenario) -> Prediction:
     slowest_s = trimmed_mean([one.alone_s for one in rounds])
     first_s = trimmed_mean([one.first_s for one in rounds])
     return Prediction(
-        step_s=_interval(rounds),
+        step_s=_interval(scenario, rounds, slowest_s),
         slowest_s=slowest_s,
         exposed_s=trimmed_mean([one.exposed_s for one in rounds]),
         floor_s=_floor_s(scenario, transfers, slowest_s, first_s),
@@ -361,14 +409,20 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
 
 
-def _interval(rounds: Sequence[_RoundTimes]) -> Interval:
-    """A bootstrap over rounds, in which the link is as of another launch in each replicate."""
+def _interval(
+    scenario: Scenario, rounds: Sequence[_RoundTimes], slowest_s: float
+) -> Interval:
+    """A bootstrap over rounds, in which the link is as of another launch in each replicate, and the
+    model is off.
+    """
+    value = trimmed_mean([one.step_s for one in rounds])
+    cost_s = max(0, value - slowest_s)
     means = []
-    for deviations, positions in resamples(len(rounds)):
-        steps = [one.at(deviations) for one in rounds]
-        means.append(trimmed_mean([steps[i] for i in positions]))
-    low, *_, high = quantiles(means, n=40, method="inclusive")
-    return Interval(trimmed_mean([one.step_s for one in rounds]), low, high)
+    for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
+        steps = [times.at(one.link) for times in rounds]
+        error = math.expm1(scenario.model_error * one.of_model(scenario.waits))
+        means.append(trimmed_mean([steps[i] for i in positions]) + error * cost_s)
+    return Interval.of(value, [means])
 
 
 def _floor_s(

@@ -246,8 +246,10 @@ class Step:
     backward (`backward_ns`), what communicates, copies gradients out of a probe's buffer
     (`copy_back_ns`), what the script does until the optimizer begins, such as clipping (`rest_ns`),
     and the optimizer (`optimizer_ns`). `step_ns` is the whole without what only serves the
-    recording. `between_ns`: from the end of the step before to the begin of this one. `ready_ns`:
-    by parameter, from the begin of backward until its gradient is ready; -1 if it gets none.
+    recording, and `cpu_ns` the process's CPU time meanwhile: on a CPU, of a step without
+    synchronisation; 0: unknown. `between_ns`: from the end of the step before to the begin of this
+    one. `ready_ns`: by parameter, from the begin of backward until its gradient is ready; -1 if it
+    gets none.
 
     Of units of fully_shard, by unit: `units_ns` are the begin and end of its forward and of its
     backward, from the step's begin; `gather_ns` and `reduce_ns` are what its collectives take.
@@ -268,6 +270,7 @@ class Step:
     units_ns: tuple[tuple[float, ...], ...] = ()
     gather_ns: tuple[float, ...] = ()
     reduce_ns: tuple[float, ...] = ()
+    cpu_ns: float = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Step:
@@ -288,6 +291,7 @@ class Step:
                 units_ns=fields.each("units_ns", _times, is_optional=True),
                 gather_ns=fields.numbers("gather_ns", 0, MOST, is_optional=True),
                 reduce_ns=fields.numbers("reduce_ns", 0, MOST, is_optional=True),
+                cpu_ns=fields.number("cpu_ns", 0, MOST, 0),
             )
 
 

@@ -15,12 +15,14 @@ from gradsync.link import LinkCosts, Operation
 from gradsync.recording import begin_of, ready_of
 from gradsync.refusing import require
 from gradsync.replay import (
+    SHARDED_ERROR,
     Collective,
     Prediction,
     Processors,
     RankStep,
     Scenario,
     Waits,
+    error_part,
     predict,
 )
 from gradsync.schema import NS, Launch, Parameter, Step, StepMode, Unit
@@ -189,6 +191,7 @@ def predict_launch(
             processors=Processors.of(launch),
             log_error=log_error if launch.units else max(log_error, UNITS_ERROR),
             waits=waits_of(launch),
+            model_error=SHARDED_ERROR * error_part(launch),
         )
     )
 
