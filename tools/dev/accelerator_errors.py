@@ -25,14 +25,13 @@ from gradsync.estimates import Interval, estimate
 from gradsync.prediction import Predictor
 from gradsync.question import Question
 from gradsync.recording import Recording
-from gradsync.schema import MIB, Row, StepMode
+from gradsync.schema import MIB, NS, Row, StepMode
 from gradsync.sharding import Resharding, unit_bytes, units_of
 
 # A row counts if all three hold.
 MOST_CHANGE = 0.03  # of a step without synchronisation, from that on two hosts
 MOST_BUSY = 0.5  # of the machine
 FEWEST_HOPS = 10  # that a piece takes
-MOST_WIDTH = 0.15  # of an interval, as a part of the step: an aim
 
 
 @dataclass(frozen=True)
@@ -185,10 +184,9 @@ def lines_of(directory: pathlib.Path, name: str) -> Iterator[Line]:
     for line in map(json.loads, (directory / f"{name}.predicted.jsonl").read_text().splitlines()):
         predicted[line["world_size"], line["ranks_per_host"]] = line["rows"]
     two = Recording(recording)
-    alone = [own for own in two.first.ranks]
     none_s = statistics.fmean(
-        1e-9 * step.step_ns
-        for steps in alone
+        NS * step.step_ns
+        for steps in two.first.ranks
         for step in steps
         if step.mode is StepMode.UNSYNCHRONISED
     )
@@ -240,15 +238,42 @@ def _of_pass(line: Line) -> Interval | None:
 
 def summary(lines: Sequence[Line]) -> list[str]:
     """About the rows that count."""
+    if not lines:
+        return []
     widths = [(one.predicted.high - one.predicted.low) / one.measured_s for one in lines]
     told, right = pairs(lines)
     return [
         *prediction_errors.sizes("Errors of predictions", [one.error for one in lines]),
         *prediction_errors.sizes("Of costs", [one.cost_error for one in lines]),
+        "The spread of the logarithms of costs: "
+        f"{prediction_errors.spread(one.cost_error for one in lines):.3f}.",
         f"Inside of what is predicted: {sum(one.is_inside for one in lines)} of {len(lines)}; the "
         f"median width of an interval is {100 * statistics.median(widths):.1f} % of the step.",
         f"Of {told} pairs of ways that differ by more than their intervals, the faster one is "
         f"predicted: {right}.",
+        *aims(lines),
+    ]
+
+
+def aims(lines: Sequence[Line]) -> list[str]:
+    """Which of the aims hold, that were set before anything was measured."""
+    errors = sorted(abs(one.error) for one in lines)
+    costs = [abs(error) for one in lines if (error := one.cost_error) is not None]
+    widths = [(one.predicted.high - one.predicted.low) / one.measured_s for one in lines]
+    outside = 1 - sum(one.is_inside for one in lines) / len(lines)
+    told, right = pairs(lines)
+    found = (
+        ("median error of the step", statistics.median(errors), 0.03),
+        ("error of the step, nine in ten", errors[(9 * len(errors) + 9) // 10 - 1], 0.08),
+        ("median error of the cost", statistics.median(costs or [0]), 0.1),
+        ("steps outside of intervals", outside, 0.1),
+        ("median width of an interval", statistics.median(widths), 0.15),
+        ("pairs in the wrong order", (told - right) / max(1, told), 0),
+    )
+    return [
+        f"Aim: {name} at most {100 * most:g} %: {'holds' if value <= most else 'does not hold'}, "
+        f"{100 * value:.1f} %."
+        for name, value, most in found
     ]
 
 
@@ -263,7 +288,11 @@ def main(directory: str) -> None:
         for line in lines_of(pathlib.Path(directory), case_of(path))
     ]
     counted = [line for line in lines if line.counts]
-    print(f"Rows: {len(lines)}, of which {len(counted)} count.")
+    print(
+        f"A row counts if a step without synchronisation is within {100 * MOST_CHANGE:g} % of that "
+        f"on two hosts, the machine is at most {100 * MOST_BUSY:g} % busy, and a piece of its ring "
+        f"takes at least {FEWEST_HOPS} hops. Rows: {len(lines)}, of which {len(counted)} count."
+    )
     print("\n".join(summary(counted)))
     print("\n".join(["", "```", TITLE, *(line.text() for line in lines), "```"]))
 

@@ -3,7 +3,7 @@
 import math
 import unittest
 
-from gradsync import Refused
+from gradsync import Refused, replay
 from gradsync.prediction import largest_zero1_part
 from gradsync.replay import REPLICATED_ERROR
 from sample_recordings import (
@@ -14,6 +14,7 @@ from sample_recordings import (
     changed,
     launch,
     predict,
+    question,
     sent_by,
     steps_of,
     written,
@@ -60,6 +61,30 @@ class PredictionTest(unittest.TestCase):
             self.assertAlmostEqual(one.high, 67e-3 + 40e-3 * far, delta=2.5e-3)
         gpu = {**computing(0.5), "device": "NVIDIA H200"}
         self.assertAlmostEqual(predict(gpu).step_s.high, one.high)
+
+    def test_processors_are_those_that_computation_was_measured_to_take(self):
+        def of(one, **changes):
+            recording = question([{**one, **changes}]).recording
+            return replay.Processors.of(recording.first)
+
+        # Two ranks of a host share its two processors.
+        self.assertEqual(of(launch()), replay.Processors(1, 1))
+        self.assertEqual(of(launch(), threads=4), replay.Processors(4, 4))
+        self.assertEqual(of(computing(0.25)), replay.Processors(1, 0.25))
+        self.assertEqual(of(computing(0.25), threads=4), replay.Processors(1, 0.25))
+        self.assertEqual(of(computing(0.25), hosts=["a", "b"]), replay.Processors(2, 0.25))
+        self.assertEqual(of(computing(3)), replay.Processors(3, 3))
+
+    def test_computation_without_a_processor_is_not_slowed_down(self):
+        # The first bucket's 10 ms take all of a processor, within 30 ms of backward.
+        def step(part, expected):
+            one = computing(part)
+            for sent in sent_by(one):
+                sent["cpu_ns"] = sent["wall_ns"]
+            self.assert_step(expected, one, **A_SCRIPTS_OWN)
+
+        step(1e-9, 20 + 70 + 7)
+        step(1, 20 + 10 + 20 + 20 + 30 + 7)
 
     def test_buckets_overlap_backward_and_each_other(self):
         # The first goes from 10 to 20 ms, the second from 40 to 70.
@@ -267,6 +292,15 @@ class PredictionTest(unittest.TestCase):
             flags={**flags, "world_size": 4, "algorithm": "ring"},
         )
         self.assert_step(20 + 40 + 77 + 7, flags=flags, **A_SCRIPTS_OWN)
+        # gloo knows a ring alone. NCCL chooses: here a tree, of 2 x 3 latencies and twice all bytes.
+        many = {**flags, "world_size": 8, "link": wire(0.001, "10ms")}
+        ring, tree = 67 + 14 * (10 + 0.125), 67 + 2 * (3 * 10 + 1)
+        self.assert_step(ring, flags=many)
+        self.assert_step(ring, flags={**many, "algorithm": "ring"})
+        self.assert_step(tree, flags={**many, "algorithm": "best"})
+        nccl = {**launch(), "backend": "nccl"}
+        self.assert_step(tree, nccl, flags=many)
+        self.assert_step(ring, nccl, flags={**many, "algorithm": "ring"})
         # Where bytes take the processor, 10 ms a MiB, they take it over a wire too, beside the
         # wire's time for frames: so much of the first bucket's time slows down the 30 ms of
         # backward that are left.

@@ -250,6 +250,16 @@ class AnswerTest(unittest.TestCase):
             "of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n",
             screen(**named, ranks_per_host=8),
         )
+        own = "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree"
+        best = "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
+        nccl = changed(backend="nccl")
+        self.assertIn(f"{own}, as gloo does it.\n", screen(**named))
+        self.assertIn(own, screen(**named, algorithm="ring"))
+        self.assertIn(best, screen(**named, algorithm="best"))
+        self.assertIn(best, screen(nccl, **named))
+        for one in (launch(), nccl):
+            told = screen(one, **named, algorithm="tree")
+            self.assertIn("Assumed: collectives take the algorithm tree.\n", told)
         # Nobody knows what communication takes of processors where nothing was communicated, or
         # tells it.
         assumed, silent = (

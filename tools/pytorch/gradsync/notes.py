@@ -18,7 +18,7 @@ def notes_of(question: Question) -> list[str]:
         notes.append(f"Asked for {ranks_text(question.world_size)}.")
     if isinstance(link, FileLink):
         notes += _file_link_notes(question, link)
-    measured_ranks = _measured_ranks(question)
+    measured_ranks = question.measured_ranks
     if measured_ranks is not None and measured_ranks != question.world_size:
         notes.append("Assumed: collectives go around a ring.")
     is_gpu = question.launch.device != "cpu"
@@ -45,10 +45,14 @@ def _named_link_notes(question: Question, link: NamedLink) -> list[str]:
 
 
 def _algorithm_note(algorithm: str, backend: str) -> str:
+    if backend == "gloo" and algorithm == algorithm_of(backend):
+        return (
+            "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree, "
+            "as gloo does it."
+        )
     if algorithm == Algorithm.BEST:
         return "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
-    as_backend = f", as {backend} does it" if algorithm == algorithm_of(backend) else ""
-    return f"Assumed: collectives go around by --algorithm={Algorithm(algorithm).value}{as_backend}."
+    return f"Assumed: collectives take the algorithm {Algorithm(algorithm).value}."
 
 
 def _file_link_notes(question: Question, link: FileLink) -> list[str]:
@@ -63,16 +67,6 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
         sizes = sizes_text(sent)
         notes.append(f"Beware of it: not all sizes of buckets, {sizes}, were measured.")
     return notes
-
-
-def _measured_ranks(question: Question) -> int | None:
-    """Returns how many ranks measured the link; None if nobody has."""
-    link = question.link
-    if isinstance(link, NamedLink):
-        return None
-    if isinstance(link, FileLink):
-        return link.measured.world_size
-    return link.recording.first.world_size
 
 
 def _are_processors_known(question: Question) -> bool:

@@ -223,6 +223,7 @@ class Predictor:
                     processors=Processors.of(self.recording.launches[i]),
                     log_error=self.question.log_error,
                     model_error=REPLICATED_ERROR * error_part(self.recording.launches[i]),
+                    copies_s=self.question.pace * _copies_s(self.recording.launches[i]),
                 )
             )
         return self._launches[key]
@@ -356,6 +357,11 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
         return casts_s * total_bytes
+    return _copies_s(launch)
+
+
+def _copies_s(launch: Launch) -> float:
+    """Returns seconds of a probe's copies into its buffer."""
     probe_s, alone_s = (
         trimmed_mean(
             [NS * step.backward_ns for steps in launch.ranks for step in steps if step.mode is mode]

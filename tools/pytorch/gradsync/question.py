@@ -25,6 +25,9 @@ from gradsync.schema import MOST_RANKS, Launch, Row
 # Standard deviation of the logarithm of a collective's time over launches, whose memory addresses
 # differ.
 LAUNCH_ERROR = 0.03
+# The same of measured collectives that are computed for another number of ranks, which was fitted to
+# one launch of eight emulated hosts (docs/prediction.md).
+RING_ERROR = 0.065
 MOST_PERCENT = 1000  # of a rank's processors, which may be several
 DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
@@ -102,7 +105,18 @@ class Question:
         """Standard deviation of the logarithm of a collective's time, from what is assumed."""
         if isinstance(self.link, NamedLink):
             return max(LAUNCH_ERROR, ASSUMED_ERROR)
+        if self.measured_ranks != self.world_size:
+            return max(LAUNCH_ERROR, RING_ERROR)
         return LAUNCH_ERROR
+
+    @property
+    def measured_ranks(self) -> int | None:
+        """How many ranks measured the link; None if nobody has."""
+        if isinstance(self.link, NamedLink):
+            return None
+        if isinstance(self.link, FileLink):
+            return self.link.measured.world_size
+        return self.link.recording.first.world_size
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Scenario:
     `collectives`: in the order of issue. `costs`: between `world_size` ranks. `log_error`: how far
     collectives may be from the next launch's, a standard deviation of the time's logarithm.
     `model_error`: how far this model may be from the truth, the same of what a step costs more than
-    one without synchronisation.
+    one without synchronisation; `copies_s`: what of that the ranks' steps hold already.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -134,6 +134,7 @@ class Scenario:
     log_error: float
     waits: Waits = Waits.OPTIMIZER
     model_error: float = 0
+    copies_s: float = 0
 
 
 @dataclass(frozen=True)
@@ -416,7 +417,7 @@ def _interval(
     model is off.
     """
     value = trimmed_mean([one.step_s for one in rounds])
-    cost_s = max(0, value - slowest_s)
+    cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         steps = [times.at(one.link) for times in rounds]
