@@ -30,7 +30,9 @@ SCRIPT = "tests/pytorch/accelerator.py"
 TIMEOUT_S = 600
 
 
-def hosts(count: int, ranks: int, program: Sequence[str], rate: str = "") -> subprocess.Popen[bytes]:
+def hosts(
+    count: int, ranks: int, program: Sequence[str], rate: str = ""
+) -> subprocess.Popen[bytes]:
     """Starts a Python program on so many hosts, of so many ranks each."""
     limits = [f"--rate={rate}"] if rate else []
     path = str(ROOT / "tools/pytorch")
@@ -85,9 +87,7 @@ def predict(out: pathlib.Path, case: str, count: int, ranks: int) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def measure(
-    out: pathlib.Path, case: str, count: int, ranks: int, rounds: int, ways: str
-) -> None:
+def measure(out: pathlib.Path, case: str, count: int, ranks: int, rounds: int, ways: str) -> None:
     predicted = (out / f"{case}.predicted.jsonl").read_text().splitlines()
     place = {"world_size": count * ranks, "ranks_per_host": ranks}
     if not any(place.items() <= json.loads(line).items() for line in predicted):

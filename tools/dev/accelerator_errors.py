@@ -177,12 +177,12 @@ def measured_in(path: pathlib.Path) -> Iterator[Measured]:
         )
 
 
-def lines_of(directory: pathlib.Path, name: str) -> Iterator[Line]:
-    """Yields the rows of one case."""
+def lines_of(directory: pathlib.Path, name: str, is_anew: bool = False) -> Iterator[Line]:
+    """Yields the rows of one case, with what was predicted before they were measured, or anew."""
     recording = directory / f"{name}.jsonl.gz"
-    predicted = {}
+    written = {}
     for line in map(json.loads, (directory / f"{name}.predicted.jsonl").read_text().splitlines()):
-        predicted[line["world_size"], line["ranks_per_host"]] = line["rows"]
+        written[line["world_size"], line["ranks_per_host"]] = line["rows"]
     two = Recording(recording)
     none_s = statistics.fmean(
         NS * step.step_ns
@@ -193,7 +193,8 @@ def lines_of(directory: pathlib.Path, name: str) -> Iterator[Line]:
     for launch in measured_in(directory / f"{name}.measured.jsonl"):
         question = question_of(recording, launch.world_size, launch.ranks_per_host)
         ways = {way.name: way for way in all_ways()}
-        rows = predicted[launch.world_size, launch.ranks_per_host]
+        place = launch.world_size, launch.ranks_per_host
+        rows = predictions(recording, *place) if is_anew else written[place]
         for way_name, steps in launch.rows.items():
             way = ways[way_name]
             if way_name not in rows:
@@ -281,12 +282,16 @@ def case_of(path: pathlib.Path) -> str:
     return path.name.removesuffix(".measured.jsonl")
 
 
-def main(directory: str) -> None:
-    lines = [
+def lines_in(directory: pathlib.Path, is_anew: bool = False) -> list[Line]:
+    return [
         line
-        for path in sorted(pathlib.Path(directory).glob("*.measured.jsonl"))
-        for line in lines_of(pathlib.Path(directory), case_of(path))
+        for path in sorted(directory.glob("*.measured.jsonl"))
+        for line in lines_of(directory, case_of(path), is_anew)
     ]
+
+
+def main(directory: str) -> None:
+    lines = lines_in(pathlib.Path(directory))
     counted = [line for line in lines if line.counts]
     print(
         f"A row counts if a step without synchronisation is within {100 * MOST_CHANGE:g} % of that "
@@ -294,6 +299,9 @@ def main(directory: str) -> None:
         f"takes at least {FEWEST_HOPS} hops. Rows: {len(lines)}, of which {len(counted)} count."
     )
     print("\n".join(summary(counted)))
+    anew = [line for line in lines_in(pathlib.Path(directory), is_anew=True) if line.counts]
+    if anew:
+        print("\n".join(["", "The same rows, predicted anew by the present code:", *summary(anew)]))
     print("\n".join(["", "```", TITLE, *(line.text() for line in lines), "```"]))
 
 

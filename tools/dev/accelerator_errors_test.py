@@ -97,7 +97,9 @@ class AcceleratorErrorsTest(unittest.TestCase):
         other = "no_sync over 4 passes"
         passes = said_of({WAY: fast, other: slow}, {WAY: [0.1, 0, 1], other: [0.2, 0, 1]})
         self.assertTrue(passes[5].endswith("predicted: 1."))
-        alike = said_of({WAY: fast, "bucket_cap_mb=1": fast}, {WAY: [1, 0, 1], "bucket_cap_mb=1": [2, 0, 1]})
+        alike = said_of(
+            {WAY: fast, "bucket_cap_mb=1": fast}, {WAY: [1, 0, 1], "bucket_cap_mb=1": [2, 0, 1]}
+        )
         self.assertIn("Of 0 pairs", alike[5])
 
     def test_the_kept_ways_are_predicted_from_two_ranks(self):

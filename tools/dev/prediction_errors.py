@@ -70,12 +70,12 @@ def spread(errors):
 @contextlib.contextmanager
 def without_model_error():
     """Intervals do not hold the model's own error."""
-    errors = prediction.REPLICATED_ERROR, sharding.SHARDED_ERROR
-    prediction.REPLICATED_ERROR = sharding.SHARDED_ERROR = 0
+    errors = prediction.REPLICATED_ERROR, prediction.ROW_ERROR, sharding.SHARDED_ERROR
+    prediction.REPLICATED_ERROR = prediction.ROW_ERROR = sharding.SHARDED_ERROR = 0
     try:
         yield
     finally:
-        prediction.REPLICATED_ERROR, sharding.SHARDED_ERROR = errors
+        prediction.REPLICATED_ERROR, prediction.ROW_ERROR, sharding.SHARDED_ERROR = errors
 
 
 def coverage(paths):

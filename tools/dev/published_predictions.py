@@ -16,7 +16,8 @@ from dataclasses import dataclass
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "pytorch"))
 from gradsync.link import SIZES, Cost, LinkCosts, Operation
 from gradsync.network import Algorithm, Network, Wire, collective_seconds, costs_over
-from gradsync.replay import Collective, Processors, RankStep, Scenario, predict
+from gradsync.processors import Processors
+from gradsync.replay import Collective, RankStep, Scenario, predict
 
 GPUS_PER_HOST = 8
 BETWEEN_HOSTS = Wire(400e9, 5e-6)  # 8 x 400 Gbit/s for each host

@@ -3,9 +3,9 @@
 import math
 import unittest
 
+from gradsync.drawing import deviations
 from gradsync.estimates import Interval
 from gradsync.local_sgd import local_step
-from gradsync.replay import deviations
 from sample_recordings import launch, predictor, steps_of
 
 

@@ -3,9 +3,10 @@
 import math
 import unittest
 
-from gradsync import Refused, replay
+from gradsync import Refused
 from gradsync.prediction import largest_zero1_part
-from gradsync.replay import REPLICATED_ERROR
+from gradsync.processors import Processors
+from gradsync.replay import REPLICATED_ERROR, ROW_ERROR
 from sample_recordings import (
     MIB,
     MS,
@@ -54,9 +55,10 @@ class PredictionTest(unittest.TestCase):
         for end, sign in ((one.low, -1), (one.high, 1)):
             self.assertAlmostEqual(end, one.value + sign * 40e-3 * 1.96 * 0.03, delta=0.3e-3)
         # The model's own error is a part of what is computed, all of it by a whole processor.
-        for part, error in ((0.5, REPLICATED_ERROR / 2), (1, REPLICATED_ERROR)):
+        for part in (0.5, 1):
             one = predict(computing(part)).step_s
-            far = math.exp(1.96 * math.hypot(error, 0.03))
+            own = part * math.hypot(REPLICATED_ERROR, ROW_ERROR)
+            far = math.exp(1.96 * math.hypot(own, 0.03))
             self.assertAlmostEqual(one.low, 67e-3 + 40e-3 / far, delta=1.5e-3)
             self.assertAlmostEqual(one.high, 67e-3 + 40e-3 * far, delta=2.5e-3)
         gpu = {**computing(0.5), "device": "NVIDIA H200"}
@@ -65,15 +67,15 @@ class PredictionTest(unittest.TestCase):
     def test_processors_are_those_that_computation_was_measured_to_take(self):
         def of(one, **changes):
             recording = question([{**one, **changes}]).recording
-            return replay.Processors.of(recording.first)
+            return Processors.of(recording.first)
 
         # Two ranks of a host share its two processors.
-        self.assertEqual(of(launch()), replay.Processors(1, 1))
-        self.assertEqual(of(launch(), threads=4), replay.Processors(4, 4))
-        self.assertEqual(of(computing(0.25)), replay.Processors(1, 0.25))
-        self.assertEqual(of(computing(0.25), threads=4), replay.Processors(1, 0.25))
-        self.assertEqual(of(computing(0.25), hosts=["a", "b"]), replay.Processors(2, 0.25))
-        self.assertEqual(of(computing(3)), replay.Processors(3, 3))
+        self.assertEqual(of(launch()), Processors(1, 1))
+        self.assertEqual(of(launch(), threads=4), Processors(4, 4))
+        self.assertEqual(of(computing(0.25)), Processors(1, 0.25))
+        self.assertEqual(of(computing(0.25), threads=4), Processors(1, 0.25))
+        self.assertEqual(of(computing(0.25), hosts=["a", "b"]), Processors(2, 0.25))
+        self.assertEqual(of(computing(3)), Processors(3, 3))
 
     def test_computation_without_a_processor_is_not_slowed_down(self):
         # The first bucket's 10 ms take all of a processor, within 30 ms of backward.
@@ -292,7 +294,7 @@ class PredictionTest(unittest.TestCase):
             flags={**flags, "world_size": 4, "algorithm": "ring"},
         )
         self.assert_step(20 + 40 + 77 + 7, flags=flags, **A_SCRIPTS_OWN)
-        # gloo knows a ring alone. NCCL chooses: here a tree, of 2 x 3 latencies and twice all bytes.
+        # gloo knows a ring alone; NCCL chooses: here a tree, 2 x 3 latencies and all bytes twice.
         many = {**flags, "world_size": 8, "link": wire(0.001, "10ms")}
         ring, tree = 67 + 14 * (10 + 0.125), 67 + 2 * (3 * 10 + 1)
         self.assert_step(ring, flags=many)

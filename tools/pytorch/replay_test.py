@@ -1,17 +1,18 @@
 """Costs of collectives, and replays of steps with them, in numbers that can be computed by hand."""
 
+import itertools
 import math
 import unittest
 from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
-from gradsync import Refused, network, replay
+from gradsync import Refused, drawing, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
+from gradsync.processors import Processors
 from gradsync.replay import (
     Collective,
-    Processors,
     RankStep,
     Scenario,
     Schedule,
@@ -289,19 +290,21 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(len(self.draws(16384, buckets=60)), 12)
 
     def test_a_bootstrap_takes_all_values_and_normal_paces(self):
-        picks = replay.resamples(5)
-        drawn = replay.deviations()
+        picks = drawing.resamples(5)
+        drawn = drawing.deviations()
         self.assertEqual((len(picks), len(drawn)), (1000, 1000))
         of_each = (
             [one.link for one in drawn],
-            [one.of_model(Waits.OPTIMIZER) for one in drawn],
-            [one.of_model(Waits.ALL_RANKS) for one in drawn],
+            [one.replicated for one in drawn],
+            [one.sharded for one in drawn],
+            drawing.row_deviations("a"),
+            drawing.row_deviations("b"),
         )
         for own in of_each:
             self.assertAlmostEqual(fmean(own), 0, delta=0.1)
             self.assertAlmostEqual(stdev(own), 1, delta=0.1)
-        for one, other in ((0, 1), (0, 2), (1, 2)):  # they are independent
-            products = [a * b for a, b in zip(of_each[one], of_each[other], strict=True)]
+        for one, other in itertools.combinations(of_each, 2):  # they are independent
+            products = [a * b for a, b in zip(one, other, strict=True)]
             self.assertAlmostEqual(fmean(products), 0, delta=0.1)
         taken = Counter(pick for own in picks for pick in own)
         self.assertEqual((sorted(taken), sum(taken.values())), ([0, 1, 2, 3, 4], 5000))
@@ -310,8 +313,8 @@ class DrawTest(unittest.TestCase):
 
     def test_every_answer_draws_the_same_numbers(self):
         # These are equal on every release of Python.
-        self.assertAlmostEqual(replay.deviations()[0].link, -0.7128650723073232, 12)
-        self.assertEqual(replay.resamples(5)[0], [4, 4, 0, 0, 4])
+        self.assertAlmostEqual(drawing.deviations()[0].link, -0.7128650723073232, 12)
+        self.assertEqual(drawing.resamples(5)[0], [4, 4, 0, 0, 4])
         self.assertEqual(self.draws(4), self.draws(4))
         self.assertEqual(self.draws(4)[:2], [[0, 16, 100, 105], [1, 8, 101, 115]])
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from random import Random
 
+from gradsync.drawing import DRAWING_SEED, deviations, resamples
 from gradsync.estimates import Interval, trimmed_mean
-from gradsync.replay import DRAWING_SEED, MOST_RANK_ACTIONS, deviations, resamples
+from gradsync.replay import MOST_RANK_ACTIONS
 
 FEWEST_DRAWS = 2
 

@@ -16,16 +16,16 @@ from gradsync.link import LinkCosts, MeasuredLink, Operation
 from gradsync.local_sgd import local_step
 from gradsync.network import costs_over, in_ring_of, with_units
 from gradsync.probes import Communication
+from gradsync.processors import Processors, error_part
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
 from gradsync.recording import begin_of, ready_of
 from gradsync.replay import (
     REPLICATED_ERROR,
+    ROW_ERROR,
     Collective,
     Prediction,
-    Processors,
     RankStep,
     Scenario,
-    error_part,
     predict,
 )
 from gradsync.schema import NS, CollectiveKind, Launch, Row, Step, StepMode
@@ -214,6 +214,7 @@ class Predictor:
             costs = self.link_costs(communication.bf16 if uses_bf16 else communication.link)
             costs = costs.changed(settings.link_pace)
             changes = self._changes(i, settings, costs)
+            part = error_part(self.recording.launches[i])
             self._launches[key] = predict(
                 Scenario(
                     ranks=self._rank_steps(i, settings, changes),
@@ -222,7 +223,8 @@ class Predictor:
                     costs=costs,
                     processors=Processors.of(self.recording.launches[i]),
                     log_error=self.question.log_error,
-                    model_error=REPLICATED_ERROR * error_part(self.recording.launches[i]),
+                    model_error=REPLICATED_ERROR * part,
+                    row_error=ROW_ERROR * part,
                     copies_s=self.question.pace * _copies_s(self.recording.launches[i]),
                 )
             )

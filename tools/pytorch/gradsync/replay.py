@@ -12,28 +12,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from itertools import accumulate
 from random import Random
-from statistics import NormalDist
 
+from gradsync.drawing import DRAWING_SEED, deviations, resamples, row_deviations
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, Operation
-from gradsync.schema import Launch
+from gradsync.processors import Processors
 
 # With more, thousands of ranks would take seconds.
 MOST_RANK_ACTIONS = 20_000_000
 FEWEST_DRAWS = 12
-REPLICATES = 1000
-# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
-# all releases, and that of none of its other functions. What is drawn for one purpose does not
-# depend on how much is drawn for the other.
-DRAWING_SEED = 1
-RESAMPLING_SEED = 2
-ERROR_SEED = 3
-# How far this model is off on CPUs: standard deviations of the logarithm of what a step costs, which
+# How far this model is off on CPUs: standard deviations of the logarithm of what a step costs. They
 # were fitted to steps of other launches than the recorded ones (docs/prediction.md).
-REPLICATED_ERROR = 0.27  # of DistributedDataParallel
+REPLICATED_ERROR = 0.25  # of DistributedDataParallel, of all rows in common
+ROW_ERROR = 0.09  # and of each row by itself
 SHARDED_ERROR = 0.14  # of FSDP2
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
@@ -78,44 +71,6 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Processors:
-    """Of one rank: how many it may use, and how many computation uses."""
-
-    available: float
-    computing: float
-
-    @classmethod
-    def of(cls, launch: Launch) -> Processors:
-        """Returns those of a rank of a recorded launch. Ranks whose hosts have one name share its
-        processors equally.
-
-        `computing` is the measured CPU time of a second of steps without synchronisation, or, of
-        older recordings, the number of threads. With more threads than processors the measured
-        computation was already slowed down, and must not be slowed down again.
-        """
-        ranks_on_host = launch.hosts.count(launch.hosts[0])
-        shares = [
-            step.cpu_ns / step.step_ns
-            for steps in launch.ranks
-            for step in steps
-            if step.cpu_ns and step.step_ns
-        ]
-        computing = trimmed_mean(shares) if shares else launch.threads
-        return cls(max(computing, launch.cores / ranks_on_host), computing)
-
-
-def error_part(launch: Launch) -> float:
-    """Returns how much of the model's error on CPUs counts: what computation takes of a rank's
-    processors. What shares no processor with communication is predicted better. How well steps on
-    GPUs are is unknown, so there all of it counts.
-    """
-    if launch.device != "cpu":
-        return 1
-    processors = Processors.of(launch)
-    return processors.computing / processors.available
-
-
-@dataclass(frozen=True)
 class Scenario:
     """What is predicted.
 
@@ -124,6 +79,7 @@ class Scenario:
     collectives may be from the next launch's, a standard deviation of the time's logarithm.
     `model_error`: how far this model may be from the truth, the same of what a step costs more than
     one without synchronisation; `copies_s`: what of that the ranks' steps hold already.
+    `row_error`: the same, but of these collectives alone.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -135,6 +91,7 @@ class Scenario:
     waits: Waits = Waits.OPTIMIZER
     model_error: float = 0
     copies_s: float = 0
+    row_error: float = 0
 
 
 @dataclass(frozen=True)
@@ -242,38 +199,6 @@ def replay_step(
     if backward_done is None:
         backward_done = time + max(0, backward - work)
     return Outcome(backward_done, time, work)
-
-
-@dataclass(frozen=True)
-class Deviations:
-    """How far one replicate is off, in standard deviations. `link`: the pace of the link.
-    `replicated` and `sharded`: the model of DistributedDataParallel, and that of FSDP2.
-    """
-
-    link: float
-    replicated: float
-    sharded: float
-
-    def of_model(self, waits: Waits) -> float:
-        return self.replicated if waits is Waits.OPTIMIZER else self.sharded
-
-
-@cache
-def deviations() -> list[Deviations]:
-    """Returns those of each replicate, which are the same in all predictions."""
-    random, normal = Random(ERROR_SEED), NormalDist()
-
-    def draw() -> float:
-        return normal.inv_cdf(random.random())
-
-    return [Deviations(draw(), draw(), draw()) for _ in range(REPLICATES)]
-
-
-@cache
-def resamples(count: int) -> list[list[int]]:
-    """Returns a bootstrap's draws from `count` values: the positions of those that are taken."""
-    random = Random(RESAMPLING_SEED)
-    return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]
 
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
@@ -410,18 +335,20 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
 
 
-def _interval(
-    scenario: Scenario, rounds: Sequence[_RoundTimes], slowest_s: float
-) -> Interval:
+def _interval(scenario: Scenario, rounds: Sequence[_RoundTimes], slowest_s: float) -> Interval:
     """A bootstrap over rounds, in which the link is as of another launch in each replicate, and the
     model is off.
     """
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
-    for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
+    sent = repr([(one.bytes, one.operation.value) for one in scenario.collectives])
+    for one, row, positions in zip(
+        deviations(), row_deviations(sent), resamples(len(rounds)), strict=True
+    ):
         steps = [times.at(one.link) for times in rounds]
-        error = math.expm1(scenario.model_error * one.of_model(scenario.waits))
+        model = one.replicated if scenario.waits is Waits.OPTIMIZER else one.sharded
+        error = math.expm1(scenario.model_error * model + scenario.row_error * row)
         means.append(trimmed_mean([steps[i] for i in positions]) + error * cost_s)
     return Interval.of(value, [means])
 

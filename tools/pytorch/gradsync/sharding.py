@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gradsync.link import LinkCosts, Operation
+from gradsync.processors import Processors, error_part
 from gradsync.recording import begin_of, ready_of
 from gradsync.refusing import require
 from gradsync.replay import (
     SHARDED_ERROR,
     Collective,
     Prediction,
-    Processors,
     RankStep,
     Scenario,
     Waits,
-    error_part,
     predict,
 )
 from gradsync.schema import NS, Launch, Parameter, Step, StepMode, Unit

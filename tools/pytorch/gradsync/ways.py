@@ -254,9 +254,7 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
     where = "" if limit_bytes is None else " that fits"
     best = min(fitting, key=lambda way: way.step_s.value)
     others = [
-        way.name
-        for way in fitting
-        if way is not best and not way.step_s.is_told_from(best.step_s)
+        way.name for way in fitting if way is not best and not way.step_s.is_told_from(best.step_s)
     ]
     if others:
         names = ", or ".join([best.name, *others])
