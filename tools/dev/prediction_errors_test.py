@@ -58,7 +58,7 @@ class PredictionErrorsTest(unittest.TestCase):
         self.assertEqual(lines[11], "Of these 1 are outside of what is predicted: 1.")
         self.assertEqual([line for line in lines if not line.startswith("  ")][12:],
                          ["", "```", "a.1gbit", "a.loopback", "b.1gbit", "```"])
-        self.assertIn("  as the script has it            83.82 to 117.4 ms    90 ms +- 0.0 %         +7.8 %   +25.9 %", lines)
+        self.assertIn("  as the script has it            97 [83.82, 117.4] ms     90 ms +- 0.0 %         +7.8 %   +25.9 %", lines)
         self.assertEqual(out.getvalue().splitlines()[len(lines):], lines[:12])
 
 

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import gradsync
+from gradsync import check_flags, record_flags
 from gradsync.__main__ import USAGE
 from sample_recordings import launch, screen, written
 
@@ -54,6 +55,20 @@ class CommandLineTest(unittest.TestCase):
         for command, status in (("record", 4), ("check", 2)):
             expected = f"{command}: no module torch: it needs PyTorch 2.3 or newer\n"
             self.assert_run([command, "train.py"], status, "", expected)
+
+    def test_help_and_limits_are_printed_without_pytorch(self):
+        for command, module in (("record", record_flags), ("check", check_flags)):
+            done = self.run_gradsync(command, "--help", stdout=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(f"\n{module.LIMITS}\n", done.stdout)
+            self.assertIn("--continue", done.stdout)
+            # A flag of the script is no flag of the command.
+            expected = f"{command}: no module torch: it needs PyTorch 2.3 or newer\n"
+            status = 2 if command == "check" else 4
+            self.assert_run([command, "train.py", "--help"], status, "", expected)
+            self.assert_run(
+                [command, "--nonsense"], 2, "", "gradsync: unrecognized arguments: --nonsense\n"
+            )
 
     def test_a_pytorch_that_is_too_old_is_refused(self):
         with tempfile.TemporaryDirectory() as directory:

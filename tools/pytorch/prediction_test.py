@@ -59,8 +59,8 @@ class PredictionTest(unittest.TestCase):
             one = predict(computing(part)).step_s
             own = part * math.hypot(REPLICATED_ERROR, ROW_ERROR)
             far = math.exp(1.96 * math.hypot(own, 0.03))
-            self.assertAlmostEqual(one.low, 67e-3 + 40e-3 / far, delta=1.5e-3)
-            self.assertAlmostEqual(one.high, 67e-3 + 40e-3 * far, delta=2.5e-3)
+            self.assertAlmostEqual(one.low, 63e-3 + 44e-3 / far, delta=1.5e-3)
+            self.assertAlmostEqual(one.high, 63e-3 + 44e-3 * far, delta=2.5e-3)
         gpu = {**computing(0.5), "device": "NVIDIA H200"}
         self.assertAlmostEqual(predict(gpu).step_s.high, one.high)
 

@@ -134,6 +134,10 @@ class RecordTest(RecordingTestCase):
             self.assertEqual(one["optimizer"], "AdamW")
             self.assertEqual(one["command"], script)
             self.assertEqual(len(one["hosts"]), 2)
+            for load in one["loads"]:  # of this machine, which ran two ranks
+                self.assertGreater(load["busy_part"], 0)
+                self.assertGreaterEqual(load["load_average"], 0)
+            self.assertEqual(len(one["loads"]), 2 * os.path.exists("/proc/stat"))
             self.assertTrue(one["processor"])
             self.assertFalse(one["rows"][0]["bf16"])
             names = [p["name"] for p in one["parameters"]]

@@ -181,9 +181,9 @@ class TableTest(unittest.TestCase):
             )
 
     def test_says_what_ranks_wait_for(self):
-        self.assertIn(" of it ranks wait for gradients after backward.", screen(launch()))
+        self.assertIn(" ranks only wait for gradients after backward (exposed)\n", screen(launch()))
         text = screen(sharded())
-        self.assertIn(" of it ranks wait for weights or gradients.", text)
+        self.assertIn(" ranks only wait for weights or gradients (exposed)\n", text)
         self.assertNotIn("after backward", text)
 
     def test_what_was_not_probed_is_not_told(self):

@@ -42,8 +42,9 @@ class AnswerTest(unittest.TestCase):
             "3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu, threads each: 1; "
             "launches: 1\n",
             "A step without synchronisation takes 63 ms.",
-            "with buckets of 25 MiB (the first: 1 MiB) will take ",
-            "For 30 ms of it ranks wait for gradients",
+            "with buckets of 25 MiB (the first: 1 MiB) will take 97.00 [",
+            "] ms (95 %):\n   63.00 ms  computation of the slowest rank\n",
+            " 30.00 ms  ranks only wait for gradients after backward (exposed)\n",
             "no_sync",
         ):
             self.assertIn(said, text)
@@ -231,9 +232,16 @@ class AnswerTest(unittest.TestCase):
         one = launch()
         for i, step in enumerate(steps_of(one, "probe")):
             step["before_ns"] = 60 * MS if i % 4 == 0 else step["before_ns"]
-        self.assertNotIn("slowest", screen(one))
-        self.assertIn(", and 107 ms on the slowest of 64 ranks.\n", screen(one, world_size=64))
-        self.assertIn("107 ms", screen(one, world_size=16384, link="400Gbit"))
+        self.assertEqual(ask(one).slowest_s, None)
+        self.assertAlmostEqual(ask(one, world_size=64).slowest_s, 107e-3)
+        self.assertIn("64 ranks are assumed to vary like the 2 ranks", screen(one, world_size=64))
+        self.assertAlmostEqual(ask(one, world_size=16384, link="400Gbit").slowest_s, 107e-3)
+
+    def test_an_answer_for_gpus_says_first_how_wrong_published_costs_were_predicted(self):
+        words = "published costs of 4 and 8 GPUs were predicted within a factor of"
+        lines = screen(changed(device="NVIDIA H100")).splitlines()
+        self.assertIn(words, lines[1])
+        self.assertNotIn(words, screen(launch()))
 
     def test_says_what_it_assumes(self):
         self.assertIn(

@@ -13,6 +13,7 @@ from gradsync.estimates import trimmed_mean
 from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink, Operation
 from gradsync.log_text import read_text
 from gradsync.refusing import require
+from gradsync.repeats import differing
 from gradsync.schema import NS
 from gradsync.units_text import ranks_text
 
@@ -65,7 +66,9 @@ def link_of(path: str) -> MeasuredLink:
         _cost_of(one, ranks) for one, ranks in measured.items() if one.collective in KIND_NAMES
     ]
     first, *_ = next(iter(measured.values()))
-    return MeasuredLink(LinkCosts(costs, first.channels), world_size)
+    spread = differing(costs)
+    says = (f"{spread.text()}; their mean counts",) if spread else ()
+    return MeasuredLink(LinkCosts(costs, first.channels), world_size, says)
 
 
 def _records_of(path: str) -> Iterator[Any]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradsync.estimates import Estimate, Interval
+from gradsync.parts import StepParts, Variation
 from gradsync.recording import RankTimes
+from gradsync.schema import HostLoad
 
 BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compared
 
@@ -21,7 +23,8 @@ class ScriptStep:
     """A step with the script's own settings.
 
     `exposed_s`: for how long ranks wait for collectives. `floor_s`: no order of these collectives
-    takes less. `is_sharded`: by fully_shard, where the sizes of buckets mean nothing.
+    takes less. `is_sharded`: by fully_shard, where the sizes of buckets mean nothing. `parts` add
+    up to the step.
     """
 
     bucket_bytes: int
@@ -30,6 +33,7 @@ class ScriptStep:
     step_s: Interval
     exposed_s: float
     floor_s: float
+    parts: StepParts
 
 
 @dataclass(frozen=True)
@@ -113,10 +117,14 @@ class Answer:
     step without synchronisation on the slowest of the asked ranks, if they are more than were
     recorded. `units`: how many fully_shard has, and `schedule`, what is assumed of them.
 
-    `ddp`: the script's own step. `sizes`: DistributedDataParallel with other sizes of buckets, of
-    which those of `best_bucket_cap_mb` cannot be told from the fastest. `links`: other links.
-    `measured`: own steps of the script where the answer holds. `pairs` of them differ in sizes of
-    buckets alone, and by more than their intervals; of `pairs_right` the faster one is predicted.
+    `ddp`: the script's own step. `variation`: which share of its loss is communication, and which
+    is waiting for slower ranks. `load`: of the host of recorded ranks that was busiest, None if it
+    is unknown.
+
+    `sizes`: DistributedDataParallel with other sizes of buckets, of which those of
+    `best_bucket_cap_mb` cannot be told from the fastest. `links`: other links. `measured`: own
+    steps of the script where the answer holds. `pairs` of them differ in sizes of buckets alone,
+    and by more than their intervals; of `pairs_right` the faster one is predicted.
 
     `ways`: other ways to train, and `advice`: a sentence on the fastest. With `memory_limit_bytes`
     `batches` has how many times the recorded batch fits, by way.
@@ -139,6 +147,8 @@ class Answer:
     units: int
     schedule: str
     ddp: ScriptStep
+    variation: Variation
+    load: HostLoad | None
     sizes: Sequence[BucketSize]
     links: Sequence[OtherLink]
     measured: Sequence[MeasuredStep]

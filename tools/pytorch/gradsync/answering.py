@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import overload
 
 from gradsync import Refused
 from gradsync.answer import (
@@ -15,63 +17,130 @@ from gradsync.answer import (
     ScriptStep,
     Way,
 )
+from gradsync.curve import Curve, curve_of, named_questions
 from gradsync.estimates import estimate
 from gradsync.memory import parse_bytes
 from gradsync.notes import notes_of
+from gradsync.parts import parts_of, variation_of
 from gradsync.prediction import Predictor
 from gradsync.question import LinkOptions, Question, question_of
 from gradsync.recording import Recording
 from gradsync.replay import Prediction, Waits
-from gradsync.schema import CollectiveKind, Launch, Row, StepMode
+from gradsync.schema import CollectiveKind, HostLoad, Launch, Row, StepMode
 from gradsync.sharding import units_of, waits_of
 from gradsync.ways import PredictedWay, UnknownWay, Ways, advice, batches
 
 ROUNDING = 1e-9
+NO_MEMORY = "--memory is for one number of ranks and one link"
+NO_MEASURED = "--measured is for several numbers of ranks, such as --world_size=2,4,8, or links"
 OTHER_LINKS = (("a link that takes twice as long", 2), ("a link that takes half as long", 0.5))
 
 
+Path = str | os.PathLike[str]
+
+
+@overload
 def what_if(
-    recording: str | os.PathLike[str],
+    recording: Path,
     *,
     world_size: int | None = None,
-    link: str | os.PathLike[str] | None = None,
+    link: Path | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
     algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
-    at: str | os.PathLike[str] | None = None,
+    at: Path | None = None,
     memory: str | float | None = None,
-) -> Answer:
+) -> Answer: ...
+
+
+@overload
+def what_if(
+    recording: Path,
+    *,
+    world_size: Sequence[int],
+    link: Path | list[str] | tuple[str, ...] | None = None,
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str | None = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: Path | None = None,
+    measured: Sequence[Path] = (),
+) -> Curve: ...
+
+
+@overload
+def what_if(
+    recording: Path,
+    *,
+    world_size: int | None = None,
+    link: list[str] | tuple[str, ...],
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str | None = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: Path | None = None,
+    measured: Sequence[Path] = (),
+) -> Curve: ...
+
+
+def what_if(
+    recording: Path,
+    *,
+    world_size: int | Sequence[int] | None = None,
+    link: Path | list[str] | tuple[str, ...] | None = None,
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str | None = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: Path | None = None,
+    memory: str | float | None = None,
+    measured: Sequence[Path] = (),
+) -> Answer | Curve:
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
     recording: a file that `gradsync record` wrote.
-    world_size: the number of ranks, 2 or more; None: as recorded.
+    world_size: the number of ranks, 2 or more; None: as recorded. Several numbers: returns a Curve.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        as recorded.
+        as recorded. A list of such texts: returns a Curve.
     ranks_per_host, within, algorithm: for a link that is a rate. How many ranks share a host's
         link, the link between them, and how collectives go around: "best", "ring", "tree" or
         "hierarchical"; None: as the recorded backend's do.
     processor_percent: what communication uses of a rank's processors; None: as measured.
     at: a recording of the model where the answer is to hold; computation is scaled to its.
-    memory: what a rank has for tensors, in bytes or as "80GB".
+    memory: what a rank has for tensors, in bytes or as "80GB". Not for a Curve.
+    measured: for a Curve: recordings of the model with other numbers of ranks, whose own steps are
+        put beside predictions.
 
     Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
     file or the flag of the command, if the question cannot be answered.
     """
-    options = LinkOptions(
-        link=None if link is None else os.fspath(link),
-        ranks_per_host=ranks_per_host,
-        within=within,
-        algorithm=algorithm,
-    )
+    are_links = isinstance(link, (list, tuple))
+    texts = [*link] if isinstance(link, (list, tuple)) else [link]
+    options = [
+        LinkOptions(
+            link=None if text is None else os.fspath(text),
+            ranks_per_host=ranks_per_host,
+            within=within,
+            algorithm=algorithm,
+        )
+        for text in texts
+    ]
     limit = parse_bytes(memory) if isinstance(memory, str) else memory
     if memory is not None and not limit:
         raise Refused(f"--memory={memory}: expected bytes such as 80GB")
+    if are_links or isinstance(world_size, Sequence):
+        sizes = [*world_size] if isinstance(world_size, Sequence) else [world_size]
+        if memory is not None:
+            raise Refused(NO_MEMORY)
+        return curve_of(named_questions(recording, options, sizes, at, processor_percent), measured)
+    if measured:
+        raise Refused(NO_MEASURED)
     return answer_of(
         question_of(
             recording,
-            options,
+            options[0],
             world_size=world_size,
             at=at,
             processor_percent=processor_percent,
@@ -112,6 +181,8 @@ def answer_of(question: Question) -> Answer:
         units=len(units_of(launch)),
         schedule=_schedule(launch),
         ddp=_script_step(row, prediction),
+        variation=variation_of(prediction, launch),
+        load=_load(recording),
         sizes=sizes,
         links=_links(predictor, prediction),
         measured=measured,
@@ -135,6 +206,21 @@ def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
         step_s=prediction.step_s,
         exposed_s=prediction.exposed_s,
         floor_s=prediction.floor_s,
+        parts=parts_of(prediction),
+    )
+
+
+def _load(recording: Recording) -> HostLoad | None:
+    """Returns the largest values of all launches and hosts; None if those of a launch are
+    unknown.
+    """
+    if not all(launch.loads for launch in recording.launches):
+        return None
+    loads = [load for launch in recording.launches for load in launch.loads]
+    return HostLoad(
+        steal_part=max(load.steal_part for load in loads),
+        busy_part=max(load.busy_part for load in loads),
+        load_average=max(load.load_average for load in loads),
     )
 
 

@@ -56,6 +56,10 @@ def check_launch(launch: Launch) -> None:
     _require(
         len({len(steps) for steps in launch.ranks}) == 1, "ranks have different numbers of steps"
     )
+    _require(
+        len(launch.loads) in (0, launch.world_size),
+        f"loads of {len(launch.loads)} ranks, expected {launch.world_size}",
+    )
     if launch.memory:
         _check_memory(launch.memory, len(launch.parameters))
     if launch.units:

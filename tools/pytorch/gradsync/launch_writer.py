@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from gradsync import Refused
 from gradsync.collectives import gathered
+from gradsync.host_load import CpuTimes, load_between
 from gradsync.launch_checks import AGREEING_FIELDS
 from gradsync.launch_file import check_usable
 from gradsync.recording_file import append_launch
-from gradsync.schema import Launch, Memory, Row, Step, json_of
+from gradsync.schema import HostLoad, Launch, Memory, Row, Step, json_of
 from gradsync.world import World
 
 AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree in
@@ -26,6 +27,7 @@ class LaunchWriter:
         self.launch = launch
         self._path = path
         self._world = world
+        self._begin = CpuTimes.now()
 
     def start(self, optimizers: str) -> None:
         """The first step has shown the names of the model's optimizers."""
@@ -46,10 +48,13 @@ class LaunchWriter:
     def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
         """Adds the launch with this rank's steps. Raises Refused if the file was left as it was."""
         ranks = gathered([json_of(step) for step in steps], self._world.device)
+        load = load_between(self._begin, CpuTimes.now())
+        loads = gathered(load and json_of(load), self._world.device)
         self.launch = dataclasses.replace(
             self.launch,
             rows=tuple(rows),
             memory=memory,
+            loads=tuple(map(HostLoad.from_json, loads)) if all(loads) else (),
             ranks=tuple(tuple(map(Step.from_json, own)) for own in ranks),
         )
         if self._world.rank == 0:

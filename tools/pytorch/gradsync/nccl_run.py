@@ -27,6 +27,7 @@ NUMBERS = ("time", "algbw", "busbw")
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 BYTES = {"GB/s": 1e9, "MB/s": 1e6, "KB/s": 1e3, "B/s": 1.0}
 NO_REDUCTION = "none"  # the redop of collectives that move data alone
+NO_ROOT = "-1"  # the root of collectives that have none, as an all-reduce
 MOST_RANKS = 16384
 
 
@@ -45,6 +46,7 @@ class PrintedRow:
     size_bytes: int
     dtype: str
     redop: str
+    root: str
     time: str
     algbw: str
     busbw: str
@@ -139,6 +141,7 @@ class Run:
                     size_bytes=int(words[0]),
                     dtype=words[2],
                     redop=named.get("redop", named.get("op", NO_REDUCTION)),
+                    root=named.get("root", NO_ROOT),
                     time=numbers["time"],
                     algbw=numbers["algbw"],
                     busbw=numbers["busbw"],
@@ -150,17 +153,27 @@ class Run:
 
     def collective(self) -> str | None:
         """Returns the collective's name. A program that does not name itself tells whether it
-        reduces; None if it does not."""
+        reduces, and to one rank alone; None if it is no all-reduce."""
         if self.program:
             return self.program
-        return Operation.ALL_REDUCE.value if self.rows[0].redop != NO_REDUCTION else None
+        return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
+
+    def _reduces_to_all(self) -> bool:
+        first = self.rows[0]
+        return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns what is believed, of a run of this collective. Raises Refused if its rows do not
         agree with themselves, or not with the number of ranks."""
+        first = self.rows[0]
+        is_all_reduce = kind == Operation.ALL_REDUCE
         require(
-            kind != Operation.ALL_REDUCE or self.rows[0].redop != NO_REDUCTION,
+            not is_all_reduce or first.redop != NO_REDUCTION,
             "says all_reduce and redop none: expected one such as sum",
+        )
+        require(
+            not is_all_reduce or self._reduces_to_all(),
+            f"says all_reduce and root {first.root}: expected {NO_ROOT}, as it has none",
         )
         good, bad = self._agreeing_rows()
         precise = [row for row in good if row.algbw.is_precise]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradsync import published_costs
 from gradsync.answer import BUCKET_CAPS_MB
 from gradsync.network import ASSUMED_ERROR, Algorithm, algorithm_of
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
@@ -10,38 +11,47 @@ from gradsync.units_text import gbit_text, ranks_text, sizes_text
 
 def notes_of(question: Question) -> list[str]:
     """Returns a sentence a line."""
-    notes = []
+    link = question.link
+    asked = []
+    if isinstance(link, NamedLink):
+        network = link.network
+        asked.append(
+            f"Asked for {ranks_text(question.world_size)} ({network.ranks_per_host} on a host), "
+            f"{gbit_text(network.between.bytes_per_second)} and "
+            f"{1e6 * network.between.latency_s:.4g} us between hosts."
+        )
+    elif question.asked_world_size:
+        asked.append(f"Asked for {ranks_text(question.world_size)}.")
+    return asked + assumptions_of(question)
+
+
+def assumptions_of(question: Question) -> list[str]:
+    """Returns what is assumed, and what is doubtful, a sentence a line."""
+    is_gpu = question.launch.device != "cpu"
+    notes = [published_costs.note()] if is_gpu else []
     link = question.link
     if isinstance(link, NamedLink):
-        notes += _named_link_notes(question, link)
-    elif question.asked_world_size:
-        notes.append(f"Asked for {ranks_text(question.world_size)}.")
+        notes.append(_named_link_note(link))
+        notes.append(_algorithm_note(link.network.algorithm, question.launch.backend))
     if isinstance(link, FileLink):
         notes += _file_link_notes(question, link)
     measured_ranks = question.measured_ranks
     if measured_ranks is not None and measured_ranks != question.world_size:
         notes.append("Assumed: collectives go around a ring.")
-    is_gpu = question.launch.device != "cpu"
     if question.processor_share is None and (is_gpu or not _are_processors_known(question)):
         where = " on the GPU" if is_gpu else ""
         notes.append(f"Assumed: communication takes nothing from computation{where}.")
     return notes
 
 
-def _named_link_notes(question: Question, link: NamedLink) -> list[str]:
+def _named_link_note(link: NamedLink) -> str:
     network = link.network
     shares = network.ranks_per_host > 1
     within = ""
     if shares:
         rate = gbit_text(network.within.bytes_per_second)
         within = f"; ranks of a host exchange {rate} (--within)"
-    return [
-        f"Asked for {ranks_text(question.world_size)} ({network.ranks_per_host} on a host), "
-        f"{gbit_text(network.between.bytes_per_second)} and "
-        f"{1e6 * network.between.latency_s:.4g} us between hosts.",
-        f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}.",
-        _algorithm_note(network.algorithm, question.launch.backend),
-    ]
+    return f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}."
 
 
 def _algorithm_note(algorithm: str, backend: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from gradsync import Refused, sharding
@@ -63,14 +63,20 @@ class _ReadyStep:
 class _Changes:
     """What settings make of a recorded step.
 
-    `backward_s`: what backward takes longer. `after_s`: what follows communication. Of the recorded
-    optimizer's work a rank has `optimizer_part`. `sent_bytes`: by bucket.
+    `backward_s`: what backward takes longer, by copies. `casts_s` and `broadcasts_s`: what follows
+    communication. Of the recorded optimizer's work a rank has `optimizer_part`. `sent_bytes`: by
+    bucket.
     """
 
     sent_bytes: list[float]
     optimizer_part: float
     backward_s: float = 0
-    after_s: float = 0
+    casts_s: float = 0
+    broadcasts_s: float = 0
+
+    @property
+    def after_s(self) -> float:
+        return self.casts_s + self.broadcasts_s
 
 
 class Predictor:
@@ -215,7 +221,7 @@ class Predictor:
             costs = costs.changed(settings.link_pace)
             changes = self._changes(i, settings, costs)
             part = error_part(self.recording.launches[i])
-            self._launches[key] = predict(
+            prediction = predict(
                 Scenario(
                     ranks=self._rank_steps(i, settings, changes),
                     collectives=[Collective(size) for size in changes.sent_bytes],
@@ -225,10 +231,21 @@ class Predictor:
                     log_error=self.question.log_error,
                     model_error=REPLICATED_ERROR * part,
                     row_error=ROW_ERROR * part,
-                    copies_s=self.question.pace * _copies_s(self.recording.launches[i]),
+                    copies_s=self._bucket_copies_s(i),
                 )
             )
+            copies_s = self._bucket_copies_s(i) + self.question.pace * changes.backward_s
+            self._launches[key] = replace(
+                prediction,
+                copies_s=copies_s + changes.casts_s,
+                broadcasts_s=changes.broadcasts_s,
+            )
         return self._launches[key]
+
+    def _bucket_copies_s(self, i: int) -> float:
+        """Returns seconds of copies of gradients into buckets and out of them."""
+        copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
+        return self.question.pace * copies_s
 
     def _changes(self, i: int, settings: _Settings, costs: LinkCosts) -> _Changes:
         launch, communication = self.recording.launches[i], self.communication(i)
@@ -246,11 +263,11 @@ class Predictor:
             if not isinstance(self.question.link, RecordedLink):
                 # Casts back of earlier buckets overlap with communication.
                 cast_s = communication.cast_out_s_per_byte * changes.sent_bytes[-1]
-                changes.after_s += self.question.pace * cast_s
+                changes.casts_s = self.question.pace * cast_s
             changes.sent_bytes = [communication.bf16_part * size for size in changes.sent_bytes]
         if settings.zero1:
             changes.optimizer_part *= self.zero1_part()
-            changes.after_s += self._broadcasts_s(launch, communication, settings, costs)
+            changes.broadcasts_s = self._broadcasts_s(launch, communication, settings, costs)
         return changes
 
     def _broadcasts_s(
@@ -351,6 +368,26 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
     return sent.kind is CollectiveKind.ALL_REDUCE and sum(sent.bytes) >= total_bytes
 
 
+def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
+    """Returns how much longer a rank computes in a step that copies its gradients into buckets, as
+    DistributedDataParallel does: copies, and an optimizer that reads gradients there. Noise may be
+    larger; then it is 0.
+    """
+    rounds = [*zip(*launch.ranks, strict=True)]
+    like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]
+    alone = [steps for steps in rounds if steps[0].mode is StepMode.UNSYNCHRONISED]
+    like_ddp_s, alone_s = (
+        trimmed_mean([fmean(map(_own_s, steps)) for steps in own]) for own in (like_ddp, alone)
+    )
+    return max(0, like_ddp_s - alone_s)
+
+
+def _own_s(step: Step) -> float:
+    """Returns seconds of a rank's step without collectives."""
+    parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
+    return NS * (sum(parts_ns) + step.optimizer_ns)
+
+
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns seconds to add gradients to those of earlier passes.
 
@@ -359,11 +396,6 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
         return casts_s * total_bytes
-    return _copies_s(launch)
-
-
-def _copies_s(launch: Launch) -> float:
-    """Returns seconds of a probe's copies into its buffer."""
     probe_s, alone_s = (
         trimmed_mean(
             [NS * step.backward_ns for steps in launch.ranks for step in steps if step.mode is mode]
@@ -379,7 +411,11 @@ def _mean(launches: Sequence[Prediction]) -> Prediction:
         step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),
         exposed_s=fmean(one.exposed_s for one in launches),
+        slowed_s=fmean(one.slowed_s for one in launches),
         floor_s=fmean(one.floor_s for one in launches),
+        replays=[replay for one in launches for replay in one.replays],
+        copies_s=fmean(one.copies_s for one in launches),
+        broadcasts_s=fmean(one.broadcasts_s for one in launches),
     )
 
 

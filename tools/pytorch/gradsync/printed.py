@@ -8,6 +8,7 @@ from dataclasses import dataclass
 NUMBER = re.compile(r"(\d+)(?:[.,](\d*))?(?:e([+-]?\d{1,2}))?")
 # Of the last digit's unit: half of it, and a bit for the rounding of halves.
 ROUNDING = 0.51
+COMPUTED = 1e-12  # what products of numbers with all their digits may be off, as a part
 LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
 
 
@@ -46,4 +47,5 @@ def interval_of(text: str) -> Interval | None:
         return None
     unit = 10.0 ** (int(match[3] or 0) - len(match[2] or ""))
     value = float(text.replace(",", "."))
-    return Interval(max(0.0, value - ROUNDING * unit), value + ROUNDING * unit)
+    rounding = max(ROUNDING * unit, COMPUTED * value)
+    return Interval(max(0.0, value - rounding), value + rounding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -190,24 +191,66 @@ def question_of(
 
     Raises Refused if one of them cannot be used, or if `at` is a recording of another model.
     """
-    options.check()
-    _check_range("world_size", world_size, 1, MOST_RANKS)
+    (question,) = questions_of(
+        recording, [options], [world_size], at, processor_percent, memory_limit_bytes
+    )
+    return question
+
+
+def questions_of(
+    recording: str | os.PathLike[str],
+    links: Sequence[LinkOptions],
+    world_sizes: Sequence[int | None],
+    at: str | os.PathLike[str] | None = None,
+    processor_percent: float | None = None,
+    memory_limit_bytes: float | None = None,
+) -> list[Question]:
+    """Reads the files of several questions: one for each link and, within it, number of ranks.
+
+    Raises Refused as question_of() does, or if one of them is asked for twice.
+    """
+    for options in links:
+        options.check()
+    for world_size in world_sizes:
+        _check_range("world_size", world_size, 1, MOST_RANKS)
+    _check_once("link", [options.link for options in links])
+    _check_once("world_size", world_sizes)
     _check_range("processor_percent", processor_percent, 0, MOST_PERCENT)
     read = Recording(recording)
-    link = options.choose(read, world_size or read.first.world_size)
     there = Recording(at) if at else None
     if there and (
         there.gradient_bytes != read.gradient_bytes or there.first.passes != read.first.passes
     ):
         raise Refused(f"--at={at}: a recording of other parameters or passes")
-    return Question(
-        recording=read,
-        link=link,
-        asked_world_size=world_size,
-        at=there,
-        processor_share=None if processor_percent is None else processor_percent / 100,
-        memory_limit_bytes=memory_limit_bytes,
-    )
+    return [
+        Question(
+            recording=read,
+            link=link,
+            asked_world_size=world_size,
+            at=there,
+            processor_share=None if processor_percent is None else processor_percent / 100,
+            memory_limit_bytes=memory_limit_bytes,
+        )
+        for options in links
+        for world_size, link in zip(world_sizes, _links(options, read, world_sizes), strict=True)
+    ]
+
+
+def _links(
+    options: LinkOptions, recording: Recording, world_sizes: Sequence[int | None]
+) -> list[Link]:
+    """Returns the link between each of these numbers of ranks."""
+    sizes = [world_size or recording.first.world_size for world_size in world_sizes]
+    first = options.choose(recording, sizes[0])
+    if isinstance(first, RecordedLink):  # the same for all
+        return [first] * len(sizes)
+    return [first, *(options.choose(recording, size) for size in sizes[1:])]
+
+
+def _check_once(name: str, values: Sequence[object]) -> None:
+    twice = [value for number, value in enumerate(values) if value in values[:number]]
+    if twice:
+        raise Refused(f"--{name}={twice[0]}: it is named twice")
 
 
 def _check_range(name: str, value: float | None, least: float, most: float) -> None:

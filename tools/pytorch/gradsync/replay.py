@@ -3,22 +3,25 @@ them.
 
 replay_step() is the model. Computation and collectives go on at the same time, and slow each other
 down where they want more processors than there are. predict() replays all recorded rounds, and
-resamples them for an interval. Nothing is fitted to steps that synchronise. All times are seconds.
+resamples them for an interval. No predicted value is fitted to steps that synchronise; intervals
+hold errors that were. All times are seconds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
 from random import Random
+from statistics import fmean
 
 from gradsync.drawing import DRAWING_SEED, deviations, resamples, row_deviations
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, Operation
 from gradsync.processors import Processors
+from gradsync.rounds import RoundTimes, kept_rounds
 
 # With more, thousands of ranks would take seconds.
 MOST_RANK_ACTIONS = 20_000_000
@@ -28,6 +31,7 @@ FEWEST_DRAWS = 12
 REPLICATED_ERROR = 0.25  # of DistributedDataParallel, of all rows in common
 ROW_ERROR = 0.09  # and of each row by itself
 SHARDED_ERROR = 0.14  # of FSDP2
+MOST_EQUAL_STEPS = 500  # that are replayed as if all ranks took them
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
@@ -95,19 +99,32 @@ class Scenario:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """A launch's rounds, as they were replayed."""
+
+    scenario: Scenario
+    rounds: Sequence[RoundTimes]
+
+
+@dataclass(frozen=True)
 class Prediction:
     """Seconds of a step, means over rounds.
 
     `step_s`: with an interval of 95 %. `slowest_s`: the slowest rank's step, without
-    synchronisation. `exposed_s`: from the end of the last rank's backward until all is received,
-    or, if computation waits for collectives, what all of it takes longer. `floor_s`: no order of
-    these collectives takes less.
+    synchronisation. `exposed_s` and `slowed_s`: see RoundTimes; of the rounds that step_s is the
+    mean of. `floor_s`: no order of these collectives takes less. `copies_s` and `broadcasts_s`: the
+    parts of the step that copy gradients, and that ZeroRedundancyOptimizer's broadcasts take.
+    `replays`: by launch.
     """
 
     step_s: Interval
     slowest_s: float
     exposed_s: float
+    slowed_s: float
     floor_s: float
+    replays: Sequence[Replay] = field(compare=False, repr=False)
+    copies_s: float = 0
+    broadcasts_s: float = 0
 
 
 @dataclass(frozen=True)
@@ -225,35 +242,38 @@ def predict(scenario: Scenario) -> Prediction:
     """Returns what a step should take."""
     transfers = _transfers(scenario)
     rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
+    kept = kept_rounds(rounds)
     slowest_s = trimmed_mean([one.alone_s for one in rounds])
     first_s = trimmed_mean([one.first_s for one in rounds])
     return Prediction(
         step_s=_interval(scenario, rounds, slowest_s),
         slowest_s=slowest_s,
-        exposed_s=trimmed_mean([one.exposed_s for one in rounds]),
+        exposed_s=fmean(one.exposed_s for one in kept),
+        slowed_s=fmean(one.slowed_s for one in kept),
         floor_s=_floor_s(scenario, transfers, slowest_s, first_s),
+        replays=[Replay(scenario, rounds)],
     )
 
 
-@dataclass(frozen=True)
-class _RoundTimes:
-    """What a round's step takes: as costs are, and with a link that is faster or slower by a
-    standard deviation. `alone_s`: its slowest rank's, without synchronisation. `exposed_s`: see
-    Prediction. `first_s`: when the last rank has its first gradient.
+def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
+    """Replays each measured step as if all ranks took it. Returns by round, and then by rank, the
+    seconds of the step and those of its computation alone.
     """
+    transfers = _transfers(scenario)
+    ranks = scenario.ranks[: scenario.world_size]
+    count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
+    return [
+        [_equal_step(scenario, transfers, step) for step in steps]
+        for steps in [*zip(*ranks, strict=True)][:count]
+    ]
 
-    step_s: float
-    faster_link_s: float
-    slower_link_s: float
-    alone_s: float
-    exposed_s: float
-    first_s: float
 
-    def at(self, deviations: float) -> float:
-        """Returns the step over a link that is slower by so many standard deviations."""
-        if deviations < 0:
-            return self.step_s + deviations * (self.step_s - self.faster_link_s)
-        return self.step_s + deviations * (self.slower_link_s - self.step_s)
+def _equal_step(
+    scenario: Scenario, transfers: Sequence[Transfer], step: RankStep
+) -> tuple[float, float]:
+    alone = replace(step, begin_s=0)
+    replay = _pacer(scenario, transfers, [alone])
+    return replay(1).step_s, step.backward_s + step.after_s
 
 
 def _transfers(scenario: Scenario) -> list[Transfer]:
@@ -270,10 +290,42 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
     ]
 
 
+@dataclass(frozen=True)
+class _Paced:
+    """A round over a link of some pace; see RoundTimes."""
+
+    step_s: float
+    exposed_s: float
+    slowed_s: float
+
+
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
-) -> _RoundTimes:
+) -> RoundTimes:
     """Replays one round of all ranks. A step is from the last one's begin to the last one's end."""
+    begin = min(rank.begin_s for rank in ranks)
+    late = max(rank.begin_s for rank in ranks) - begin
+    replay = _pacer(scenario, transfers, ranks)
+    own = replay(1)
+    faster = replay(math.exp(-scenario.log_error))
+    slower = replay(math.exp(scenario.log_error))
+    return RoundTimes(
+        step_s=own.step_s,
+        faster_link_s=faster.step_s,
+        slower_link_s=slower.step_s,
+        exposed_s=own.exposed_s,
+        faster_exposed_s=faster.exposed_s,
+        slower_exposed_s=slower.exposed_s,
+        slowed_s=own.slowed_s,
+        alone_s=max(rank.begin_s - begin + rank.backward_s + rank.after_s for rank in ranks) - late,
+        first_s=max(rank.first_s for rank in ranks),
+    )
+
+
+def _pacer(
+    scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
+) -> Callable[[float], _Paced]:
+    """Returns what replays this round with a factor of all seconds of collectives."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS
@@ -283,25 +335,17 @@ def _replay_round(
         for rank in ranks
     ]
 
-    def at_pace(link_pace: float) -> tuple[Outcome, float]:
+    def at_pace(link_pace: float) -> _Paced:
         outcome = replay_step(schedule, transfers, scenario.processors, link_pace)
         end = max(max(backward, outcome.computed_s) + after for backward, after in ends)
-        return outcome, outcome.done_s + end - outcome.computed_s - late
-
-    outcome, step_s = at_pace(1)
-    if scenario.waits is Waits.OPTIMIZER:
-        exposed = max(0, outcome.done_s - outcome.backward_s)
-    else:
+        step_s = outcome.done_s + end - outcome.computed_s - late
+        if scenario.waits is Waits.OPTIMIZER:
+            exposed_s = max(0, outcome.done_s - outcome.backward_s)
+            return _Paced(step_s, exposed_s, outcome.backward_s - schedule.backward_s)
         rest = max(0, schedule.backward_s - outcome.computed_s)
-        exposed = outcome.done_s + rest - schedule.backward_s
-    return _RoundTimes(
-        step_s=step_s,
-        faster_link_s=at_pace(math.exp(-scenario.log_error))[1],
-        slower_link_s=at_pace(math.exp(scenario.log_error))[1],
-        alone_s=max(rank.begin_s - begin + rank.backward_s + rank.after_s for rank in ranks) - late,
-        exposed_s=exposed,
-        first_s=max(rank.first_s for rank in ranks),
-    )
+        return _Paced(step_s, outcome.done_s + rest - schedule.backward_s, 0)
+
+    return at_pace
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
@@ -335,7 +379,7 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
 
 
-def _interval(scenario: Scenario, rounds: Sequence[_RoundTimes], slowest_s: float) -> Interval:
+def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
     """A bootstrap over rounds, in which the link is as of another launch in each replicate, and the
     model is off.
     """

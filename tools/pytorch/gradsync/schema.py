@@ -204,6 +204,30 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class HostLoad:
+    """What else a rank's host did while steps were recorded.
+
+    `steal_part`: of the time of all its CPUs, the part in which a hypervisor gave them to other
+    virtual machines. `busy_part`: the part in which they ran something, the recorded ranks
+    included. `load_average`: processes that ran or waited for a CPU, a mean over the last minute of
+    the recording.
+    """
+
+    steal_part: float
+    busy_part: float
+    load_average: float
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> HostLoad:
+        with JsonObject(value, place) as fields:
+            return cls(
+                steal_part=fields.number("steal_part", 0, 1),
+                busy_part=fields.number("busy_part", 0, 1),
+                load_average=fields.number("load_average", 0, MOST),
+            )
+
+
+@dataclass(frozen=True)
 class Collectives:
     """What one probe communicated.
 
@@ -303,9 +327,9 @@ class Launch:
     `hosts`: of each rank, the name of its host. `threads`: of each rank. `cores`: what each rank
     may use. `passes`: backward passes of a step. `views`: whether gradients are views of buckets.
     `link_rate`: bits a second to which the link between hosts was limited, 0 if it is unknown.
-    `memory` is None if it was not seen. `units`: of fully_shard, else none. `rows`: settings of the
-    script's own steps, those of the script first. `ranks`: of each rank, its steps; those of one
-    number were taken together.
+    `memory` is None if it was not seen. `units`: of fully_shard, else none. `loads`: of each rank's
+    host; empty if they are unknown. `rows`: settings of the script's own steps, those of the script
+    first. `ranks`: of each rank, its steps; those of one number were taken together.
     """
 
     device: str
@@ -327,6 +351,7 @@ class Launch:
     link_rate: int = 0
     memory: Memory | None = None
     units: tuple[Unit, ...] = ()
+    loads: tuple[HostLoad, ...] = ()
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
@@ -356,6 +381,7 @@ class Launch:
                 link_rate=fields.integer("link_rate", 0, MOST, 0),
                 memory=fields.optional("memory", _memory),
                 units=fields.each("units", Unit.from_json, is_optional=True),
+                loads=fields.each("loads", HostLoad.from_json, is_optional=True),
             )
 
     def to_json(self) -> dict[str, Any]:
