@@ -20,7 +20,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / folder) for folder in ("tools/pytorch", "tests/pytorch")]
 import prediction_errors
-from accelerator_cases import NONE, Way, all_ways
+from accelerator_cases import CASES, NONE, Case, Way, all_ways
 from gradsync.estimates import Interval, estimate
 from gradsync.prediction import Predictor
 from gradsync.question import Question
@@ -36,19 +36,25 @@ FEWEST_HOPS = 10  # that a piece takes
 
 @dataclass(frozen=True)
 class Measured:
-    """One launch: its rows' steps in seconds, and the three conditions' facts."""
+    """One launch: its rows' steps in seconds, and the three conditions' facts. `own_s`: by rank, its
+    mean step without synchronisation.
+    """
 
     world_size: int
     ranks_per_host: int
     rows: dict[str, list[float]]
     none_s: float
+    own_s: list[float]
     busy: float
     hop_s: float
 
 
 @dataclass(frozen=True)
 class Line:
-    """One way in one launch; times are seconds of a step. `conditions`: which of the three hold."""
+    """One way in one launch. `steps`, and the mean `none_s` of a step without synchronisation: in
+    seconds, from the last rank's begin to the last rank's end. `change`, `busy` and `hops`: what
+    the three conditions are of.
+    """
 
     case: str
     world_size: int
@@ -166,12 +172,13 @@ def measured_in(path: pathlib.Path) -> Iterator[Measured]:
         if "hop_s" in line:
             hops[place] = line["hop_s"]
             continue
-        own = line["rows"][NONE.name]["own"]
+        none = line["rows"][NONE.name]
         yield Measured(
             world_size=line["world_size"],
             ranks_per_host=line["ranks_per_host"],
             rows={name: row["steps"] for name, row in line["rows"].items() if name != NONE.name},
-            none_s=statistics.fmean(own),
+            none_s=statistics.fmean(none["steps"]),
+            own_s=none["own"],
             busy=line["busy"],
             hop_s=hops[place],
         )
@@ -184,12 +191,13 @@ def lines_of(directory: pathlib.Path, name: str, is_anew: bool = False) -> Itera
     for line in map(json.loads, (directory / f"{name}.predicted.jsonl").read_text().splitlines()):
         written[line["world_size"], line["ranks_per_host"]] = line["rows"]
     two = Recording(recording)
-    none_s = statistics.fmean(
-        NS * step.step_ns
+    recorded_s = [
+        statistics.fmean(
+            NS * step.step_ns for step in steps if step.mode is StepMode.UNSYNCHRONISED
+        )
         for steps in two.first.ranks
-        for step in steps
-        if step.mode is StepMode.UNSYNCHRONISED
-    )
+    ]
+    equal_s = _equal_s(CASES[name], recorded_s)
     for launch in measured_in(directory / f"{name}.measured.jsonl"):
         question = question_of(recording, launch.world_size, launch.ranks_per_host)
         ways = {way.name: way for way in all_ways()}
@@ -202,17 +210,23 @@ def lines_of(directory: pathlib.Path, name: str, is_anew: bool = False) -> Itera
             part = way.local_steps or 1
             pieces = pieces_of(question, way)
             piece_s = 8 * statistics.fmean(pieces) / two.first.link_rate
+            shared = launch.ranks_per_host > 1
             yield Line(
-                case=name,
+                case=f"{name}, {launch.ranks_per_host} each" if shared else name,
                 world_size=launch.world_size,
                 way=way,
                 steps=[step / part for step in steps],
                 none_s=launch.none_s,
                 predicted=Interval(*rows[way_name]),
-                change=launch.none_s / none_s - 1,
+                change=_equal_s(CASES[name], launch.own_s) / equal_s - 1,
                 busy=launch.busy,
                 hops=piece_s / launch.hop_s,
             )
+
+
+def _equal_s(case: Case, own_s: Sequence[float]) -> float:
+    """Returns the mean of these ranks' steps, if none was slower than the others by the case."""
+    return statistics.fmean(own / case.factor_of(rank) for rank, own in enumerate(own_s))
 
 
 def pairs(lines: Sequence[Line]) -> tuple[int, int]:

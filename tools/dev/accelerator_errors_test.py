@@ -32,7 +32,7 @@ def said_of(rows, predicted, busy=0.2, hop_s=1e-5, none_s=NONE_S, link_rate=8 * 
             **place,
             "busy": busy,
             "rows": {
-                "none": {"steps": [none_s], "own": [none_s - 0.001, none_s + 0.001]},
+                "none": {"steps": [NONE_S], "own": [none_s - 0.001, none_s + 0.001]},
                 **{way: {"steps": steps, "own": []} for way, steps in rows.items()},
             },
         },
@@ -58,6 +58,8 @@ class AcceleratorErrorsTest(unittest.TestCase):
         self.assertIn("Aim: steps outside of intervals at most 10 %: holds, 0.0 %.", said)
         self.assertIn("Errors of predictions: 1, median 10.0 %", said[1])
         self.assertIn("Of costs: 1, median 23.4 %", said[2])  # 58 ms beside 47
+        # The same, by the predictions of the present code.
+        self.assertIn("The same rows, predicted anew by the present code:", said)
         self.assertIn("predicted: 1 of 1; the median width of an interval is 27.3 %", said[4])
         self.assertIn("+10.0 %", said[-2])
 
@@ -73,6 +75,12 @@ class AcceleratorErrorsTest(unittest.TestCase):
         self.assertIn("which 1 count", counts(hop_s=52e-6))
         self.assertIn("which 0 count", counts(hop_s=53e-6))
         self.assertIn("which 1 count", counts(hop_s=520e-6, link_rate=8 * 10**8))
+
+    def test_a_slow_rank_is_slow_everywhere(self):
+        case = accelerator_errors.CASES["slow_rank"]
+        for ranks in (2, 8):
+            own = [1.2 if rank == 1 else 1.0 for rank in range(ranks)]
+            self.assertAlmostEqual(accelerator_errors._equal_s(case, own), 1)
 
     def test_steps_of_several_passes_cost_more_than_so_many(self):
         way = "no_sync over 2 passes"

@@ -58,8 +58,13 @@ class LocalStepTest(unittest.TestCase):
     def test_an_average_is_as_uncertain_as_the_link(self):
         one = local_step([[1.0] * 4] * 2, 2, 8, 0.5, 0.1)
         self.assertAlmostEqual(one.value, 1.5)
-        expected = sorted(1 + 0.5 * math.exp(0.1 * own.link) for own in deviations())
-        self.assertEqual(sorted(one.draws[0]), expected)
+        for drawn_s, own in zip(one.draws[0], deviations(), strict=True):
+            self.assertAlmostEqual(drawn_s, 1 + 0.5 * math.exp(0.1 * own.link))
+
+    def test_few_rounds_are_uncertain(self):
+        # The mean of 16 rounds of 1 or 3 s, however many steps are drawn from them.
+        one = local_step([[1.0, 3.0] * 8] * 2, 64, 64, 0, 0)
+        self.assertAlmostEqual(one.high - one.value, 1.96 / 4, delta=0.25)
 
     def test_many_ranks_take_no_longer_to_answer(self):
         self.assertEqual(local_step([[1.0] * 1000], 16384, 64, 0, 0).value, 1)

@@ -322,7 +322,9 @@ class DrawTest(unittest.TestCase):
 class PredictTest(unittest.TestCase):
     """Of 12 equal rounds of two ranks."""
 
-    def predicted(self, *ranks, sizes=(1,), used=0.0, log_error=0.0, waits=Waits.OPTIMIZER):
+    def predicted(
+        self, *ranks, sizes=(1,), used=0.0, log_error=0.0, waits=Waits.OPTIMIZER, **errors
+    ):
         kind = Operation.ALL_REDUCE if waits is Waits.OPTIMIZER else Operation.ALL_GATHER
         return replay.predict(
             Scenario(
@@ -333,8 +335,36 @@ class PredictTest(unittest.TestCase):
                 processors=Processors(1, 1),
                 log_error=log_error,
                 waits=waits,
+                **errors,
             )
         )
+
+    def test_rows_share_the_models_error_and_have_one_of_their_own(self):
+        # Both cost 2 s, in one collective or in two.
+        def steps(**errors):
+            one = [RankStep(0, 2, [4] * 2, 4, 1)]
+            other = [RankStep(0, 2, [4], 4, 1)]
+            return (
+                self.predicted(*one, sizes=(1, 1), **errors).step_s,
+                self.predicted(*other, sizes=(2,), **errors).step_s,
+            )
+
+        one, other = steps(model_error=0.5)
+        self.assertAlmostEqual(one.high, 5 + 2 * math.exp(1.96 * 0.5), delta=0.6)
+        self.assertAlmostEqual(one.low, 5 + 2 * math.exp(-1.96 * 0.5), delta=0.2)
+        difference = one.less(other)
+        self.assertAlmostEqual(difference.low, 0)
+        self.assertAlmostEqual(difference.high, 0)
+        one, other = steps(row_error=0.5)
+        self.assertAlmostEqual(one.high, 5 + 2 * math.exp(1.96 * 0.5), delta=0.6)
+        difference = one.less(other)
+        self.assertLess(difference.low, -2)
+        self.assertGreater(difference.high, 2)
+        self.assertEqual(one.less(steps(row_error=0.5)[0]).high, 0)  # the same row
+        # What ranks do in their own steps is no part of the cost, but copies are.
+        copies = steps(model_error=0.5, copies_s=3)[0]
+        self.assertAlmostEqual(copies.high, 2 + 5 * math.exp(1.96 * 0.5), delta=1.5)
+        self.assertGreater(copies.high, 12)
 
     def test_a_step_begins_with_its_last_rank(self):
         one = self.predicted(*[RankStep(begin, 2, [2], 4, 1) for begin in (10, 13)])

@@ -208,17 +208,11 @@ class AnswerTest(unittest.TestCase):
         for sent in sent_by(late):
             sent.update(wall_ns=sent["wall_ns"] // 20, ns=[ns // 20 for ns in sent["ns"]])
         self.assertIn("The best bucket size", screen(late))
-        # A launch that is much slower than another is so with all sizes.
+        # A launch whose steps cost much more than another's hides what sizes differ by.
         slow = json.loads(json.dumps(late))
         for step in steps_of(slow, "probe"):
             step["optimizer_ns"] = 600 * MS
-        self.assertIn("The best bucket size is 1 MiB.", screen(late, slow))
-        # Launches with another order hide what sizes differ by: here small collectives are slow.
-        other = json.loads(json.dumps(late))
-        for sent in sent_by(other):
-            if len(sent["bytes"]) > 1:
-                sent.update(wall_ns=4 * sent["wall_ns"], ns=[4 * ns for ns in sent["ns"]])
-        self.assertIn("which differ by less than can be told", screen(late, other))
+        self.assertIn("which differ by less than can be told", screen(late, slow))
 
     def test_says_what_options_gain(self):
         text = screen()

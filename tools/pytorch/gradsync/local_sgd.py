@@ -26,12 +26,17 @@ def local_step(
     average takes for each of the `steps` steps; `log_error`: the standard deviation of its
     logarithm.
     """
-    slowest_s = _slowest(ranks, world_size, steps)
+    slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
+    rounds_s = [max(own) for own in zip(*ranks, strict=True)]
+    mean_s = trimmed_mean(rounds_s)  # which is as uncertain as the rounds are few
     draws = [
-        trimmed_mean([slowest_s[i] for i in positions]) + average_s * math.exp(log_error * one.link)
-        for one, positions in zip(deviations(), resamples(len(slowest_s)), strict=True)
+        slowest_s
+        + trimmed_mean([rounds_s[i] for i in positions])
+        - mean_s
+        + average_s * math.exp(log_error * one.link)
+        for one, positions in zip(deviations(), resamples(len(rounds_s)), strict=True)
     ]
-    return Interval.of(trimmed_mean(slowest_s) + average_s, [draws])
+    return Interval.of(slowest_s + average_s, [draws])
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
