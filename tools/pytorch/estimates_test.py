@@ -64,7 +64,8 @@ class LocalStepTest(unittest.TestCase):
     def test_few_rounds_are_uncertain(self):
         # The mean of 16 rounds of 1 or 3 s, however many steps are drawn from them.
         one = local_step([[1.0, 3.0] * 8] * 2, 64, 64, 0, 0)
-        self.assertAlmostEqual(one.high - one.value, 1.96 / 4, delta=0.25)
+        self.assertGreater(one.high - one.value, 0.4)
+        self.assertGreater(one.value - one.low, 0.4)
 
     def test_many_ranks_take_no_longer_to_answer(self):
         self.assertEqual(local_step([[1.0] * 1000], 16384, 64, 0, 0).value, 1)

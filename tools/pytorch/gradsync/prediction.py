@@ -220,7 +220,8 @@ class Predictor:
             costs = self.link_costs(communication.bf16 if uses_bf16 else communication.link)
             costs = costs.changed(settings.link_pace)
             changes = self._changes(i, settings, costs)
-            part = error_part(self.recording.launches[i])
+            used = costs.processor(self.recording.total_bytes, 1)
+            part = error_part(self.recording.launches[i], used)
             prediction = predict(
                 Scenario(
                     ranks=self._rank_steps(i, settings, changes),

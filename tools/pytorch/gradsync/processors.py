@@ -35,12 +35,13 @@ class Processors:
         return cls(max(computing, launch.cores / ranks_on_host), computing)
 
 
-def error_part(launch: Launch) -> float:
-    """Returns how much of the model's error on CPUs counts: what computation takes of a rank's
-    processors. What shares no processor with communication is predicted better. How well steps on
-    GPUs are is unknown, so there all of it counts.
+def error_part(launch: Launch, used: float = 1) -> float:
+    """Returns how much of the model's error on CPUs counts: the part of a rank's processors that
+    computation takes, times what communication uses of one beside it. What does not share
+    processors is predicted better. How well steps on GPUs are predicted is unknown: there all of
+    the error counts.
     """
     if launch.device != "cpu":
         return 1
     processors = Processors.of(launch)
-    return processors.computing / processors.available
+    return processors.computing / processors.available * min(1, used)

@@ -26,10 +26,11 @@ from gradsync.rounds import RoundTimes, kept_rounds
 # With more, thousands of ranks would take seconds.
 MOST_RANK_ACTIONS = 20_000_000
 FEWEST_DRAWS = 12
-# How far this model is off on CPUs: standard deviations of the logarithm of what a step costs. They
-# were fitted to steps of other launches than the recorded ones (docs/prediction.md).
-REPLICATED_ERROR = 0.25  # of DistributedDataParallel, of all rows in common
-ROW_ERROR = 0.09  # and of each row by itself
+# How far this model is off where processors are shared (see error_part): standard deviations of the
+# logarithm of what a step costs. They were fitted to steps of other launches than the recorded ones
+# (docs/prediction.md).
+REPLICATED_ERROR = 0.39  # of DistributedDataParallel, of all rows in common
+ROW_ERROR = 0.13  # and of each row by itself
 SHARDED_ERROR = 0.14  # of FSDP2
 MOST_EQUAL_STEPS = 500  # that are replayed as if all ranks took them
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
