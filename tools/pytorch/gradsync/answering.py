@@ -1,4 +1,4 @@
-"""Answers questions: the public function what_if(), and each part of an answer."""
+"""Answers questions: has the public function what_if(), and computes each part of an answer."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
 
 
 def _load(recording: Recording) -> HostLoad | None:
-    """Returns the largest values of all launches and hosts; None if those of a launch are
+    """Returns the largest loads over all launches and hosts; None if the loads of a launch are
     unknown.
     """
     if not all(launch.loads for launch in recording.launches):
@@ -225,8 +225,8 @@ def _load(recording: Recording) -> HostLoad | None:
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts DistributedDataParallel with several sizes of buckets, without those that make the
-    same buckets as the size before.
+    """Predicts DistributedDataParallel with several sizes of buckets. Omits a size that makes the
+    same buckets as the previous size.
     """
     sizes: list[BucketSize] = []
     last: list[int] = []
@@ -249,7 +249,7 @@ def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
 
 
 def _best(sizes: list[BucketSize]) -> BucketSize:
-    """Returns the fastest size; of sizes that differ by rounding alone, the smallest."""
+    """Returns the fastest size. If several sizes differ only by rounding, returns the smallest."""
     least_s = min(size.step_s.value for size in sizes)
     return next(size for size in sizes if size.step_s.value <= least_s * (1 + ROUNDING))
 
@@ -270,7 +270,7 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
 
 
 def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
-    """`none_s`: as many passes as a step has, without synchronisation."""
+    """`none_s`: the time of the passes of a step without synchronisation."""
     first = ways[0]
     assert isinstance(first, PredictedWay)  # DistributedDataParallel
     return [_way(way, first, none_s) for way in ways]
@@ -305,7 +305,7 @@ def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> 
 
 
 def _schedule(launch: Launch) -> str:
-    """Returns what is assumed of the ways that use fully_shard."""
+    """Returns the assumptions of the ways that use fully_shard."""
     units = "the script's units" if launch.units else "repeated blocks as units"
     are_tried = any(
         step.collectives and step.collectives.kind is CollectiveKind.FULLY_SHARD
@@ -321,14 +321,16 @@ def _schedule(launch: Launch) -> str:
 
 
 def measured_steps(question: Question) -> list[MeasuredStep]:
-    """Returns the script's own steps beside what is predicted of them, where the answer holds."""
+    """Returns the script's own steps with their predictions, if they were recorded where the answer
+    holds.
+    """
     measured, _ = _measured(Predictor(question))
     return measured
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
-    """Returns the script's own steps, and of each pair that differs in sizes of buckets alone, and
-    by more than intervals, whether the faster one is predicted.
+    """Returns the script's own steps. Also returns, for each pair of them that differs only in the
+    size of buckets and by more than the intervals, whether the faster one is predicted.
     """
     question = predictor.question
     if not question.at and not question.is_as_recorded:

@@ -1,4 +1,4 @@
-"""A model's gradients as they become ready in backward."""
+"""Notes when a model's gradients become ready in backward."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from gradsync.clock import Mark
 
 
 class Arrivals:
-    """Which gradients have come, and when.
+    """The gradients that are ready, and when they became ready.
 
-    `since_update`: how many since an optimizer last stepped. `sparse`: a parameter's name, if it
-    got a sparse gradient. `begin` and `ready`: marks of the begin of the last backward, and of the
-    moments when gradients were ready, by parameter; None if that has none.
+    `since_update`: the number of gradients since the last step of an optimizer. `sparse`: the name
+    of a parameter that got a sparse gradient. `begin`: the mark at the beginning of the last
+    backward. `ready`: for each parameter the mark when its gradient was ready; None if it has no
+    gradient.
     """
 
     def __init__(self, params: int) -> None:
@@ -27,8 +28,8 @@ class Arrivals:
         self._before = self.since_update
 
     def end_backward(self) -> bool:
-        """Returns whether gradients have come in it. A backward that had begun before recording is
-        none.
+        """Returns whether this backward pass computed gradients. A pass that began before recording
+        does not count.
         """
         has_come = self._before is not None and self.since_update != self._before
         self._before = None

@@ -14,20 +14,20 @@ Mark = int | torch.cuda.Event
 
 @dataclass(frozen=True)
 class Span:
-    """From one mark to another."""
+    """The time from one mark to another."""
 
     begin: Mark
     end: Mark
 
 
 class Clock(Protocol):
-    """What a device's moments are measured by."""
+    """A clock that marks moments in a device's work."""
 
     def mark(self) -> Mark:
         """Marks this moment in the device's work."""
 
     def ns(self, span: Span) -> int:
-        """Returns nanoseconds. Marks of a GPU need settle() before."""
+        """Returns the span in nanoseconds. For a GPU, call settle() first."""
 
     def settle(self) -> None:
         """Waits until the device has done all its work."""
@@ -39,7 +39,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """The clock of models on a CPU, whose work is done when a call returns."""
+    """The clock of models on a CPU: an operation is done when its call returns."""
 
     def mark(self) -> Mark:
         return time.monotonic_ns()
@@ -57,7 +57,7 @@ class HostClock:
 
 
 class CudaClock:
-    """The clock of models on a GPU, whose work follows the calls."""
+    """The clock of models on a GPU, which executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

@@ -61,14 +61,16 @@ def _limits(draws: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured value, and its interval if there are enough values to tell one."""
+    """A measured value, and its interval if there are enough values for one."""
 
     value: float
     interval: Interval | None
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without a fifth at each end, which a few disturbed steps hardly change."""
+    """Returns the mean without the smallest and the largest fifth of the values. A few disturbed
+    steps hardly change it.
+    """
     kept = _kept(values)
     return sum(kept) / len(kept)
 
@@ -79,12 +81,12 @@ def _kept(values: Sequence[float]) -> list[float]:
 
 
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
-    """Returns the trimmed mean of all values and an interval of 95 % for it.
+    """Returns the trimmed mean of all values, and its 95 % interval.
 
-    `launches` are the values of each launch, at least one in all. The interval is Yuen's (The
-    two-sample trimmed t for unequal population variances, Biometrika 61, 1974). Where launches
-    differ by more than their values explain, and than chance does in one case of ten, each launch
-    counts as one value.
+    `launches` has the values of each launch; there must be at least one value. The interval is
+    Yuen's (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If
+    launches differ by more than the variation of their values explains (tested at 10 %), each
+    launch counts as one value.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -131,7 +133,7 @@ def _variance_of_mean(
 
 
 def _chi_square_90(degrees: int) -> float:
-    """Returns what chi-square / degrees exceeds in one case of ten.
+    """Returns the value that chi-square / degrees exceeds with a probability of 10 %.
 
     Wilson and Hilferty, The distribution of chi-square, PNAS 17, 1931.
     """
@@ -140,7 +142,7 @@ def _chi_square_90(degrees: int) -> float:
 
 
 def _squared_t(degrees: int) -> float:
-    """Returns the square of what Student's t exceeds in one case of forty.
+    """Returns the square of the value that Student's t exceeds with a probability of 2.5 %.
 
     Wallace, Bounds on normal approximations to Student's and the chi-square distributions, Annals
     of Mathematical Statistics 30, 1959.

@@ -1,4 +1,4 @@
-"""What must hold of a launch beside its types, and of several launches together."""
+"""Checks a launch beyond the types of its fields, and checks that several launches fit together."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ AGREEING_FIELDS = (
 def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
-    """Returns the first of the fields in which two launches differ. Hosts may have other names, if
-    the same ranks share one.
+    """Returns the first field in which two launches differ. Host names may differ, if the same
+    ranks share a host.
     """
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
@@ -44,8 +44,8 @@ def _comparable(launch: Launch, name: str) -> object:
 
 
 def check_launch(launch: Launch) -> None:
-    """Raises Refused if parts of a launch contradict each other, or what a step must have is
-    missing.
+    """Raises Refused if parts of a launch contradict each other, or if a step lacks something that
+    it must have.
     """
     counts = len(launch.ranks), len(launch.hosts)
     _require(bool(launch.parameters), "no parameters")

@@ -1,4 +1,4 @@
-"""What a recording says of a model and of where it trains, before a step is recorded."""
+"""Facts about a model and its machine that are known before a step is recorded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gradsync.world import World
 
 
 def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Launch:
-    """Returns a launch without steps. What the first steps will tell is missing: hosts, the
-    optimizer and the number of passes.
+    """Returns a launch without steps. It lacks what only the first steps show: hosts, the optimizer
+    and the number of passes.
     """
     is_on_gpu = world.device.type == "cuda"
     return Launch(

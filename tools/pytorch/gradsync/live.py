@@ -1,8 +1,8 @@
-"""What tensors a step keeps alive beside weights, gradients and the optimizer's state: activations,
-and what is computed from them.
+"""Measures the bytes of tensors that a step keeps alive, other than weights, gradients and the
+optimizer's state: mostly activations.
 
-The step must not synchronise. Storages are counted from the operation that makes or takes them
-until they are freed.
+The step must not synchronise. A storage counts from the first operation that makes or reads it
+until it is freed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from gradsync.torch_private import tensors_of
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """Returns the storage of a tensor, of a DTensor that of its own part; None if it has none."""
+    """Returns the storage of a tensor, or of this rank's part of a DTensor; None if there is no
+    storage.
+    """
     tensor = getattr(tensor, "_local_tensor", tensor)
     return tensor.untyped_storage() if tensor.layout is torch.strided else None
 
@@ -31,7 +33,7 @@ def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts bytes of tensors that operations make or take, from start() to end()."""
+    """Counts the bytes of tensors that operations make or read between start() and end()."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
         """`apart`: tensors that are not counted, such as weights."""
@@ -106,8 +108,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class StepMemory:
-    """Measures the memory of the step that begins now. A gradient is part of what is computed until
-    it is ready.
+    """Measures the memory of the step that begins now. Until a gradient is ready, it counts as a
+    temporary tensor.
     """
 
     def __init__(
@@ -117,7 +119,9 @@ class StepMemory:
         optimizers: Iterable[torch.optim.Optimizer],
         apart: Iterable[torch.Tensor],
     ) -> None:
-        """`params`: those that train. `apart`: tensors of the recorder's own."""
+        """`params`: the parameters that train. `apart`: the recorder's own tensors, which are not
+        counted.
+        """
         self._params = params
         states = tensors_of([dict(optimizer.state) for optimizer in optimizers])
         gradients = [p.grad for p in params if p.grad is not None]
@@ -136,8 +140,8 @@ class StepMemory:
         self._live.start()
 
     def on_backward(self) -> None:
-        """A backward begins, perhaps of several. Like all that follows it is ignored when the step
-        has ended.
+        """A backward pass begins; a step may have several. This call and the following calls are
+        ignored after the end of the step.
         """
         if not self._live.is_on:
             return
@@ -155,12 +159,12 @@ class StepMemory:
         self._order.append(i)
 
     def on_update(self) -> None:
-        """An update begins, after backward and what the recorder itself has done then."""
+        """An update begins, after backward and after the recorder's own work."""
         if self._live.is_on:
             self._live.take()
 
     def end(self) -> None:
-        """The step has ended. Can be called again."""
+        """The step has ended. May be called several times."""
         if self._live.is_on:
             self._live.end()
             self._optimizer_bytes = self._live.take()

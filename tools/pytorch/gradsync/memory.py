@@ -1,7 +1,7 @@
-"""What a rank's tensors need at the peak of a step, in bytes.
+"""Computes the peak of a rank's tensors in a step, in bytes.
 
-It is computed from what record has seen of one step without synchronisation (live.py). Resident
-memory is more: allocators keep what they have, and libraries have their own.
+The peak is computed from one recorded step without synchronisation (live.py). Resident memory is
+larger, because allocators keep freed memory and libraries have memory of their own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ UNITS = {
 
 
 class Peak(NamedTuple):
-    """The bytes of one rank, which add up.
+    """The bytes of one rank at the peak: the sum of two parts.
 
-    `fixed`: held all the time. `moving`: the most that comes to it: activations, gradients, what is
-    gathered and sent, or, after backward, what the optimizer computes with.
+    `fixed`: bytes that are held all the time. `moving`: the maximum of all other bytes:
+    activations, gradients, gathered and sent data, or the optimizer's temporary tensors.
     """
 
     fixed: float
@@ -40,8 +40,9 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The time until the gradient of one parameter is ready. `computing`: bytes of activations and
-    of what else is computed with, at most. `made`: bytes of the gradients that were ready before.
+    """The time until the gradient of one parameter is ready. `computing`: the maximum bytes of
+    activations and temporary tensors in this time. `made`: bytes of the gradients that were ready
+    before.
     """
 
     parameter: int
@@ -50,7 +51,7 @@ class Moment:
 
 
 def parse_bytes(text: str) -> float | None:
-    """Returns how many bytes "80GB" or "24GiB" are; None for another text."""
+    """Returns the number of bytes of a text such as "80GB" or "24GiB"; None for another text."""
     match = re.fullmatch(r"(\d+\.?\d*) ?([kMGT]i?|)B", text)
     if not match:
         return None
@@ -59,7 +60,7 @@ def parse_bytes(text: str) -> float | None:
 
 
 class Need:
-    """What ranks need that train the recorded model, whose recording has memory."""
+    """The memory that ranks need to train the recorded model. The recording must have memory."""
 
     def __init__(self, recording: Recording) -> None:
         launch = recording.first
@@ -78,12 +79,13 @@ class Need:
         batch: float = 1,
         buckets: bool = True,
     ) -> Peak:
-        """Returns what a rank needs that holds the whole model, as with DistributedDataParallel.
+        """Returns the memory of a rank that holds the whole model, as with DistributedDataParallel.
 
-        `states`: the part of the optimizer's state that the rank has. `keeps`: whether all
-        gradients are there all the time, as where passes accumulate. `more`: bytes that come to
-        buckets. `batch`: how many times the recorded one. `buckets`: whether there are any. They
-        are there all the time, and gradients are views of them, or come to them.
+        `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
+        gradients exist all the time, as with accumulated passes. `more`: bytes in addition to
+        buckets. `batch`: the batch as a multiple of the recorded batch. `buckets`: whether there
+        are buckets. Buckets exist all the time, and gradients are views of them or additional
+        tensors.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -102,9 +104,9 @@ class Need:
     def sharded(
         self, units: Sequence[Unit], ranks: int, batch: float = 1, keeps: bool = False
     ) -> Peak:
-        """Returns what a rank needs that shares these units of FSDP2 with others.
+        """Returns the memory of a rank with these units of FSDP2.
 
-        `batch` and `keeps` are those of replicated(). Of FSDP2 are _fsdp_param_group.py and
+        `batch` and `keeps` are as in replicated(). PyTorch's sources are _fsdp_param_group.py and
         _fsdp_collectives.py in torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
@@ -142,10 +144,11 @@ class Need:
 
 
 class UnitBuffers:
-    """What FSDP2 holds of its units, beside the rank's own shards, while backward runs.
+    """The buffers of FSDP2's units during backward, in addition to the rank's shards.
 
-    A unit is gathered into a buffer and copied out of it. Backward gathers one unit ahead. A unit's
-    gradients are copied into a buffer when all are ready, and their sum into a part of it.
+    A unit is gathered into a buffer, and copied out of the buffer. Backward gathers one unit in
+    advance. When all gradients of a unit are ready, they are copied into a buffer, and their sum is
+    written to a part of this buffer.
     """
 
     def __init__(
@@ -175,8 +178,8 @@ class UnitBuffers:
         self._summed = 0  # whose parts are reduced
 
     def in_forward(self) -> int:
-        """Returns the most that forward gathers: units that stay, and one that is copied out of
-        its buffer."""
+        """Returns the maximum bytes that forward gathers: the units that stay, and one unit that is
+        being copied out of its buffer."""
         sizes = list(zip(self._units, self._sizes, strict=True))
         stay = sum(size for unit, size in sizes if not unit.reshards)
         largest = max((size for unit, size in sizes if unit.reshards), default=0)
@@ -186,12 +189,12 @@ class UnitBuffers:
         self._gathered.setdefault(unit, self._sizes[unit])
 
     def held(self, unit: int) -> float:
-        """Returns the bytes of all buffers while gradients of this unit are computed."""
+        """Returns the bytes of all buffers while the gradients of this unit are computed."""
         return self._held_but_sent(unit) + self._sent
 
     def held_when_reducing(self, unit: int) -> float:
-        """Returns the same while this unit's gradients are copied, into a buffer that takes the
-        place of its weights; that of the reduction before is free."""
+        """Returns the bytes of all buffers while this unit's gradients are copied into a buffer,
+        which replaces the buffer of its weights. The buffer of the previous reduction is free."""
         return self._held_but_sent(unit)
 
     def _held_but_sent(self, unit: int) -> float:
@@ -211,7 +214,7 @@ class UnitBuffers:
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
-        """Frees the unit's weights and gradients, of which the sum's shard is kept."""
+        """Frees the unit's weights and gradients. The rank keeps its shard of the sum."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._sizes[unit]

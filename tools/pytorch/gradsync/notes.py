@@ -10,7 +10,7 @@ from gradsync.units_text import gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns a sentence a line."""
+    """Returns the notes, one sentence per line."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):
@@ -26,7 +26,7 @@ def notes_of(question: Question) -> list[str]:
 
 
 def assumptions_of(question: Question) -> list[str]:
-    """Returns what is assumed, and what is doubtful, a sentence a line."""
+    """Returns assumptions and doubts, one sentence per line."""
     is_gpu = question.launch.device != "cpu"
     notes = [published_costs.note()] if is_gpu else []
     link = question.link
@@ -80,7 +80,7 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
 
 
 def _are_processors_known(question: Question) -> bool:
-    """Whether it is known what communication takes of processors."""
+    """Returns whether the CPU time of communication is known."""
     link = question.link
     if isinstance(link, FileLink):
         return link.measured.costs.uses_processors()

@@ -1,6 +1,6 @@
 """Predicts steps of a recorded script, for one question: other settings, links and ranks.
 
-No step that the script synchronised itself enters a prediction.
+Predictions do not use steps that the script synchronised itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in whi
 
 @dataclass(frozen=True)
 class _Settings:
-    """Of DistributedDataParallel. `link_pace`: a factor of what collectives take."""
+    """Settings of DistributedDataParallel. `link_pace`: a factor of the time of collectives."""
 
     buckets: Buckets
     bf16: bool
@@ -47,7 +47,7 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _ReadyStep:
-    """A step that did to memory what DistributedDataParallel does, in seconds.
+    """A step that copied gradients as DistributedDataParallel does, in seconds.
 
     `begin_s`: from the begin of the first rank's step of the round. `first_s` and `ready_s`, when
     the first gradient is ready and when each bucket is: from the begin of backward.
@@ -61,7 +61,7 @@ class _ReadyStep:
 
 @dataclass
 class _Changes:
-    """What settings make of a recorded step.
+    """The changes that settings make to a recorded step.
 
     `backward_s`: what backward takes longer, by copies. `casts_s` and `broadcasts_s`: what follows
     communication. Of the recorded optimizer's work a rank has `optimizer_part`. `sent_bytes`: by
@@ -93,7 +93,7 @@ class Predictor:
     def step(self, row: Row, link_pace: float = 1) -> Prediction:
         """Predicts a step with these settings, of row.passes passes.
 
-        `link_pace` is a factor of what collectives take.
+        `link_pace` is a factor of the time of collectives.
         """
         if row.fsdp:
             resharding = Resharding.NONE if row.whole else Resharding.AS_RECORDED
@@ -137,12 +137,12 @@ class Predictor:
         return _mean_interval(by_launch), fmean(averages_s)
 
     def hybrid_step(self, costs: LinkCosts) -> Prediction:
-        """Predicts a step under HSDP, whose collectives cost this."""
+        """Predicts a step under HSDP with these costs of collectives."""
         return self._sharded_over(Resharding.AS_RECORDED, [costs] * len(self.recording.launches))
 
     def communication(self, i: int) -> Communication:
-        """Returns what probes tell of communication where the asked link was recorded, or, if it
-        was not, where launch `i` was.
+        """Returns the communication that probes measured: over the asked link if it was recorded,
+        else in launch `i`.
         """
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:
@@ -156,8 +156,8 @@ class Predictor:
     def link_costs(self, recorded: MeasuredLink | None) -> LinkCosts:
         """Returns costs of collectives between the asked ranks.
 
-        `recorded`: costs where the steps were recorded, if they communicated. Raises Refused if
-        nothing tells what collectives cost.
+        `recorded`: the costs in the recording, if its ranks communicated. Raises Refused if no
+        costs of collectives are known.
         """
         question = self.question
         costs = self._costs_of_link(recorded)
@@ -184,7 +184,7 @@ class Predictor:
         return in_ring_of(measured, world_size)
 
     def zero1_part(self) -> float:
-        """Returns the largest part of the optimizer's work that a rank has under
+        """Returns the largest fraction of the optimizer's work that a rank has under
         ZeroRedundancyOptimizer.
         """
         numels = [parameter.numel for parameter in self.question.launch.parameters]
@@ -276,9 +276,9 @@ class Predictor:
     ) -> float:
         """Returns seconds of ZeroRedundancyOptimizer's broadcasts.
 
-        They follow each other, where in an all-gather all ranks send at once. Over gloo each goes
-        through a binomial tree, whose root sends the whole to as many ranks as the tree has levels
-        (third_party/gloo/gloo/broadcast.cc).
+        The broadcasts run one after the other, while in an all-gather all ranks send at the same
+        time. Over gloo each goes through a binomial tree, whose root sends the whole to as many
+        ranks as the tree has levels (third_party/gloo/gloo/broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
@@ -341,7 +341,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns by rank the steps that did to memory what DistributedDataParallel does."""
+    """Returns, for each rank, the steps that copied gradients as DistributedDataParallel does."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -360,7 +360,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Whether it is a probe that communicated all gradients as they are, or nothing."""
+    """Returns whether this is a probe that communicated all gradients in their dtype, or
+    nothing."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives
@@ -392,7 +393,7 @@ def _own_s(step: Step) -> float:
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns seconds to add gradients to those of earlier passes.
 
-    That moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+    An addition moves as many bytes as a cast to bf16 and back, or as the copy of a probe.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
@@ -426,10 +427,10 @@ def _mean_interval(launches: Sequence[Interval]) -> Interval:
 
 
 def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
-    """Returns the largest part of the elements that a rank has under ZeroRedundancyOptimizer.
+    """Returns the largest fraction of the elements that a rank has under ZeroRedundancyOptimizer.
 
-    It gives the largest parameters first, each to the rank with the fewest elements
-    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
+    ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank with the fewest
+    elements (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
     """
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):

@@ -1,18 +1,18 @@
 """Records the steps of one model, from within the process that trains it.
 
-Steps take turns. UNSYNCHRONISED ones do not synchronise. A PROBE does to memory what
-DistributedDataParallel (DDP) does and overlaps nothing: it copies each gradient into a flat buffer
-as it is ready (and leaves a view of it, if DDP has gradient_as_bucket_view), communicates the
-buffer in pieces after backward, and copies gradients back that are no views. One probe gathers and
-reduces as FSDP2 would, if blocks of the model were its units. SCRIPT steps are the script's own.
-The first step is left as it is, and shows what there is to record. After what is timed, and before
-the optimizer, steps that did not synchronise get the gradients that DDP would have made: training
-goes on as without the recorder.
+Kinds of steps take turns. UNSYNCHRONISED steps do not synchronise. A PROBE copies gradients as
+DistributedDataParallel (DDP) does, but overlaps nothing: it copies each gradient into a flat buffer
+when it is ready (and leaves a view, if DDP has gradient_as_bucket_view), communicates the buffer in
+pieces after backward, and copies gradients back that are not views. One probe gathers and reduces
+as FSDP2 would with blocks of the model as units. SCRIPT steps are the script's own. The first step
+is not changed, and shows what there is to record. After the timed part of an unsynchronised step,
+and before the optimizer, the gradients become those that DDP would have computed, so training
+continues as without the recorder.
 
-step_machine.py says where a step begins and ends, and what is refused. DDP decides in forward
-whether it will synchronise, and then prepares its reducer: steps that are not the script's own keep
-it from that. Without DDP a step has as many passes as most before it, and those that have others
-are not recorded. Steps that a GradScaler skips are not recorded either.
+step_machine.py defines where a step begins and ends, and what is refused. DDP decides in forward
+whether it will synchronise, and then prepares its reducer; in steps that are not the script's own,
+the recorder prevents this. Without DDP a step has the number of passes that most earlier steps had,
+and other steps are not recorded. Steps that a GradScaler skips are not recorded either.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from gradsync.world import World
 class Recorder(Listener):
     """Records the steps of a model until it is `done`, and writes them.
 
-    Raises Refused, from within the call that shows it, if the model cannot be recorded: then
-    recording has ended, and the model trains on as without it.
+    Raises Refused if the model cannot be recorded, from within the call that shows this. Recording
+    has then ended, and the model trains as without it.
     """
 
     def __init__(
@@ -66,11 +66,12 @@ class Recorder(Listener):
     ) -> None:
         """`model`: any module, or one in DDP or under fully_shard.
 
-        `out`: the file that gets a line. `rounds`: how often each kind of step is taken; the first
-        round is warm-up. `ddp`: whether the script's own steps are recorded, too. `views`: whether
-        gradients are views of buckets, by default as DDP has it. `command`: what the recording says
-        was run. `roots`: modules of `model` whose call begins a step, if it is not called itself.
-        `only`: ids of the parameters that train, by default of all that require a gradient.
+        `out`: the file to which a line is added. `rounds`: how often each kind of step is taken;
+        the first round is warm-up. `ddp`: whether the script's own steps are also recorded.
+        `views`: whether gradients are views of buckets; by default as in DDP. `command`: the
+        command that the recording names. `roots`: modules of `model` whose call begins a step, if
+        `model` itself is not called. `only`: the ids of the parameters that train; by default of
+        all that require a gradient.
         """
         self.place = place()
         self.done = False
@@ -122,11 +123,13 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """Turns that were taken; -1 until the first step has ended, which is none."""
+        """The number of turns so far; -1 until the first step, which is no turn, has ended."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
-        """Whether one of these ids is that of a parameter which optimizers of the model hold."""
+        """Returns whether one of these ids belongs to a parameter that an optimizer of the model
+        has.
+        """
         return not self._optimizers.ids.isdisjoint(ids)
 
     def _begin_listening(self) -> None:
@@ -139,7 +142,8 @@ class Recorder(Listener):
         listen(self)
 
     def close(self) -> None:
-        """Ends recording. Nothing of it is left in the model or in PyTorch."""
+        """Ends recording, and removes all hooks and replacements from the model and from
+        PyTorch."""
         stop_listening(self)
         self._patches.undo()
         self.step.close()
@@ -154,7 +158,7 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Recording ends if what is within is refused."""
+        """Ends recording if the block raises Refused."""
         try:
             yield
         except Refused as error:
@@ -189,7 +193,7 @@ class Recorder(Listener):
         self.step.begin_backward(self._rounds.expected)
 
     def _ready_hook(self, i: int) -> Callable[[torch.Tensor], None]:
-        """Returns what is called when the gradient of a parameter is ready."""
+        """Returns the function that is called when the gradient of a parameter is ready."""
 
         def on_ready(param: torch.Tensor) -> None:
             is_in_step = self.machine.state in (State.OPEN, State.PARTLY)
@@ -267,7 +271,7 @@ class Recorder(Listener):
         self._actions[outcome](moment)
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
-        """Returns what is done in each action; the argument is the moment of the event."""
+        """Returns the function of each action. Its argument is the moment of the event."""
         return {
             Action.NOTHING: lambda moment: None,
             Action.BEGIN: self._begin,

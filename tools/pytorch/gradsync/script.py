@@ -1,4 +1,4 @@
-"""A training script that runs within this process, of which one model is recorded."""
+"""Runs a training script within this process, and records one of its models."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ PATIENCE = 20  # backward passes before the first step of an optimizer of torch.
 
 
 def say(text: str) -> None:
-    """Prints a line, once for all ranks."""
+    """Prints a line on rank 0 only."""
     if os.environ.get("RANK", "0") == "0":
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
 def refuse(text: str, status: int = FAILED) -> NoReturn:
-    """Ends this process, also if the script catches exceptions."""
+    """Ends this process, even if the script catches exceptions."""
     end_rank(text, status)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says.
+    """The options of the command line.
 
-    `goes_on`: whether the script trains on when it is recorded. `number`: the recorded model, from
-    1; None: the first model that is trained. The others are those of Recorder.
+    `goes_on`: whether the script goes on training when it is recorded. `number`: the number of the
+    model to record, from 1; None for the first model that trains. The other options are arguments
+    of Recorder.
     """
 
     out: str
@@ -53,14 +54,14 @@ class Options:
 
 
 class Script(Listener):
-    """Runs a script and finds the model to record: of several processes the first that is wrapped
-    in DDP, or is sharded, and trains; of one process the outermost module that is called and holds
-    the parameters of the first optimizer that steps.
+    """Runs a script and finds the model to record. With several processes this is the first model
+    in DDP or under fully_shard that trains. With one process it is the outermost called module that
+    has the parameters of the first optimizer that steps.
     """
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
-        """`answer` is called in rank 0 with the file's name when a launch of several processes is
-        written.
+        """`answer` is called in rank 0, with the file's name, when a launch of several processes
+        has been written.
         """
         self._options = options
         self._answer = answer
@@ -146,7 +147,7 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """The first optimizer that takes a step shows which model is trained."""
+        """The first optimizer that steps shows which model trains."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -164,13 +165,13 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """An object with step() need not be an optimizer of torch.optim."""
+        """Watches for updates by objects with step() that are not optimizers of torch.optim."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds a model that is in no DDP, by ids of parameters that are updated."""
+        """Finds a model that is not in DDP, by the ids of the updated parameters."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         roots = self._modules_with(trained)
@@ -191,8 +192,8 @@ class Script(Listener):
         self._choose(self._recorders[0])
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
-        """Returns the first module that was called and holds all of them, or else those that hold
-        some.
+        """Returns the first called module that has all of these parameters; if there is none, all
+        called modules that have some of them.
         """
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]

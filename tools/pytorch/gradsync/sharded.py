@@ -1,10 +1,10 @@
 """A model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-Steps that do not synchronise hold the whole model: before they begin all units are gathered,
-nothing is freed after forward or backward, and gradients are reduced before the optimizer. All of
-that is done unit by unit, as FSDP2 itself does it, and timed, but is no part of the step. A model
-that does not fit into one rank's memory cannot be recorded so: the first such step ends the script
-with the allocator's error.
+A step without synchronisation holds the whole model: all units are gathered before it begins,
+nothing is freed after forward or backward, and gradients are reduced before the optimizer. The
+gathers and reductions run unit by unit, as in FSDP2. They are timed, but are not part of the step.
+A model that does not fit into one rank's memory cannot be recorded: the first such step ends the
+script with the allocator's error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROW_NAME = "fully_shard as it is"
 
 @dataclasses.dataclass(frozen=True)
 class SyncFlags:
-    """What a group does in backward."""
+    """The flags of a group that determine what it does in backward."""
 
     reduce_grads: bool
     all_reduce_grads: bool
@@ -66,8 +66,8 @@ NONE = SyncFlags(False, False, False)
 
 
 class ShardedTarget(ModelTarget):
-    """A model whose script calls fully_shard. Parameters are the whole ones, with which modules
-    compute; optimizers hold this rank's parts of them.
+    """A model for which the script calls fully_shard. `Parameters` are the whole parameters, with
+    which modules compute; optimizers have this rank's parts of them.
     """
 
     kind = Target.SHARDED
@@ -119,7 +119,9 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns what is called around this call of a unit, and marks when that begins."""
+        """Returns the function that is called around this call of a unit. It marks the beginning of
+        the call.
+        """
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -195,7 +197,9 @@ class ShardedTarget(ModelTarget):
         """Gradients stay where they are until FSDP2 reduces them."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """Reduces all units' gradients, last first, and frees what was gathered."""
+        """Reduces the gradients of all units, beginning with the last unit, and frees the gathered
+        weights.
+        """
         begin = self.clock.mark()
         marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
         marks.untimed = Span(begin, self.clock.mark())
@@ -233,7 +237,7 @@ class ShardedTarget(ModelTarget):
         return (Row.by_default(ROW_NAME, passes, fsdp=True),)
 
     def memory(self, own: Memory) -> Memory:
-        """The optimizer's part is that of this rank's shards."""
+        """The memory of the optimizer is the memory for this rank's shards."""
         return dataclasses.replace(
             own,
             state_bytes=own.state_bytes * self.world.size,
@@ -245,7 +249,7 @@ class ShardedTarget(ModelTarget):
 
 
 def recorder_of(model: torch.nn.Module, *args: Any, **options: Any) -> Recorder:
-    """Returns Recorder(model, ...), which knows by itself how a model is synchronised."""
+    """Returns Recorder(model, ...). The recorder finds out how the model is synchronised."""
     from gradsync.recorder import Recorder  # which imports this module
 
     return Recorder(model, *args, **options)

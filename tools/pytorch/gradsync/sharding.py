@@ -1,7 +1,8 @@
 """Predicts steps under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-A unit is what fully_shard was called for. Its parameters are gathered in one collective before they
-are needed, and its gradients are reduced in one when they are ready; unit_schedule.py has when.
+A unit is a module for which fully_shard was called. One collective gathers its parameters before
+they are needed, and one collective reduces its gradients when they are ready. unit_schedule.py
+computes when.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ UNITS_ERROR = 0.2
 
 
 class Resharding(Enum):
-    """Which units free their parameters after forward, and gather them again for backward:
-    those that do in the script, all but the root, or none.
+    """Which units free their parameters after forward, and gather them again for backward: the same
+    units as in the script, all units except the root, or no unit.
     """
 
     AS_RECORDED = "as_recorded"
@@ -43,17 +44,18 @@ class Resharding(Enum):
 
 
 def units_of(launch: Launch) -> list[Unit]:
-    """Returns the script's units, or those that it would have."""
+    """Returns the script's units, or the units that it would have with fully_shard."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
 
 
 def repeated_blocks(names: Sequence[str]) -> list[Unit]:
-    """Returns repeated blocks as units, as torchtitan and Accelerate shard a model.
+    """Returns the repeated blocks of a model as units, as in torchtitan and Accelerate.
 
-    A block is what is called by a number in a list of modules, of nested ones the outermost. The
-    first unit is the root, which holds the rest. `names`: of parameters, such as "h.0.mlp.weight".
+    A block is a numbered module in a list of modules (the outermost list, if lists are nested). The
+    first unit is the root, which has all other parameters. `names`: the names of parameters, such
+    as "h.0.mlp.weight".
     """
     blocks: dict[str, list[int]] = {"": []}
     for i, name in enumerate(names):
@@ -63,7 +65,7 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
 
 
 def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
-    """Returns these units with `reshards` as asked for."""
+    """Returns these units with the requested `reshards`."""
     if resharding is Resharding.AS_RECORDED:
         return list(units)
     return [
@@ -78,16 +80,16 @@ def unit_bytes(parameters: Sequence[Parameter], units: Iterable[Unit]) -> list[i
 
 
 def waits_of(launch: Launch) -> Waits:
-    """Over gloo every collective of FSDP2 returns when it is done, and its streams are empty
-    classes.
+    """Returns what waits for collectives. Over gloo every collective of FSDP2 returns when it is
+    done, because FSDP2's streams are then empty classes.
     """
     return Waits.ALL_RANKS if launch.device == "cpu" else Waits.COMPUTATION
 
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step without synchronisation, and the collectives that it would have. `begin_s`: from the
-    begin of the first rank's step of the same round.
+    """A step without synchronisation, and the collectives that it would have. `begin_s`: the
+    beginning of the step after the beginning of the first rank's step in the same round.
     """
 
     begin_s: float
@@ -95,9 +97,11 @@ class PlannedStep:
     plan: Sequence[UnitCollective]
 
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
-        """`pace`: a factor of all computation. `optimizer_part`: of the recorded optimizer's work.
+        """`pace`: a factor of the time of all computation. `optimizer_part`: the fraction of the
+        recorded optimizer's work.
 
-        FSDP2's floor knows no first gradient: collectives begin with the step.
+        In FSDP2 collectives begin with the step, so its floor does not depend on the first
+        gradient.
         """
         step = self.step
         end = NS * (step.before_ns + step.backward_ns)
@@ -113,11 +117,11 @@ class PlannedStep:
 
 
 def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[PlannedStep]]:
-    """Returns the launch's steps without synchronisation, by round the steps of all ranks.
+    """Returns the launch's steps without synchronisation: for each round the steps of all ranks.
 
-    All ranks issue in the order of rank 0's first step, so that all steps have the same
-    collectives, but for moments. Raises Refused, naming the launch's `place`, if there are no steps
-    without synchronisation.
+    All ranks issue collectives in the order of rank 0's first step, so all steps have the same
+    collectives at different moments. Raises Refused, naming the launch's `place`, if there are no
+    steps without synchronisation.
     """
     rounds = [
         steps
@@ -166,11 +170,11 @@ def predict_launch(
     log_error: float,
     pace: float = 1,
 ) -> Prediction:
-    """Returns what a step of FSDP2 should take, by one launch.
+    """Returns the predicted times of a step of FSDP2, from one launch.
 
-    `costs`: between `world_size` ranks. `log_error`: see Scenario; it is larger where units are
-    assumed. `pace`: a factor of all that is not communication. Raises Refused, naming the launch's
-    `place`, if it has no steps without synchronisation.
+    `costs`: the costs between `world_size` ranks. `log_error`: see Scenario; it is larger if the
+    units are assumed. `pace`: a factor of the time of everything except communication. Raises
+    Refused, naming the launch's `place`, if it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = unit_bytes(launch.parameters, units)
@@ -196,7 +200,7 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns by what the costs of a unit's gather and reduction are told best."""
+    """Returns the operations whose measured costs describe a unit's gather and reduction best."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

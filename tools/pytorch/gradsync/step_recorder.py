@@ -1,4 +1,4 @@
-"""Measures one step after the other of a model."""
+"""Measures the steps of a model, one after the other."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from gradsync.world import World
 
 
 class StepRecorder:
-    """The step that runs, of which Recorder says when its parts begin and end. A moment is a mark
+    """The current step. Recorder tells when the parts of the step begin and end. A moment is a mark
     of the clock.
 
-    `turn`: its kind. `passes`: backward passes that have brought gradients. `is_prepared`: whether
-    the pass that runs synchronises. `arrivals`: gradients of the last backward. `buffer`: what
-    probes use; None in the first step, which shows the model.
+    `turn`: the kind of the step. `passes`: the number of backward passes that have computed
+    gradients. `is_prepared`: whether the current pass synchronises. `arrivals`: the gradients of
+    the last backward. `buffer`: the buffer of probes; None in the first step, which shows the
+    model.
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -53,7 +54,7 @@ class StepRecorder:
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
-        """Leaves nothing of the recording in gradients, and frees what probes use."""
+        """Removes all views of the recording from gradients, and frees the buffers of probes."""
         self._end_memory()
         if self.buffer:
             self.buffer.release()
@@ -61,7 +62,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """A step begins, for which the target is prepared. `called`: when its forward was."""
+        """A step begins; prepares the target for it. `called`: the moment when forward was
+        called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -71,7 +73,7 @@ class StepRecorder:
         self._cpu_ns = self._clock.cpu_ns()
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
-        """Measures that of the step that begins next."""
+        """Measures the memory of the next step."""
         assert self.buffer is not None
         self._end_memory()
         own = [self.buffer.flat]
@@ -85,7 +87,7 @@ class StepRecorder:
         return self._memory.result() if self._memory else None
 
     def begin_backward(self, expected: int | None) -> None:
-        """A backward begins. `expected`: passes of a whole step, if that is known."""
+        """A backward begins. `expected`: the number of passes in a whole step, if known."""
         if self._memory:
             self._memory.on_backward()
         decides = self._target.before_backward(self.turn, self.passes, expected)
@@ -94,7 +96,9 @@ class StepRecorder:
         self.arrivals.begin_backward(self._clock.mark())
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
-        """The gradient of a parameter is ready. `is_in_step`: it is one that the step waits for."""
+        """The gradient of a parameter is ready. `is_in_step`: whether the step waits for this
+        gradient.
+        """
         gradient = self._target.params[i].grad
         assert gradient is not None
         self.arrivals.since_update += 1
@@ -116,7 +120,7 @@ class StepRecorder:
             self._target.params[i].grad = self.buffer.slots[i]
 
     def synchronise(self, end: Mark) -> None:
-        """The last backward has ended: does what this kind of step does then."""
+        """The last backward has ended. Does the work of this kind of step at this moment."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -139,7 +143,7 @@ class StepRecorder:
         return self._marks
 
     def end_backward_unseen(self, end: Mark) -> None:
-        """The last backward has ended, of a first step whose optimizer is not known."""
+        """The last backward of the first step has ended, and the optimizer is not known."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -149,7 +153,7 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Since the last backward something has updated the model, and is no optimizer."""
+        """Something that is not an optimizer has updated the model since the last backward."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
@@ -161,18 +165,18 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """The time since the last update is not what lies between two steps."""
+        """The time since the last update does not count as time between two steps."""
         self._updated = None
 
     def abandon(self) -> None:
-        """The step is over, and has no end."""
+        """The step is abandoned: it has no end."""
         self._end_memory()
         self._updated = None
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """The step has ended. `moment` ends an update that goes on, because the optimizer calls its
-        closure again.
+        """The step has ended. If the optimizer calls its closure again, its update is still
+        running, and `moment` counts as the end of the update.
         """
         if self._updated is None:
             self.note_updated(moment)
@@ -180,11 +184,11 @@ class StepRecorder:
         self._end_memory()
 
     def is_synchronised(self) -> bool:
-        """Whether the step has had a backward that synchronises."""
+        """Returns whether the step had a backward that synchronises."""
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:
-        """Returns the times of a step that has ended, for which is_synchronised()."""
+        """Returns the times of a step that has ended. Requires is_synchronised()."""
         assert self._updated is not None
         self._clock.settle()
         marks = self._step_marks()

@@ -1,4 +1,4 @@
-"""Ways to train one model on several ranks: what a step takes and sends, and needs of memory."""
+"""Predicts ways to train one model on several ranks: time, sent bytes and memory of a step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the 
 
 @dataclass(frozen=True)
 class PredictedWay:
-    """A way to train, and what a step of it takes, in seconds.
+    """A way to train, and the seconds of its step.
 
-    `sent_bytes`: by a rank in a step. `is_same`: whether it trains as DistributedDataParallel does.
-    `memory` is None if the recording holds no memory.
+    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
+    same weights as DistributedDataParallel. `memory`: None if the recording holds no memory.
     """
 
     name: str
@@ -38,8 +38,8 @@ class PredictedWay:
     is_same: bool = True
 
     def bytes_of_batch(self, batch: float = 1) -> float | None:
-        """Returns what a rank needs for tensors at the peak of a step, with this multiple of the
-        recorded batch.
+        """Returns the peak bytes of a rank's tensors in a step, for this multiple of the recorded
+        batch.
         """
         if not self.memory:
             return None
@@ -47,7 +47,7 @@ class PredictedWay:
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether so much memory is known to be enough. Without a limit all is."""
+        """Returns whether the way is known to fit into the memory limit; true without a limit."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -56,14 +56,15 @@ class PredictedWay:
 
 @dataclass(frozen=True)
 class UnknownWay:
-    """A way of which nothing can be told, and why."""
+    """A way whose step cannot be predicted, and the reason."""
 
     name: str
     why: str
 
 
 class Ways:
-    """The ways to train the model of one question. `base`: DDP's settings, which others change."""
+    """The ways to train the model of one question. `base`: DDP's settings, which the ways
+    change."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -102,9 +103,10 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """DistributedDataParallel with these settings.
+        """Returns a way: DistributedDataParallel with these settings.
 
-        A rank holds `state_part` of the optimizer's state, and needs `more_bytes` in backward.
+        A rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes` in
+        backward.
         """
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
@@ -123,7 +125,7 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """`peak`: computes what a rank needs with a multiple of the recorded batch."""
+        """`peak`: a function that computes a rank's memory for a multiple of the recorded batch."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
@@ -155,7 +157,9 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Whether collectives of a kind were measured, or all are computed from a link."""
+        """Returns whether collectives of this kind were measured, or all costs are computed from a
+        link.
+        """
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -204,7 +208,7 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """`parts`: of a unit's bytes, what a rank sends in an operation."""
+        """`parts`: the fraction of a unit's bytes that a rank sends in each operation."""
         sizes = unit_bytes(self._launch.parameters, units)
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
@@ -218,9 +222,10 @@ class Ways:
         )
 
     def _local(self, steps: int) -> PredictedWay:
-        """Local SGD: all ranks' weights are averaged after so many steps.
+        """Returns a way: local SGD, which averages the weights of all ranks after this number of
+        steps.
 
-        Of these the slowest rank's sum counts.
+        The sum of the slowest rank over these steps counts.
         """
         total = self._recording.total_bytes
         step_s, average_s = self._predictor.local_step(steps)
@@ -241,8 +246,9 @@ def _unmeasured(name: str) -> UnknownWay:
 
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
-    """Returns which of the ways that train as DistributedDataParallel does is the fastest, or that
-    it is undecided: of those that fit into a rank's memory, if there is a limit.
+    """Returns a sentence about the fastest of the ways that compute the same weights as
+    DistributedDataParallel, or that the fastest is undecided. If memory is limited, considers only
+    ways that fit.
     """
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
@@ -263,8 +269,8 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns how many times the recorded batch fits into a rank's memory, by way, without ways of
-    which less than one does.
+    """Returns, for each way, how many times the recorded batch fits into a rank's memory. Omits
+    ways for which one batch does not fit.
     """
     found = {}
     for way in ways:
