@@ -41,15 +41,18 @@ class StepRecorder:
         self._clock = clock
         self._prober: Prober | None = None
         self._memory: StepMemory | None = None  # of one step
+        self._is_put = [False] * len(target.params)  # which gradients are in the buffer
         self._marks: StepMarks | None = None
         self._update_begin: Mark = 0
         self._updated: Mark | None = None  # the end of the last update, if that was the model's
+        self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
         """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
         if the model was sharded by its blocks.
         """
-        self.buffer = FlatBuffer(self._target.params, self._world.size)
+        dtypes = self._target.dtypes()
+        self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
@@ -69,6 +72,7 @@ class StepRecorder:
         between = None if self._updated is None else Span(self._updated, called)
         begin_ns = time.monotonic_ns()
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
+        self._cpu_ns = self._clock.cpu_ns()
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         """Measures the memory of the next step."""
@@ -91,6 +95,7 @@ class StepRecorder:
         decides = self._target.before_backward(self.turn, self.passes, expected)
         if decides is not None:
             self.is_prepared = decides
+        self._is_put = [False] * len(self._target.params)
         self.arrivals.begin_backward(self._clock.mark())
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
@@ -99,7 +104,7 @@ class StepRecorder:
         """
         gradient = self._target.params[i].grad
         assert gradient is not None
-        self.arrivals.since_update += 1
+        is_last = self.arrivals.count(i)
         if gradient.layout is not torch.strided:
             self.arrivals.sparse = self._target.named[i][0]
         if not in_backward():
@@ -107,13 +112,14 @@ class StepRecorder:
         if self._memory:
             self._memory.on_ready(i)
         if is_in_step and not self.arrivals.sparse:
-            if self.turn.is_probe and self.is_prepared:
+            if is_last and self.turn.is_probe and self.is_prepared:
                 self._put_into_buffer(i)
             self.arrivals.ready[i] = self._clock.mark()
 
     def _put_into_buffer(self, i: int) -> None:
         assert self.buffer is not None
         self.buffer.put(i)
+        self._is_put[i] = True
         if self._target.views:
             self._target.params[i].grad = self.buffer.slots[i]
 
@@ -127,11 +133,13 @@ class StepRecorder:
             assert self.buffer is not None
             if self.turn.probe:
                 assert self._prober is not None
-                self.buffer.fill([mark is not None for mark in marks.ready])
+                self.buffer.fill(self._is_put)
                 self._target.keep(self.buffer)
                 self._world.meet()
                 marks.sent = self._prober.run(self.turn.probe)
+            cpu_ns = self._clock.cpu_ns()
             self._target.deliver(self.turn, marks, self.buffer)
+            self._cpu_ns += self._clock.cpu_ns() - cpu_ns
         marks.rest = self._clock.mark()
 
     def _step_marks(self) -> StepMarks:
@@ -153,11 +161,12 @@ class StepRecorder:
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
-        self._updated = moment
+        self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
         """An optimizer has ended its update, perhaps the last one."""
         self._updated = moment
+        self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
         """The time since the last update does not count as time between two steps."""
@@ -174,7 +183,7 @@ class StepRecorder:
         running, and `moment` counts as the end of the update.
         """
         if self._updated is None:
-            self._updated = moment
+            self.note_updated(moment)
         self.arrivals.since_update = 0
         self._end_memory()
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
-from gradsync.estimates import Interval, estimate
+from gradsync.estimates import Interval
 from gradsync.link import Operation
 from gradsync.memory import Need, Peak
 from gradsync.network import hybrid_costs, sent_part
 from gradsync.prediction import Predictor
 from gradsync.question import NamedLink, RecordedLink
 from gradsync.replay import Prediction, Waits
-from gradsync.schema import MIB, Row, StepMode, Unit
+from gradsync.schema import MIB, Row, Unit
 from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
 LOCAL_STEPS = (8, 64)  # steps of local SGD between two averages of the weights
@@ -177,6 +176,9 @@ class Ways:
 
     def _hybrid(self) -> PredictedWay | UnknownWay:
         name = "HSDP"
+        own = self._launch.sharing_ranks
+        if own and own < self._world_size:
+            return self._hybrid_of(own, self._predictor.own_hybrid_step())
         link = self._question.link
         if self._world_size < 4:
             return UnknownWay(name, "needs four ranks, two on each of two hosts")
@@ -189,16 +191,18 @@ class Ways:
         if on_host >= self._world_size or self._world_size % on_host:
             why = f"that divides {self._world_size} ranks into two or more hosts"
             return UnknownWay(name, f"needs --ranks_per_host {why}")
-        hosts = self._world_size // on_host
-        gather_part = sent_part(Operation.ALL_GATHER, on_host)
+        return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
+
+    def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
+        """HSDP in which so many ranks share parameters."""
+        gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
             Operation.REDUCE_SCATTER: gather_part
-            + sent_part(Operation.ALL_REDUCE, hosts) / on_host,
+            + sent_part(Operation.ALL_REDUCE, self._world_size // sharing) / sharing,
         }
-        prediction = self._predictor.hybrid_step(hybrid_costs(link.network))
         return self._of_units(
-            f"{name}, {on_host} ranks share", prediction, self._units, parts, on_host
+            f"HSDP, {sharing} ranks share", prediction, self._units, parts, sharing
         )
 
     def _of_units(
@@ -210,13 +214,13 @@ class Ways:
         sharing_ranks: int,
     ) -> PredictedWay:
         """`parts`: the fraction of a unit's bytes that a rank sends in each operation."""
-        sizes = unit_bytes(self._launch.parameters, units)
+        sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
             name,
             prediction.step_s,
             prediction.exposed_s,
-            sum(sizes[one.unit] * parts[one.operation] for one in plan),
+            sum(sizes[one.operation][one.unit] * parts[one.operation] for one in plan),
             self._memory(
                 lambda need, batch: need.sharded(units, sharing_ranks, batch, self._keeps)
             ),
@@ -228,21 +232,8 @@ class Ways:
 
         The sum of the slowest rank over these steps counts.
         """
-        question = self._question
         total = self._recording.total_bytes
-        costs = [
-            self._predictor.link_costs(self._predictor.communication(i).link)
-            for i in range(len(self._recording.launches))
-        ]
-        average_s = fmean(cost.seconds(total) for cost in costs) / steps
-        none = estimate(self._recording.steps(StepMode.UNSYNCHRONISED))
-        alone = none.interval or Interval(none.value, none.value, none.value)
-        far = math.exp(1.96 * question.log_error)
-        step_s = Interval(
-            question.pace * alone.value + average_s,
-            question.pace * alone.low + average_s / far,
-            question.pace * alone.high + average_s * far,
-        )
+        step_s, average_s = self._predictor.local_step(steps)
         return PredictedWay(
             f"local SGD, H={steps}",
             step_s,
@@ -273,7 +264,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
         return f"No way fits: {min(needs, key=needs.__getitem__)} needs the least."
     where = "" if limit_bytes is None else " that fits"
     best = min(fitting, key=lambda way: way.step_s.value)
-    others = [way.name for way in fitting if way is not best and way.step_s.low <= best.step_s.high]
+    others = [
+        way.name for way in fitting if way is not best and not way.step_s.is_told_from(best.step_s)
+    ]
     if others:
         names = ", or ".join([best.name, *others])
         return f"The fastest way{where} is undecided: {names}."
