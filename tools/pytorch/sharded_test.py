@@ -295,7 +295,9 @@ class ScriptTest(unittest.TestCase):
                 "with an offload_policy",
             ),
             (
-                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1))[:, 0]}",
+                "names = ('r', 's')\n"
+                "mesh = dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)\n"
+                "options = {'mesh': mesh['s']}",
                 {},
                 "over a part of the ranks",
             ),
