@@ -8,12 +8,14 @@ from run_ranks import torch
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 
 from gradsync import live, memory, sharding
 from gradsync.recorder import Recorder
 from gradsync.recording import Recording
 from gradsync.schema import Unit
+from gradsync.sharded import ShardedTarget
 from gradsync.sharding import Resharding
 from gradsync.torch_private import DDP, sharded_groups
 from gradsync.unit_schedule import CALLS, Call, Event, collectives
@@ -80,6 +82,21 @@ class OrderTest(unittest.TestCase):
         if how is False:  # nothing is freed after forward, and gathered again
             units = 1 + BLOCKS + (BLOCKS_WITHIN if nested else 0)
             self.assertEqual(len(self.issued), 2 * units)
+
+
+class KeptTest(unittest.TestCase):
+    def test_units_reshard_after_forward_where_fsdp2_does(self):
+        """A root keeps its own unit whole. If it has none, the first unit is another module's."""
+        for root_has_a_unit in (True, False):
+            with self.subTest(root_has_a_unit=root_has_a_unit), ranks("fake", 2) as x:
+                net = Net()
+                for part in (*net.h, *(() if root_has_a_unit else (net.e, net.head))):
+                    fully_shard(part)
+                target = ShardedTarget(fully_shard(net))
+                net(x)  # in the first forward FSDP2 decides
+                kept = [group.post_forward_mesh_info is None for group in target.groups]
+                self.assertEqual([not unit.reshards for unit in target.units], kept)
+                self.assertEqual(sum(kept), int(root_has_a_unit))
 
 
 def recording_of_one_process(x):
