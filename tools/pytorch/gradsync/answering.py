@@ -99,19 +99,17 @@ def what_if(
 ) -> Answer | Curve:
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
-    recording: a file that `gradsync record` wrote.
-    world_size: the number of ranks, 2 or more; None: as recorded. Several numbers: returns a Curve.
-    link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
-        recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        as recorded. A list of such texts: returns a Curve.
-    ranks_per_host, within, algorithm: for a link that is a rate. How many ranks share a host's
-        link, the link between them, and how collectives go around: "best", "ring", "tree" or
-        "hierarchical".
-    processor_percent: what communication uses of a rank's processors; None: as measured.
-    at: a recording of the model where the answer is to hold; computation is scaled to its.
-    memory: what a rank has for tensors, in bytes or as "80GB". Not for a Curve.
-    measured: for a Curve: recordings of the model with other numbers of ranks, whose own steps are
-        put beside predictions.
+    recording: a file that `gradsync record` wrote. world_size: the number of ranks, 2 or more;
+    None: as recorded. Several numbers: returns a Curve. link: the link between hosts: a rate and a
+    latency, such as "25Gbit,5us", or a file: another recording, or what nccl-tests, rccl-tests,
+    osu_allreduce or //bench:all_reduce wrote. None: as recorded. A list of such texts: returns a
+    Curve. ranks_per_host, within, algorithm: for a link that is a rate. The number of ranks that
+    share a host's link, the link between these ranks, and the algorithm of collectives: "best",
+    "ring", "tree" or "hierarchical". processor_percent: what communication uses of a rank's
+    processors; None: as measured. at: a recording of the model where the answer is to hold;
+    computation is scaled to its. memory: what a rank has for tensors, in bytes or as "80GB". Not
+    for a Curve. measured: for a Curve: recordings of the model with other numbers of ranks, whose
+    own steps are put beside predictions.
 
     Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
     file or the flag of the command, if the question cannot be answered.

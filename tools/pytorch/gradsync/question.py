@@ -173,7 +173,7 @@ def question_of(
 ) -> Question:
     """Reads the files of a question.
 
-    Raises Refused if one of them cannot be used, or if `at` is a recording of another model.
+    Raises Refused if a file cannot be used, or if `at` is a recording of another model.
     """
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes

@@ -107,7 +107,7 @@ class Trained:
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows about the current step. Parameters are identified by their id."""
+    """This rank's data of the current step. Parameters are identified by their id."""
 
     inputs: list[str] = dataclasses.field(default_factory=list)  # digests, of all passes
     buffers: dict[str, str] | None = None  # digests before the first pass, None before that

@@ -42,7 +42,7 @@ IGNORED_TOKEN = -100  # PyTorch's default
 
 
 class OwnWork:
-    """Work of `check` within the script. It is not watched, and ends the rank if it fails.
+    """Work of `check` within the script. This work is not watched, and ends the rank if it fails.
 
     Refused ends the rank with the status UNKNOWN; any other exception is a fault of `check`.
 

@@ -56,7 +56,7 @@ def both(one: Spans, other: Spans) -> Spans:
 
 
 def without(one: Spans, other: Spans) -> Spans:
-    """Returns the moments of the first set that are not in the other one."""
+    """Returns the moments of the first set that are not in the second set."""
     result: Spans = []
     j = 0
     for begin, end in one:
