@@ -6,7 +6,8 @@ from dataclasses import replace
 from gradsync import Refused, replay, sharding
 from gradsync.link import Cost, LinkCosts, Operation
 from gradsync.probes import Communication
-from gradsync.replay import Processors, Scenario, Schedule, Transfer, Waits
+from gradsync.processors import Processors
+from gradsync.replay import Scenario, Schedule, Transfer, Waits
 from gradsync.schema import Launch, Step, StepMode, Unit
 from gradsync.sharding import Resharding
 from gradsync.unit_schedule import Call, Event, collectives, events_of

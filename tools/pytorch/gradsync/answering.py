@@ -47,7 +47,7 @@ def what_if(
     link: Path | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     memory: str | float | None = None,
@@ -62,7 +62,7 @@ def what_if(
     link: Path | list[str] | tuple[str, ...] | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     measured: Sequence[Path] = (),
@@ -77,7 +77,7 @@ def what_if(
     link: list[str] | tuple[str, ...],
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     measured: Sequence[Path] = (),
@@ -91,7 +91,7 @@ def what_if(
     link: Path | list[str] | tuple[str, ...] | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     memory: str | float | None = None,
@@ -99,17 +99,20 @@ def what_if(
 ) -> Answer | Curve:
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
-    recording: a file that `gradsync record` wrote. world_size: the number of ranks, 2 or more;
-    None: as recorded. Several numbers: returns a Curve. link: the link between hosts: a rate and a
-    latency, such as "25Gbit,5us", or a file: another recording, or what nccl-tests, rccl-tests,
-    osu_allreduce or //bench:all_reduce wrote. None: as recorded. A list of such texts: returns a
-    Curve. ranks_per_host, within, algorithm: for a link that is a rate. The number of ranks that
-    share a host's link, the link between these ranks, and the algorithm of collectives: "best",
-    "ring", "tree" or "hierarchical". processor_percent: what communication uses of a rank's
-    processors; None: as measured. at: a recording of the model where the answer is to hold;
-    computation is scaled to its. memory: what a rank has for tensors, in bytes or as "80GB". Not
-    for a Curve. measured: for a Curve: recordings of the model with other numbers of ranks, whose
-    own steps are put beside predictions.
+    recording: a file that `gradsync record` wrote.
+    world_size: the number of ranks, 2 or more; None: as recorded. Several numbers: returns a Curve.
+    link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
+        recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
+        as recorded. A list of such texts: returns a Curve.
+    ranks_per_host, within, algorithm: for a link that is a rate. The number of ranks that share a
+        host's link, the link between these ranks, and the algorithm of collectives: "best", "ring",
+        "tree" or "hierarchical"; None: the algorithm of the recorded backend.
+    processor_percent: the share of a rank's CPU time that communication uses; None: as measured.
+    at: a recording of the model on the machine for which the answer shall hold; computation is
+        scaled to the times of this recording.
+    memory: a rank's memory for tensors, in bytes or as "80GB". Not for a Curve.
+    measured: for a Curve: recordings of the model with other numbers of ranks, whose own steps are
+        shown beside predictions.
 
     Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
     file or the flag of the command, if the question cannot be answered.
@@ -185,7 +188,7 @@ def answer_of(question: Question) -> Answer:
         links=_links(predictor, prediction),
         measured=measured,
         best_bucket_cap_mb=[
-            size.bucket_cap_mb for size in sizes if size.step_s.overlaps(best.step_s)
+            size.bucket_cap_mb for size in sizes if not size.step_s.is_told_from(best.step_s)
         ],
         advice=advice(ways, limit),
         batches=batches(ways, limit) if limit else {},
@@ -261,7 +264,7 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
                 name=name,
                 step_s=step,
                 change=step.value / prediction.step_s.value - 1,
-                is_told=not step.overlaps(prediction.step_s),
+                is_told=step.is_told_from(prediction.step_s),
             )
         )
     return links
@@ -298,7 +301,7 @@ def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> 
         memory_bytes=way.bytes_of_batch(),
         cost_s=way.step_s.value - none_s,
         change=way.step_s.value / first.step_s.value - 1,
-        is_told=not way.step_s.overlaps(first.step_s),
+        is_told=way.step_s.is_told_from(first.step_s),
     )
 
 

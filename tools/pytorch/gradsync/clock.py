@@ -32,6 +32,11 @@ class Clock(Protocol):
     def settle(self) -> None:
         """Waits until the device has done all its work."""
 
+    def cpu_ns(self) -> int:
+        """Returns the CPU time of all threads of this process, in nanoseconds; 0 if the device does
+        not compute on CPUs.
+        """
+
 
 class HostClock:
     """The clock of models on a CPU: an operation is done when its call returns."""
@@ -46,6 +51,9 @@ class HostClock:
 
     def settle(self) -> None:
         pass
+
+    def cpu_ns(self) -> int:
+        return time.process_time_ns()
 
 
 class CudaClock:
@@ -63,6 +71,9 @@ class CudaClock:
 
     def settle(self) -> None:
         torch.cuda.synchronize()
+
+    def cpu_ns(self) -> int:
+        return 0
 
 
 def clock_of(device: torch.device) -> Clock:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from gradsync import Refused
+from gradsync.drawing import deviations, resamples
 from gradsync.estimates import Estimate, Interval, estimate, trimmed_mean
 from gradsync.notes import assumptions_of
 from gradsync.parts import equal_step_of
 from gradsync.prediction import Predictor
 from gradsync.question import LinkOptions, Question, questions_of
 from gradsync.recording import Recording
-from gradsync.replay import Prediction, resamples
+from gradsync.replay import Prediction
 from gradsync.rounds import RoundTimes
 from gradsync.schema import StepMode
 from gradsync.sharding import units_of
@@ -178,8 +179,8 @@ def _exposed(prediction: Prediction) -> Interval:
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
     """Returns the 95 % limits, by the same bootstrap as for steps."""
     means = []
-    for deviations, positions in resamples(len(rounds)):
-        exposed = [one.exposed_at(deviations) for one in rounds]
+    for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
+        exposed = [times.exposed_at(one.link) for times in rounds]
         means.append(trimmed_mean([exposed[i] for i in positions]))
     low, *_, high = quantiles(means, n=40, method="inclusive")
     return low, high

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import quantiles
 
 TRIMMED = 0.2  # the part of the values that is left out at each end
 NORMAL_975 = 1.959963984540054  # 97.5 % of a normal distribution are below it
@@ -13,18 +14,49 @@ NORMAL_90 = 1.2816
 
 @dataclass(frozen=True)
 class Interval:
-    """A value, and its 95 % interval."""
+    """A value and the limits between which it is with a probability of 95 %.
+
+    `draws`: what else it may be, equally likely, by launch; none of a measured value. All predicted
+    values of one question are drawn with the same errors, so that those in common leave a
+    difference.
+    """
 
     value: float
     low: float
     high: float
+    draws: Sequence[Sequence[float]] = field(default=(), repr=False, compare=False)
 
-    def overlaps(self, other: Interval) -> bool:
-        return self.low <= other.high and other.low <= self.high
+    @classmethod
+    def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
+        """Returns the interval that spans those of all launches, because another launch may be as
+        any of these.
+        """
+        limits = [_limits(own) for own in draws]
+        return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
+
+    def is_told_from(self, other: Interval) -> bool:
+        """Returns whether the interval of the difference does not hold 0."""
+        difference = self.less(other)
+        return not difference.low <= 0 <= difference.high
+
+    def less(self, other: Interval) -> Interval:
+        """Returns this value less another, which is drawn with the same errors."""
+        draws = [
+            [a - b for a, b in zip(own, others, strict=True)]
+            for own, others in zip(self.draws, other.draws, strict=True)
+        ]
+        return Interval.of(self.value - other.value, draws)
 
     def scaled(self, factor: float) -> Interval:
-        """Returns the interval with all values multiplied."""
-        return Interval(factor * self.value, factor * self.low, factor * self.high)
+        """Returns the interval with all of its values multiplied."""
+        draws = [[factor * one for one in own] for own in self.draws]
+        return Interval(factor * self.value, factor * self.low, factor * self.high, draws)
+
+
+def _limits(draws: Sequence[float]) -> tuple[float, float]:
+    """Returns the limits of the middle 95 % of these values."""
+    low, *_, high = quantiles(draws, n=40, method="inclusive")
+    return low, high
 
 
 @dataclass(frozen=True)

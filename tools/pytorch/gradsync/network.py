@@ -34,6 +34,13 @@ class Algorithm(str, Enum):
     HIERARCHICAL = "hierarchical"
 
 
+def algorithm_of(backend: str) -> Algorithm:
+    """Returns by what a backend's all-reduce goes around. gloo knows a ring alone
+    (third_party/gloo/gloo/allreduce.cc); NCCL chooses.
+    """
+    return Algorithm.RING if backend == "gloo" else Algorithm.BEST
+
+
 @dataclass(frozen=True)
 class Wire:
     """A link. Rate and latency are for each direction."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradsync import published_costs
 from gradsync.answer import BUCKET_CAPS_MB
-from gradsync.network import ASSUMED_ERROR
+from gradsync.network import ASSUMED_ERROR, Algorithm, algorithm_of
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
 from gradsync.recording import Recording
 from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
@@ -34,9 +34,10 @@ def assumptions_of(question: Question) -> list[str]:
     link = question.link
     if isinstance(link, NamedLink):
         notes.append(_named_link_note(link))
+        notes.append(_algorithm_note(link.network.algorithm, question.launch.backend))
     if isinstance(link, FileLink):
         notes += _file_link_notes(question, link)
-    measured_ranks = _measured_ranks(question)
+    measured_ranks = question.measured_ranks
     if measured_ranks is not None and measured_ranks != question.world_size:
         notes.append("Assumed: collectives go around a ring.")
     if question.processor_share is None and (is_gpu or not _are_processors_known(question)):
@@ -67,6 +68,17 @@ def _named_link_note(link: NamedLink) -> str:
     return f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}."
 
 
+def _algorithm_note(algorithm: str, backend: str) -> str:
+    if backend == "gloo" and algorithm == algorithm_of(backend):
+        return (
+            "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree, "
+            "as gloo does it."
+        )
+    if algorithm == Algorithm.BEST:
+        return "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
+    return f"Assumed: collectives take the algorithm {Algorithm(algorithm).value}."
+
+
 def _file_link_notes(question: Question, link: FileLink) -> list[str]:
     measured = link.measured.costs.sizes()
     row = question.script_row
@@ -79,16 +91,6 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
         sizes = sizes_text(sent)
         notes.append(f"Beware of it: not all sizes of buckets, {sizes}, were measured.")
     return notes
-
-
-def _measured_ranks(question: Question) -> int | None:
-    """Returns the number of ranks that measured the link; None if the link was not measured."""
-    link = question.link
-    if isinstance(link, NamedLink):
-        return None
-    if isinstance(link, FileLink):
-        return link.measured.world_size
-    return link.recording.first.world_size
 
 
 def _are_processors_known(question: Question) -> bool:

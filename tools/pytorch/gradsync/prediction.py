@@ -5,6 +5,7 @@ Predictions do not use steps that the script synchronised itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -12,11 +13,21 @@ from statistics import fmean
 from gradsync import Refused, sharding
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, MeasuredLink, Operation
+from gradsync.local_sgd import local_step
 from gradsync.network import costs_over, hybrid_costs, in_ring_of, with_units
 from gradsync.probes import Communication
+from gradsync.processors import Processors, error_part
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
 from gradsync.recording import begin_of, ready_of
-from gradsync.replay import Collective, Prediction, Processors, RankStep, Scenario, predict
+from gradsync.replay import (
+    REPLICATED_ERROR,
+    ROW_ERROR,
+    Collective,
+    Prediction,
+    RankStep,
+    Scenario,
+    predict,
+)
 from gradsync.schema import NS, CollectiveKind, Launch, Row, Step, StepMode
 from gradsync.sharding import Resharding
 
@@ -138,6 +149,28 @@ class Predictor:
             )
         return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
 
+    def local_step(self, steps: int) -> tuple[Interval, float]:
+        """Predicts a step of local SGD, which averages all weights after so many steps. Returns it
+        and what of it the average takes, in seconds.
+        """
+        question = self.question
+        by_launch, averages_s = [], []
+        for i, launch in enumerate(self.recording.launches):
+            costs = self.link_costs(self.communication(i).link)
+            averages_s.append(costs.seconds(self.recording.total_bytes) / steps)
+            alone = [
+                [
+                    question.pace * NS * step.step_ns
+                    for step in own
+                    if step.mode is StepMode.UNSYNCHRONISED
+                ]
+                for own in launch.ranks
+            ]
+            by_launch.append(
+                local_step(alone, question.world_size, steps, averages_s[-1], question.log_error)
+            )
+        return _mean_interval(by_launch), fmean(averages_s)
+
     def hybrid_step(self, costs: LinkCosts) -> Prediction:
         """Predicts a step under HSDP with these costs of collectives."""
         return self._sharded_over(Resharding.AS_RECORDED, [costs] * len(self.recording.launches))
@@ -228,6 +261,8 @@ class Predictor:
             costs = self.link_costs(communication.bf16 if uses_bf16 else communication.link)
             costs = costs.changed(settings.link_pace)
             changes = self._changes(i, settings, costs)
+            used = costs.processor(self.recording.total_bytes, 1)
+            part = error_part(self.recording.launches[i], used)
             prediction = predict(
                 Scenario(
                     ranks=self._rank_steps(i, settings, changes),
@@ -236,6 +271,9 @@ class Predictor:
                     costs=costs,
                     processors=Processors.of(self.recording.launches[i]),
                     log_error=self.question.log_error,
+                    model_error=REPLICATED_ERROR * part,
+                    row_error=ROW_ERROR * part,
+                    copies_s=self._bucket_copies_s(i),
                 )
             )
             copies_s = self._bucket_copies_s(i) + self.question.pace * changes.backward_s
@@ -280,14 +318,16 @@ class Predictor:
         """Returns seconds of ZeroRedundancyOptimizer's broadcasts.
 
         The broadcasts run one after the other, while in an all-gather all ranks send at the same
-        time. With more than two ranks gloo's trees take longer.
+        time. Over gloo each goes through a binomial tree, whose root sends the whole to as many
+        ranks as the tree has levels (third_party/gloo/gloo/broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
         if is_known:
             return settings.link_pace * communication.zero1_s_per_byte * total
         gather_s = costs.seconds(total, Operation.ALL_GATHER)
-        return gather_s * world_size / (world_size - 1)
+        sent_by_root = math.ceil(math.log2(world_size)) if launch.backend == "gloo" else 1
+        return sent_by_root * gather_s * world_size / (world_size - 1)
 
     def _rank_steps(self, i: int, settings: _Settings, changes: _Changes) -> list[list[RankStep]]:
         launch = self.recording.launches[i]
@@ -409,18 +449,9 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of predictions by several launches.
-
-    The interval contains the intervals of all launches, because another launch may be like any of
-    them.
-    """
-    steps = [one.step_s for one in launches]
+    """Returns the mean of predictions by several launches."""
     return Prediction(
-        step_s=Interval(
-            fmean(step.value for step in steps),
-            min(step.low for step in steps),
-            max(step.high for step in steps),
-        ),
+        step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),
         exposed_s=fmean(one.exposed_s for one in launches),
         slowed_s=fmean(one.slowed_s for one in launches),
@@ -429,6 +460,11 @@ def _mean(launches: Sequence[Prediction]) -> Prediction:
         copies_s=fmean(one.copies_s for one in launches),
         broadcasts_s=fmean(one.broadcasts_s for one in launches),
     )
+
+
+def _mean_interval(launches: Sequence[Interval]) -> Interval:
+    mean = fmean(one.value for one in launches)
+    return Interval.of(mean, [own for one in launches for own in one.draws])
 
 
 def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:

@@ -12,13 +12,23 @@ from functools import cached_property
 from gradsync import Refused
 from gradsync.link import MeasuredLink
 from gradsync.link_file import read_link
-from gradsync.network import ASSUMED_ERROR, Algorithm, Network, Wire, parse_wire
+from gradsync.network import (
+    ASSUMED_ERROR,
+    Algorithm,
+    Network,
+    Wire,
+    algorithm_of,
+    parse_wire,
+)
 from gradsync.recording import Recording
 from gradsync.schema import MOST_RANKS, Launch, Row
 
 # Standard deviation of the logarithm of a collective's time over launches, whose memory addresses
 # differ.
 LAUNCH_ERROR = 0.03
+# The same of measured collectives that are computed for another number of ranks. It was fitted to
+# one launch of eight emulated hosts (docs/prediction.md).
+RING_ERROR = 0.078
 MOST_PERCENT = 1000  # of a rank's processors, which may be several
 DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
@@ -98,7 +108,18 @@ class Question:
         """Returns the assumed standard deviation of the logarithm of a collective's time."""
         if isinstance(self.link, NamedLink):
             return max(LAUNCH_ERROR, ASSUMED_ERROR)
+        if self.measured_ranks != self.world_size:
+            return max(LAUNCH_ERROR, RING_ERROR)
         return LAUNCH_ERROR
+
+    @property
+    def measured_ranks(self) -> int | None:
+        """How many ranks measured the link; None if nobody has."""
+        if isinstance(self.link, NamedLink):
+            return None
+        if isinstance(self.link, FileLink):
+            return self.link.measured.world_size
+        return self.link.recording.first.world_size
 
 
 @dataclass(frozen=True)
@@ -107,13 +128,13 @@ class LinkOptions:
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
     The other fields need a rate: `ranks_per_host` ranks share a host's link, `within` is the link
-    between these ranks, and collectives use `algorithm`.
+    between these ranks, and collectives use `algorithm`; None: the recorded backend's.
     """
 
     link: str | None = None
     ranks_per_host: int = 1
     within: str = DEFAULT_WITHIN
-    algorithm: str = Algorithm.BEST.value
+    algorithm: str | None = None
 
     def check(self) -> None:
         """Raises Refused if the link is neither a rate nor a file, or if an option would have no
@@ -130,7 +151,7 @@ class LinkOptions:
             raise Refused(
                 f"--within={self.within}: expected a rate and a latency such as 25Gbit,5us"
             )
-        if self.algorithm not in [algorithm.value for algorithm in Algorithm]:
+        if self.algorithm not in [None, *(algorithm.value for algorithm in Algorithm)]:
             expected = ", ".join(algorithm.value for algorithm in Algorithm)
             raise Refused(f"--algorithm={self.algorithm}: expected one of {expected}")
         _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS)
@@ -151,16 +172,17 @@ class LinkOptions:
             return RecordedLink(recording)
         wire = parse_wire(self.link)
         if wire:
-            return NamedLink(self._network(world_size, wire))
+            return NamedLink(self._network(world_size, wire, recording.first.backend))
         measured = read_link(self.link, world_size)
         if isinstance(measured, Recording):
             return RecordedLink(measured)
         return FileLink(self.link, measured)
 
-    def _network(self, world_size: int, between: Wire) -> Network:
+    def _network(self, world_size: int, between: Wire, backend: str) -> Network:
         within = parse_wire(self.within)
         assert within  # check() has parsed it
-        return Network(world_size, self.ranks_per_host, between, within, Algorithm(self.algorithm))
+        algorithm = Algorithm(self.algorithm) if self.algorithm else algorithm_of(backend)
+        return Network(world_size, self.ranks_per_host, between, within, algorithm)
 
 
 def question_of(

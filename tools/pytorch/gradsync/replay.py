@@ -2,8 +2,8 @@
 
 replay_step() is the model. Computation and collectives run at the same time, and slow each other
 down if together they need more processors than there are. predict() replays all recorded rounds,
-and resamples them for an interval. Nothing is fitted to steps that synchronise. All times are in
-seconds.
+and resamples them for an interval. No predicted value is fitted to steps that synchronise; the
+errors in intervals are. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
 from itertools import accumulate
 from random import Random
-from statistics import NormalDist, fmean, quantiles
+from statistics import fmean
 
+from gradsync.drawing import DRAWING_SEED, deviations, resamples, row_deviations
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, Operation
+from gradsync.processors import Processors
 from gradsync.rounds import RoundTimes, kept_rounds
-from gradsync.schema import Launch
 
 # With more, thousands of ranks would take seconds.
 MOST_RANK_ACTIONS = 20_000_000
 FEWEST_DRAWS = 12
-REPLICATES = 1000
+# How far this model is off where processors are shared (see error_part): standard deviations of the
+# logarithm of what a step costs. They were fitted to steps of other launches than the recorded ones
+# (docs/prediction.md).
+REPLICATED_ERROR = 0.39  # of DistributedDataParallel, of all rows in common
+ROW_ERROR = 0.13  # and of each row by itself
+SHARDED_ERROR = 0.14  # of FSDP2
 MOST_EQUAL_STEPS = 500  # that are replayed as if all ranks took them
-# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
-# all releases, and that of none of its other functions. What is drawn for one purpose does not
-# depend on how much is drawn for the other.
-DRAWING_SEED = 1
-RESAMPLING_SEED = 2
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
@@ -75,31 +75,15 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Processors:
-    """The number of processors that one rank may use, and the number of its compute threads."""
-
-    available: float
-    computing: float
-
-    @classmethod
-    def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank of a recorded launch.
-
-        If there were more threads than processors, the measured times already contain the slowdown,
-        so it is not applied again.
-        """
-        ranks_on_host = launch.hosts.count(launch.hosts[0])
-        return cls(max(launch.threads, launch.cores / ranks_on_host), launch.threads)
-
-
-@dataclass(frozen=True)
 class Scenario:
     """The step to predict.
 
     `ranks`: the steps of each recorded rank. The steps of all ranks with one index are a round,
     taken at the same time. `collectives`: in the order in which they are issued. `costs`: the costs
     between `world_size` ranks. `log_error`: the standard deviation of the logarithm of collectives'
-    times between launches.
+    times between launches. `model_error`: the same of the cost of a step, which is what it takes
+    longer than without synchronisation; `row_error`: the part of it that rows with other
+    collectives do not share. `copies_s`: the part of the cost that `ranks` contain.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -109,6 +93,9 @@ class Scenario:
     processors: Processors
     log_error: float
     waits: Waits = Waits.OPTIMIZER
+    model_error: float = 0
+    copies_s: float = 0
+    row_error: float = 0
 
 
 @dataclass(frozen=True)
@@ -231,18 +218,6 @@ def replay_step(
     return Outcome(backward_done, time, work)
 
 
-@cache
-def resamples(count: int) -> list[tuple[float, list[int]]]:
-    """Returns the draws of a bootstrap from `count` values. Each draw has a pace of the link, in
-    standard deviations, and the positions of the drawn values.
-    """
-    random, normal = Random(RESAMPLING_SEED), NormalDist()
-    return [
-        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
-        for _ in range(REPLICATES)
-    ]
-
-
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns rounds of all ranks: the measured rounds or, if there are more ranks than were
     recorded, measured rounds with additional ranks, which are drawn from all ranks and rounds.
@@ -271,7 +246,7 @@ def predict(scenario: Scenario) -> Prediction:
     slowest_s = trimmed_mean([one.alone_s for one in rounds])
     first_s = trimmed_mean([one.first_s for one in rounds])
     return Prediction(
-        step_s=_interval(rounds),
+        step_s=_interval(scenario, rounds, slowest_s),
         slowest_s=slowest_s,
         exposed_s=fmean(one.exposed_s for one in kept),
         slowed_s=fmean(one.slowed_s for one in kept),
@@ -408,16 +383,22 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
 
 
-def _interval(rounds: Sequence[RoundTimes]) -> Interval:
+def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
     """Returns an interval by a bootstrap over rounds. Each replicate also draws the pace of the
-    link, as if it came from another launch.
+    link, as if it came from another launch, and this model's own error.
     """
+    value = trimmed_mean([one.step_s for one in rounds])
+    cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
-    for deviations, positions in resamples(len(rounds)):
-        steps = [one.at(deviations) for one in rounds]
-        means.append(trimmed_mean([steps[i] for i in positions]))
-    low, *_, high = quantiles(means, n=40, method="inclusive")
-    return Interval(trimmed_mean([one.step_s for one in rounds]), low, high)
+    sent = repr([(one.bytes, one.operation.value) for one in scenario.collectives])
+    for one, row, positions in zip(
+        deviations(), row_deviations(sent), resamples(len(rounds)), strict=True
+    ):
+        steps = [times.at(one.link) for times in rounds]
+        model = one.replicated if scenario.waits is Waits.OPTIMIZER else one.sharded
+        error = math.expm1(scenario.model_error * model + scenario.row_error * row)
+        means.append(trimmed_mean([steps[i] for i in positions]) + error * cost_s)
+    return Interval.of(value, [means])
 
 
 def _floor_s(

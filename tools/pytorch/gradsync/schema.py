@@ -278,9 +278,10 @@ class Step:
     last backward (`backward_ns`), communication, copies out of a probe's buffer (`copy_back_ns`),
     the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
     (`optimizer_ns`). `step_ns`: the whole step without work that only serves the recording.
-    `between_ns`: the time from the end of the previous step to the beginning of this step.
-    `ready_ns`: for each parameter the time from the beginning of backward until its gradient is
-    ready; -1 if it gets none.
+    `cpu_ns`: the CPU time of the process meanwhile, of a step without synchronisation on a CPU; 0
+    if it is unknown. `between_ns`: the time from the end of the previous step to the beginning of
+    this step. `ready_ns`: for each parameter the time from the beginning of backward until its
+    gradient is ready; -1 if it gets none.
 
     `own_collectives` and `own_bytes`: how many collectives the script itself began in a step that
     does not synchronise, and the bytes of their vectors.
@@ -307,6 +308,7 @@ class Step:
     reduce_ns: tuple[float, ...] = ()
     own_collectives: int = 0
     own_bytes: int = 0
+    cpu_ns: float = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Step:
@@ -329,6 +331,7 @@ class Step:
                 reduce_ns=fields.numbers("reduce_ns", 0, MOST, is_optional=True),
                 own_collectives=fields.integer("own_collectives", 0, MOST, 0),
                 own_bytes=fields.integer("own_bytes", 0, MOST, 0),
+                cpu_ns=fields.number("cpu_ns", 0, MOST, 0),
             )
 
 

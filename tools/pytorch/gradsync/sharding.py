@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gradsync.link import LinkCosts, Operation
+from gradsync.processors import Processors, error_part
 from gradsync.recording import begin_of, ready_of
 from gradsync.refusing import require
 from gradsync.replay import (
+    SHARDED_ERROR,
     Collective,
     Prediction,
-    Processors,
     RankStep,
     Scenario,
     Waits,
@@ -213,6 +214,7 @@ def predict_launch(
             processors=Processors.of(launch),
             log_error=log_error if launch.units else max(log_error, UNITS_ERROR),
             waits=waits_of(launch),
+            model_error=SHARDED_ERROR * error_part(launch),
         )
     )
 

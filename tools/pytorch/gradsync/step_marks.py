@@ -67,6 +67,7 @@ class StepMarks:
     untimed: Span | None = None  # what only serves the recording
     rest: Mark | None = None  # the end of all that follows from the last backward
     update: Span | None = None
+    cpu_ns: int = 0  # of the whole step, without what only serves the recording
 
     def times(self, clock: Clock) -> Step:
         """Returns the times of a complete step, which has a last backward and an update."""
@@ -91,6 +92,7 @@ class StepMarks:
                 -1 if mark is None else clock.ns(Span(begin, mark)) for mark in self.ready
             ),
             collectives=self.sent.times(clock) if self.sent else None,
+            cpu_ns=self.cpu_ns if self.mode is StepMode.UNSYNCHRONISED else 0,
             units_ns=tuple(_times(clock, own) for own in units.calls),
             gather_ns=_times(clock, units.gathers),
             reduce_ns=_times(clock, units.reductions),

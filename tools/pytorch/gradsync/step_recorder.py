@@ -45,6 +45,7 @@ class StepRecorder:
         self._marks: StepMarks | None = None
         self._update_begin: Mark = 0
         self._updated: Mark | None = None  # the end of the last update, if that was the model's
+        self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
         """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
@@ -71,6 +72,7 @@ class StepRecorder:
         between = None if self._updated is None else Span(self._updated, called)
         begin_ns = time.monotonic_ns()
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
+        self._cpu_ns = self._clock.cpu_ns()
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         """Measures the memory of the next step."""
@@ -135,7 +137,9 @@ class StepRecorder:
                 self._target.keep(self.buffer)
                 self._world.meet()
                 marks.sent = self._prober.run(self.turn.probe)
+            cpu_ns = self._clock.cpu_ns()
             self._target.deliver(self.turn, marks, self.buffer)
+            self._cpu_ns += self._clock.cpu_ns() - cpu_ns
         marks.rest = self._clock.mark()
 
     def _step_marks(self) -> StepMarks:
@@ -157,11 +161,12 @@ class StepRecorder:
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
-        self._updated = moment
+        self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
         """An optimizer has ended its update, perhaps the last one."""
         self._updated = moment
+        self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
         """The time since the last update does not count as time between two steps."""
@@ -178,7 +183,7 @@ class StepRecorder:
         running, and `moment` counts as the end of the update.
         """
         if self._updated is None:
-            self._updated = moment
+            self.note_updated(moment)
         self.arrivals.since_update = 0
         self._end_memory()
 

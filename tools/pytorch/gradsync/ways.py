@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
-from gradsync.estimates import Interval, estimate
+from gradsync.estimates import Interval
 from gradsync.link import Operation
 from gradsync.memory import Need, Peak
 from gradsync.network import hybrid_costs, sent_part
 from gradsync.prediction import Predictor
 from gradsync.question import NamedLink, RecordedLink
 from gradsync.replay import Prediction, Waits
-from gradsync.schema import MIB, Row, StepMode, Unit
+from gradsync.schema import MIB, Row, Unit
 from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
 LOCAL_STEPS = (8, 64)  # steps of local SGD between two averages of the weights
@@ -233,21 +232,8 @@ class Ways:
 
         The sum of the slowest rank over these steps counts.
         """
-        question = self._question
         total = self._recording.total_bytes
-        costs = [
-            self._predictor.link_costs(self._predictor.communication(i).link)
-            for i in range(len(self._recording.launches))
-        ]
-        average_s = fmean(cost.seconds(total) for cost in costs) / steps
-        none = estimate(self._recording.steps(StepMode.UNSYNCHRONISED))
-        alone = none.interval or Interval(none.value, none.value, none.value)
-        far = math.exp(1.96 * question.log_error)
-        step_s = Interval(
-            question.pace * alone.value + average_s,
-            question.pace * alone.low + average_s / far,
-            question.pace * alone.high + average_s * far,
-        )
+        step_s, average_s = self._predictor.local_step(steps)
         return PredictedWay(
             f"local SGD, H={steps}",
             step_s,
@@ -278,7 +264,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
         return f"No way fits: {min(needs, key=needs.__getitem__)} needs the least."
     where = "" if limit_bytes is None else " that fits"
     best = min(fitting, key=lambda way: way.step_s.value)
-    others = [way.name for way in fitting if way is not best and way.step_s.low <= best.step_s.high]
+    others = [
+        way.name for way in fitting if way is not best and not way.step_s.is_told_from(best.step_s)
+    ]
     if others:
         names = ", or ".join([best.name, *others])
         return f"The fastest way{where} is undecided: {names}."

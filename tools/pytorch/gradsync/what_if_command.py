@@ -113,7 +113,8 @@ def _add_link_flags(parser: argparse.ArgumentParser) -> None:
         "--algorithm",
         choices=[algorithm.value for algorithm in Algorithm],
         default=LinkOptions.algorithm,
-        help="Exchanges data in collectives with this algorithm. Default: best.",
+        help="Exchanges data in collectives with this algorithm. Default: as the recorded backend "
+        "does, which is a ring over gloo, and else the best.",
     )
     parser.add_argument(
         "--processor_percent",
