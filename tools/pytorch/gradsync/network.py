@@ -35,8 +35,8 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns by what a backend's all-reduce goes around. gloo knows a ring alone
-    (third_party/gloo/gloo/allreduce.cc); NCCL chooses.
+    """Returns the algorithm of a backend's all-reduce: gloo always uses a ring
+    (third_party/gloo/gloo/allreduce.cc), and NCCL chooses.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 

@@ -150,8 +150,8 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
-        """Predicts a step of local SGD, which averages all weights after so many steps. Returns it
-        and what of it the average takes, in seconds.
+        """Predicts a step of local SGD, which averages all weights after each `steps` steps.
+        Returns the time of the step, and the part of it that the average takes, in seconds.
         """
         question = self.question
         by_launch, averages_s = [], []

@@ -301,7 +301,7 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns what a parameter has in this dtype, 0 if that is its own number of bytes."""
+    """Returns the bytes of a parameter in this dtype; 0 if this is its own number of bytes."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 
