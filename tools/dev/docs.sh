@@ -6,7 +6,8 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
-#   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings
+#   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings, or likewise
+#                                                      accelerator_errors.py
 #   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl.gz ... -->    or what `gradsync what_if` prints
 #   <!-- begin: published FILE -->                     what published.py prints of published steps
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
@@ -218,7 +219,7 @@ remake() {  # remake DOCUMENT: as it should be
       fi
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
-        prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
+        prediction_errors | accelerator_errors) package "tools/dev/${words[0]}.py" "${words[@]:1}" ;;
         warnings) warnings ;;
         names) names "${words[@]:1}" ;;
         published) fenced package tools/dev/published.py "${words[@]:1}" ;;

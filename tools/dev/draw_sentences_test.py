@@ -84,6 +84,13 @@ class SentencesTest(unittest.TestCase):
             ],
         )  # fmt: skip
 
+    def test_the_neighbour_of_a_paragraph_is_one_sentence(self) -> None:
+        header = "// One sentence stands here. Another one follows.\n//\n// A paragraph of its own.\n"
+        self.assertEqual(
+            found(prose.passages_of_header(header))[-1],
+            ("Another one follows.", "A paragraph of its own.", ""),
+        )
+
     def test_of_a_document(self) -> None:
         self.assertEqual(
             found(prose.passages_of_document(DOCUMENT)),

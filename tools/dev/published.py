@@ -24,7 +24,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "pytorch")]
 from gradsync.link import SIZES, Cost, LinkCosts
 from gradsync.memory import Need
 from gradsync.recording import Recording
-from gradsync.replay import Collective, Processors, RankStep, Scenario, predict
+from gradsync.processors import Processors
+from gradsync.replay import Collective, RankStep, Scenario, predict
 from gradsync.sharding import units_of
 from published_lines import MIB, BadLine, Line, Memory, Passes, Scaling, read
 

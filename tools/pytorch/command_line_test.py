@@ -48,7 +48,9 @@ class CommandLineTest(unittest.TestCase):
         for flag in ("-h", "--help"):
             self.assert_run([flag], 0, USAGE + "\n", "")
         self.assert_run([], 2, "", USAGE + "\n")
-        expected = "gradsync: no command recrod: expected record, what_if or check (--help)\n"
+        expected = (
+            "gradsync: no command recrod: expected record, what_if, trace or check (--help)\n"
+        )
         self.assert_run(["recrod"], 2, "", expected)
 
     def test_without_pytorch_record_and_check_say_what_they_need(self):

@@ -11,7 +11,8 @@ from gradsync import replay
 from gradsync.answering import answer_of
 from gradsync.link import Cost, LinkCosts
 from gradsync.parts import parts_of, variation_of
-from gradsync.replay import Collective, Processors, RankStep, Scenario
+from gradsync.processors import Processors
+from gradsync.replay import Collective, RankStep, Scenario
 from gradsync.rounds import RoundTimes
 from gradsync.text import text_of
 from gradsync.units_text import sum_texts

@@ -87,6 +87,7 @@ class RecordTest(RecordingTestCase):
             self.assertLessEqual(parts + sent["wall_ns"], s["step_ns"])
             self.assertEqual("copy_back_ns" in s, s["mode"] == "probe" and not launch["views"])
             self.assertEqual("collectives" in s, s["mode"] == "probe")
+            self.assertEqual("cpu_ns" in s, s["mode"] == "none")
             if s["mode"] == "probe":
                 self.assertGreater(sent["cpu_ns"], 0)
             if s["mode"] == "probe" and sent["kind"] == "bf16":

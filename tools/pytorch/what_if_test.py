@@ -208,10 +208,12 @@ class AnswerTest(unittest.TestCase):
         for sent in sent_by(late):
             sent.update(wall_ns=sent["wall_ns"] // 20, ns=[ns // 20 for ns in sent["ns"]])
         self.assertIn("The best bucket size", screen(late))
-        # A launch much slower than another hides what sizes differ by.
+        # A launch whose steps cost much more than another's hides what sizes differ by.
         slow = json.loads(json.dumps(late))
         for step in steps_of(slow, "probe"):
             step["optimizer_ns"] = 600 * MS
+        for sent in sent_by(slow):
+            sent["cpu_ns"] = sent["wall_ns"]
         self.assertIn("which differ by less than can be told", screen(late, slow))
 
     def test_says_what_options_gain(self):
@@ -237,6 +239,27 @@ class AnswerTest(unittest.TestCase):
         self.assertIn(words, lines[1])
         self.assertNotIn(words, screen(launch()))
 
+    def test_says_which_collectives_no_link_changes(self):
+        one = launch()
+        for count, own_bytes, said in (
+            (
+                2,
+                3000,
+                "2 collectives of the script itself, 3 kB, count as computation: a link does "
+                "not change them.",
+            ),
+            (
+                1,
+                8,
+                "1 collective of the script itself, 8 B, counts as computation: a link does not "
+                "change it.",
+            ),
+        ):
+            for step in steps_of(one, "none"):
+                step.update(own_collectives=count, own_bytes=own_bytes)
+            self.assertIn(f"In each step {said}", screen(one))
+        self.assertNotIn("of the script itself", screen(launch()))
+
     def test_says_what_it_assumes(self):
         self.assertIn(
             "Assumed: communication takes nothing from computation on the GPU.",
@@ -252,6 +275,16 @@ class AnswerTest(unittest.TestCase):
             "of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n",
             screen(**named, ranks_per_host=8),
         )
+        own = "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree"
+        best = "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
+        nccl = changed(backend="nccl")
+        self.assertIn(f"{own}, as gloo does it.\n", screen(**named))
+        self.assertIn(own, screen(**named, algorithm="ring"))
+        self.assertIn(best, screen(**named, algorithm="best"))
+        self.assertIn(best, screen(nccl, **named))
+        for one in (launch(), nccl):
+            told = screen(one, **named, algorithm="tree")
+            self.assertIn("Assumed: collectives take the algorithm tree.\n", told)
         # Nobody knows what communication takes of processors where nothing was communicated, or
         # tells it.
         assumed, silent = (

@@ -1,4 +1,4 @@
-"""The command line: `python -m gradsync record|what_if|check`, and `gradsync` once installed."""
+"""The command line: `python -m gradsync COMMAND`, or `gradsync COMMAND` once installed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ torchrun --nproc_per_node=2 -m gradsync record [--no-ddp] ... train.py ARGS...
     launch it three times. `record --help` lists what it cannot record.
 gradsync what_if FILE [--help]
     predicts steps over other links and with other numbers of ranks.
+gradsync trace rank0.json.gz rank1.json.gz ... [--help]
+    shows what in traces of torch.profiler lengthens a step, and for which rank the others wait.
 python -m gradsync check train.py ARGS, or by torchrun as above
     compares the gradients that optimizers get with the mean of all ranks' gradients. Exit status: 0 the same, 1 a difference,
     2 check cannot compare, 5 check itself has failed. `check --help` lists what it cannot check.
 gradsync --version
     prints the version.
 """  # noqa: E501
-COMMANDS = ("record", "what_if", "check")
+COMMANDS = ("record", "what_if", "trace", "check")
 OLDEST_PYTORCH = (2, 3)  # the first with torch.amp.GradScaler and torch.compiler.is_compiling
 NEEDS = "it needs PyTorch {}.{} or newer".format(*OLDEST_PYTORCH)
 
@@ -81,10 +83,14 @@ def main() -> NoReturn:
     if command == "":
         end(USAGE, BAD_ARGUMENTS)
     if command not in COMMANDS:
-        expected = "record, what_if or check (--help)"
+        expected = "record, what_if, trace or check (--help)"
         end(f"gradsync: no command {command}: expected {expected}", BAD_ARGUMENTS)
     if command == "what_if":
         sys.exit(what_if_command.main(arguments))
+    if command == "trace":
+        from gradsync.trace import command as trace_command
+
+        sys.exit(trace_command.main(arguments))
     run_with_pytorch(command, arguments)
 
 

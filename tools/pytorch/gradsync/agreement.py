@@ -1,4 +1,4 @@
-"""What ranks tell each other of a step, and whether it agrees. Needs no PyTorch."""
+"""Compares what the ranks report about a step. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between what backward ge
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """A backward pass that begins with one number, and has computed one loss.
+    """A backward pass from one number, in which the script has computed one loss.
 
-    `given`: the number, without a GradScaler's factor. `tokens`: how many the loss counts.
-    `mean`: of the loss, over them. `eps`: of the loss's dtype.
+    `given`: the number that backward got, without a GradScaler's factor. `tokens`: the number of
+    tokens that the loss counts. `mean`: the mean loss over these tokens. `eps`: the machine epsilon
+    of the loss's dtype.
     """
 
     given: float
@@ -28,10 +29,10 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """How many times the mean of all passes' losses backward gets.
+    """The factor between what backward gets and the mean of all passes' losses.
 
-    `rounding`: how far roundings can bring `factor`, as a part of it; 0 if the losses are unknown,
-    or backward gets the mean over all tokens, which is right too.
+    `rounding`: the largest relative error of `factor` by rounding; 0 if the losses are unknown, or
+    if backward gets the mean over all tokens, which is also correct.
     """
 
     factor: float = 1.0
@@ -40,7 +41,9 @@ class LossFactor:
 
 @dataclasses.dataclass
 class RankStep:
-    """What a rank says of a step before its update. Values of dictionaries are texts to compare."""
+    """What a rank reports about a step before its update. The values of dictionaries are texts,
+    which are compared between ranks.
+    """
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -61,9 +64,10 @@ class RankStep:
 
 
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Says what differs between ranks, and what should differ and does not.
+    """Finds what differs between ranks although it should be equal, and what is equal although it
+    should differ.
 
-    `where`: the update, as a finding names it.
+    `where`: the text by which findings name the update.
     """
     for topic in (Topic.PARAMETERS, Topic.SETTINGS, Topic.WEIGHTS, Topic.BUFFERS, Topic.VERSIONS):
         difference = _first_difference([getattr(rank, topic.value) for rank in ranks])
@@ -88,7 +92,9 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
-    """Describes the first key whose values differ between ranks that have it, if there is one."""
+    """Describes the first key whose values differ between the ranks that have this key; empty if
+    there is no such key.
+    """
     first_with: dict[str, tuple[int, str]] = {}
     for number, values in enumerate(ranks):
         for key, value in values.items():
@@ -101,14 +107,16 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """Returns the most passes that a rank took in the step, and at least one."""
+    """Returns the largest number of passes that a rank took in the step; at least 1."""
     return max(1, *(len(rank.losses) for rank in ranks))
 
 
 def judge_losses(ranks: Sequence[RankStep], findings: Findings) -> LossFactor:
-    """Compares what backward gets with the mean over all tokens of all passes and ranks.
+    """Compares the number that backward gets with the mean loss over all tokens of all passes and
+    ranks.
 
-    If passes have different numbers of tokens, it notes how far that is off.
+    If passes have different numbers of tokens, adds a note with the difference between the two
+    means.
     """
     known = [loss for rank in ranks for loss in rank.losses if loss is not None]
     if not known or len(known) < sum(len(rank.losses) for rank in ranks):

@@ -24,7 +24,7 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """What all ranks of one run measured together."""
+    """The measurement of all ranks of one run."""
 
     backend: str
     world_size: int
@@ -36,7 +36,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What one rank measured: `time_ns` and CPU time of communication, by sample."""
+    """The measurement of one rank: `time_ns` and the CPU time of communication, for each sample."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]
@@ -44,7 +44,7 @@ class RankRecord:
 
 
 def link_of(path: str) -> MeasuredLink:
-    """Returns what was measured: `path` is a file of records, or a directory of such files.
+    """Returns the measured link. `path` is a file of records, or a directory of such files.
 
     Raises Refused if the records are of several backends or numbers of ranks, and KeyError or
     TypeError if a line is no record.

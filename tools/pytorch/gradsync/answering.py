@@ -1,4 +1,4 @@
-"""Answers questions: the public function what_if(), and each part of an answer."""
+"""Answers questions: has the public function what_if(), and computes each part of an answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def what_if(
     link: Path | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     memory: str | float | None = None,
@@ -62,7 +62,7 @@ def what_if(
     link: Path | list[str] | tuple[str, ...] | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     measured: Sequence[Path] = (),
@@ -77,7 +77,7 @@ def what_if(
     link: list[str] | tuple[str, ...],
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     measured: Sequence[Path] = (),
@@ -91,7 +91,7 @@ def what_if(
     link: Path | list[str] | tuple[str, ...] | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
     at: Path | None = None,
     memory: str | float | None = None,
@@ -106,7 +106,7 @@ def what_if(
         as recorded. A list of such texts: returns a Curve.
     ranks_per_host, within, algorithm: for a link that is a rate. How many ranks share a host's
         link, the link between them, and how collectives go around: "best", "ring", "tree" or
-        "hierarchical".
+        "hierarchical"; None: as the recorded backend's do.
     processor_percent: what communication uses of a rank's processors; None: as measured.
     at: a recording of the model where the answer is to hold; computation is scaled to its.
     memory: what a rank has for tensors, in bytes or as "80GB". Not for a Curve.
@@ -187,7 +187,7 @@ def answer_of(question: Question) -> Answer:
         links=_links(predictor, prediction),
         measured=measured,
         best_bucket_cap_mb=[
-            size.bucket_cap_mb for size in sizes if size.step_s.overlaps(best.step_s)
+            size.bucket_cap_mb for size in sizes if not size.step_s.is_told_from(best.step_s)
         ],
         advice=advice(ways, limit),
         batches=batches(ways, limit) if limit else {},
@@ -211,7 +211,7 @@ def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
 
 
 def _load(recording: Recording) -> HostLoad | None:
-    """Returns the largest values of all launches and hosts; None if those of a launch are
+    """Returns the largest loads over all launches and hosts; None if the loads of a launch are
     unknown.
     """
     if not all(launch.loads for launch in recording.launches):
@@ -225,8 +225,8 @@ def _load(recording: Recording) -> HostLoad | None:
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts DistributedDataParallel with several sizes of buckets, without those that make the
-    same buckets as the size before.
+    """Predicts DistributedDataParallel with several sizes of buckets. Omits a size that makes the
+    same buckets as the previous size.
     """
     sizes: list[BucketSize] = []
     last: list[int] = []
@@ -249,7 +249,7 @@ def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
 
 
 def _best(sizes: list[BucketSize]) -> BucketSize:
-    """Returns the fastest size; of sizes that differ by rounding alone, the smallest."""
+    """Returns the fastest size. If several sizes differ only by rounding, returns the smallest."""
     least_s = min(size.step_s.value for size in sizes)
     return next(size for size in sizes if size.step_s.value <= least_s * (1 + ROUNDING))
 
@@ -263,14 +263,14 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
                 name=name,
                 step_s=step,
                 change=step.value / prediction.step_s.value - 1,
-                is_told=not step.overlaps(prediction.step_s),
+                is_told=step.is_told_from(prediction.step_s),
             )
         )
     return links
 
 
 def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
-    """`none_s`: as many passes as a step has, without synchronisation."""
+    """`none_s`: the time of the passes of a step without synchronisation."""
     first = ways[0]
     assert isinstance(first, PredictedWay)  # DistributedDataParallel
     return [_way(way, first, none_s) for way in ways]
@@ -300,12 +300,12 @@ def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> 
         memory_bytes=way.bytes_of_batch(),
         cost_s=way.step_s.value - none_s,
         change=way.step_s.value / first.step_s.value - 1,
-        is_told=not way.step_s.overlaps(first.step_s),
+        is_told=way.step_s.is_told_from(first.step_s),
     )
 
 
 def _schedule(launch: Launch) -> str:
-    """Returns what is assumed of the ways that use fully_shard."""
+    """Returns the assumptions of the ways that use fully_shard."""
     units = "the script's units" if launch.units else "repeated blocks as units"
     are_tried = any(
         step.collectives and step.collectives.kind is CollectiveKind.FULLY_SHARD
@@ -321,14 +321,16 @@ def _schedule(launch: Launch) -> str:
 
 
 def measured_steps(question: Question) -> list[MeasuredStep]:
-    """Returns the script's own steps beside what is predicted of them, where the answer holds."""
+    """Returns the script's own steps with their predictions, if they were recorded where the answer
+    holds.
+    """
     measured, _ = _measured(Predictor(question))
     return measured
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
-    """Returns the script's own steps, and of each pair that differs in sizes of buckets alone, and
-    by more than intervals, whether the faster one is predicted.
+    """Returns the script's own steps. Also returns, for each pair of them that differs only in the
+    size of buckets and by more than the intervals, whether the faster one is predicted.
     """
     question = predictor.question
     if not question.at and not question.is_as_recorded:

@@ -1,12 +1,13 @@
 """Checks that a script trains with the mean of its ranks' gradients.
 
-Each gradient is copied as autograd delivers it, before anything can communicate it. When an
-optimizer steps, what it gets is compared with the mean of all ranks' copies, which is computed in
-f64 by a process group of its own. What backward() gets is compared with the mean over tokens if a
-pass has one loss of cross_entropy, nll_loss or mse_loss.
+`check` copies each gradient when autograd delivers it, before anything can communicate it. When an
+optimizer steps, `check` compares the gradient that the optimizer gets with the mean of all ranks'
+copies, which a separate process group computes in f64. If a pass has one loss of cross_entropy,
+nll_loss or mse_loss, `check` also compares the number that backward() gets with the mean loss over
+all tokens.
 
-Exit status: 0 the same, 1 a difference, 2 cannot be checked, 5 check itself has failed (torchrun
-makes 1 of them).
+Exit status: 0 the same, 1 a difference, 2 `check` cannot compare, 5 `check` itself has failed.
+torchrun turns 2 and 5 into 1.
 
 check_flags.py says what it cannot check.
 """
@@ -36,7 +37,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _run_script(script: list[str]) -> None:
-    """Runs it as Python would. Ends this rank if the script fails."""
+    """Runs the script as Python would. Ends this rank if the script fails."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
     try:

@@ -1,4 +1,6 @@
-"""Compares what optimizers get with the mean of all ranks' gradients, and makes findings of it."""
+"""Compares the gradients that optimizers get with the mean of all ranks' gradients, and reports
+findings.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,13 @@ class Update:
 
     @property
     def where(self) -> str:
-        """Returns the update as findings name it."""
+        """Returns the text by which findings name the update."""
         return f"{self.name} at {self.place}"
 
     def settings(self) -> dict[str, str]:
-        """Returns the settings of all groups of parameters; an engine has its optimizer's."""
+        """Returns the settings of all groups of parameters. For an engine, these are the settings
+        of its optimizer.
+        """
         optimizer: Any = self.updater
         if isinstance(optimizer, torch.nn.Module):
             optimizer = optimizer.optimizer
@@ -58,7 +62,9 @@ class Update:
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first gradient that differs from the mean, and `rank`, the first that gets it so."""
+    """The first gradient that differs from the mean. `rank`: the first rank that gets this
+    gradient.
+    """
 
     p: torch.nn.Parameter
     rank: int
@@ -67,10 +73,10 @@ class _Wrong:
 
 
 class Comparer:
-    """Compares what ranks have, and holds what was found.
+    """Compares gradients, weights and settings between ranks, and keeps the findings.
 
-    All ranks have to call its methods together. They raise Refused if ranks do not meet, or cannot
-    be compared.
+    All ranks must call its methods together. The methods raise Refused if a rank does not come, or
+    if ranks cannot be compared.
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
@@ -88,7 +94,7 @@ class Comparer:
         self._twin: list[Weights] = []  # of the update that runs, if its optimizer averages
 
     def coverage(self) -> Coverage:
-        """Returns what was compared until now."""
+        """Returns what has been compared so far."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -103,7 +109,7 @@ class Comparer:
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
     def before_update(self, update: Update) -> None:
-        """Compares all that ranks have before the update changes it."""
+        """Compares gradients, weights and settings before the update changes them."""
         gathered = self._ranks.gather(self._facts(update).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
         judge_agreement(ranks, update.where, self.findings)
@@ -118,11 +124,11 @@ class Comparer:
             self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
     def before_clip(self, params: Sequence[torch.nn.Parameter], where: str) -> None:
-        """Compares gradients that are about to be clipped: they have to be the mean already."""
+        """Compares gradients before they are clipped. They must already be the mean."""
         self._judge(params, where, reason=": it is clipped before the sum")
 
     def after_update(self, update: Update) -> None:
-        """Compares the weights that the update has made, if its optimizer averages by itself."""
+        """Compares the weights after the update, if the optimizer averages gradients itself."""
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
             f"{update.name} has averaged and stepped"
@@ -155,9 +161,9 @@ class Comparer:
         )
 
     def _part_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name, and which part of a DTensor this rank has.
+        """Returns the parameter's name and, for a DTensor, which part of it this rank has.
 
-        Ranks at one place in the last dimension of its mesh have the same part.
+        Ranks with the same place in the last dimension of the mesh have the same part.
         """
         place = str(mesh_place(p)[-1:]) if is_in_parts(p) else ""
         return f"{self.name_of(p)}{place}"
@@ -172,10 +178,11 @@ class Comparer:
         reason: str = "",
         may_average: bool = False,
     ) -> bool:
-        """Finds which gradient differs from the mean, and why; of several, the first.
+        """Finds the first gradient that differs from the mean, and the reason.
 
-        `where`: who gets the gradients. `reason`: why they may be each rank's own. Returns whether
-        they are, and nothing is said because the optimizer may have to average them.
+        `where`: what gets the gradients. `reason`: why each rank may have its own gradients.
+        Returns whether each rank has its own gradients and no finding is reported, because the
+        optimizer may average them.
         """
         wrong = self._find_wrong(self._to_compare(params, where))
         if wrong is None:
@@ -214,9 +221,9 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns the parameters to which autograd has delivered on any rank.
+        """Returns the parameters for which autograd has delivered a gradient on any rank.
 
-        Those that are as clipping has left them are not among them: they were compared before.
+        Omits gradients that have not changed since clipping, because they were compared before.
         """
         if Topic.PARAMETERS in self.findings:
             params = []
@@ -234,7 +241,7 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, params: Sequence[torch.nn.Parameter]) -> _Wrong | None:
-        """Compares the gradients, and notes if they are rounded to a narrower dtype."""
+        """Compares the gradients. Adds a note if they were rounded to a narrower dtype."""
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
         self.peak_bytes = max(self.peak_bytes, held_bytes)
@@ -259,7 +266,7 @@ class Comparer:
         return _Wrong(params[first], rank_number, count, compared=len(params))
 
     def _judge_loss(self, where: str) -> None:
-        """Says if right gradients are those of a wrong loss."""
+        """Reports a loss that is wrong although the gradients are the mean."""
         loss = self._loss
         mistake = name_of_factor(loss.factor, loss.rounding, self._ranks.size, self._passes)
         if mistake:
@@ -270,7 +277,9 @@ class Comparer:
             )
 
     def _is_made_up_for(self, factor: float | None) -> bool:
-        """Returns whether backward gets as many times less than the mean loss."""
+        """Returns whether backward gets the mean loss divided by this factor, which makes up for
+        it.
+        """
         if not factor or not self._loss.rounding:
             return False
         return abs(self._loss.factor * factor - 1) <= self._loss.rounding

@@ -1,6 +1,6 @@
-"""A step over several numbers of ranks and several links, as data: a point for each.
+"""The data of a curve: a predicted step for each of several numbers of ranks and links.
 
-Times are seconds. Predicted times have an interval of 95 %.
+Times are in seconds. Predicted times have a 95 % interval.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from gradsync import Refused
+from gradsync.drawing import deviations, resamples
 from gradsync.estimates import Estimate, Interval, estimate, trimmed_mean
 from gradsync.notes import assumptions_of
 from gradsync.parts import equal_step_of
 from gradsync.prediction import Predictor
 from gradsync.question import LinkOptions, Question, questions_of
 from gradsync.recording import Recording
-from gradsync.replay import Prediction, resamples
+from gradsync.replay import Prediction
 from gradsync.rounds import RoundTimes
 from gradsync.schema import StepMode
 from gradsync.sharding import units_of
@@ -27,10 +28,11 @@ from gradsync.sharding import units_of
 class CurvePoint:
     """The script's own step on `world_size` ranks over one link.
 
-    `link`: as it was asked for; empty for the recorded one. `speed_up`: how many times the samples
-    a second of one rank that does not synchronise: ranks x none_s / step_s. `cost_s`: what the step
-    takes more than a step without synchronisation. `exposed_s`: for how long ranks only wait for
-    collectives. `equal_step_s`: the step if all ranks were equally fast.
+    `link`: the text of the link in the question; empty for the recorded link. `speed_up`: the
+    samples per second of all ranks, divided by those of one rank that does not synchronise: ranks x
+    none_s / step_s. `cost_s`: how much longer the step takes than a step without synchronisation.
+    `exposed_s`: how long ranks only wait for collectives. `equal_step_s`: the step if all ranks
+    were equally fast.
     """
 
     link: str
@@ -46,7 +48,7 @@ class CurvePoint:
 class MeasuredPoint:
     """Steps that the script itself took on `world_size` ranks in another recording.
 
-    `speed_up`: against steps without synchronisation of the recording that the curve is of.
+    `speed_up`: relative to the steps without synchronisation of the curve's own recording.
     """
 
     recording: str
@@ -59,10 +61,10 @@ class MeasuredPoint:
 class Curve:
     """The answer to one question for several numbers of ranks or links.
 
-    Fields that Answer has, too, mean the same. `none_s`: a step without synchronisation, of as many
-    passes as the script's own step has. `bucket_bytes`, `first_bucket_bytes`, `is_sharded`: of that
-    step, see ScriptStep. `points`: by link, in the order in which they were asked for. `measured`:
-    steps of other recordings.
+    Fields with names of Answer have the same meaning. `none_s`: a step without synchronisation,
+    with the number of passes of the script's own step. `bucket_bytes`, `first_bucket_bytes`,
+    `is_sharded`: of the script's own step, as in ScriptStep. `points`: ordered by link, in the
+    order of the question. `measured`: steps of other recordings.
     """
 
     recording: str
@@ -86,7 +88,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class NamedQuestion:
-    """A question, and its link as it was asked for; empty for the recorded one."""
+    """A question, and the text of its link; empty for the recorded link."""
 
     link: str
     question: Question
@@ -99,7 +101,7 @@ def named_questions(
     at: str | os.PathLike[str] | None = None,
     processor_percent: float | None = None,
 ) -> list[NamedQuestion]:
-    """Reads the files of a curve's questions; see questions_of()."""
+    """Reads the files of a curve's questions, as questions_of() does."""
     if not links or not world_sizes:
         raise Refused("a curve needs a number of ranks and a link at least")
     names = [options.link or "" for options in links for _ in world_sizes]
@@ -110,10 +112,10 @@ def named_questions(
 def curve_of(
     questions: Sequence[NamedQuestion], measured: Sequence[str | os.PathLike[str]] = ()
 ) -> Curve:
-    """Answers questions that differ in links and numbers of ranks alone; there is at least one.
+    """Answers questions that differ only in links and numbers of ranks. There must be at least one.
 
-    `measured`: recordings of the same model, whose own steps become points. Raises Refused if a
-    recording lacks what the answer needs, or is of another model.
+    `measured`: recordings of the same model; their scripts' own steps become points. Raises Refused
+    if a recording lacks something that the answer needs, or is of another model.
     """
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row
@@ -163,7 +165,9 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 
 def _exposed(prediction: Prediction) -> Interval:
-    """The interval spans those of the launches, as that of the step does."""
+    """Returns the exposed time. Its interval contains the intervals of all launches, like the
+    interval of the step.
+    """
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
         prediction.exposed_s,
@@ -173,10 +177,10 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the limits of 95 %, by the bootstrap by which steps have theirs."""
+    """Returns the 95 % limits, by the same bootstrap as for steps."""
     means = []
-    for deviations, positions in resamples(len(rounds)):
-        exposed = [one.exposed_at(deviations) for one in rounds]
+    for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
+        exposed = [times.exposed_at(one.link) for times in rounds]
         means.append(trimmed_mean([exposed[i] for i in positions]))
     low, *_, high = quantiles(means, n=40, method="inclusive")
     return low, high

@@ -32,7 +32,7 @@ def curve_text(curve: Curve) -> str:
 
 
 def _table(points: Sequence[CurvePoint]) -> list[str]:
-    """A line for each point. Its link, which may be a long path, is the last column."""
+    """Returns a line for each point. The link is the last column, because it may be a long path."""
     return [
         f"{'ranks':>5}  {'step (ms)':<22} {'speed-up':<18} {'cost (ms)':<22} "
         f"{'exposed (ms)':<22} {'equal ranks':<11}  link",

@@ -1,4 +1,4 @@
-"""How a rank of a script ends that must not train on."""
+"""Ends a rank of a script that must not go on training."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 def end_rank(text: str, status: int) -> NoReturn:
     """Prints `gradsync: TEXT` and ends this process with this exit status.
 
-    No exception does this, because it may happen within a hook of a script that catches all of
-    them. Rank 0 ends first, because all ranks have a reason and one is enough: others wait for
-    torchrun to end them, and print their own only if that does not happen.
+    This function raises no exception, because it may run within a hook of a script that catches all
+    exceptions. Rank 0 ends first. The other ranks have the same reason, so they wait until torchrun
+    ends them, and print the text only if torchrun does not.
     """
     if os.environ.get("RANK", "0") != "0":
         time.sleep(SECONDS_TO_BE_ENDED)

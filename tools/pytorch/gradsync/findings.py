@@ -1,4 +1,4 @@
-"""What `check` has found, and how it says so."""
+"""The findings of `check`, and their texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import enum
 
 
 class Status(enum.IntEnum):
-    """Exit statuses of `check`. torchrun makes 1 of all but SAME."""
+    """Exit statuses of `check`. torchrun turns all of them except SAME into 1."""
 
     SAME = 0
     DIFFERS = 1
@@ -16,7 +16,7 @@ class Status(enum.IntEnum):
 
 
 class Topic(enum.Enum):
-    """What a finding is about. Of each topic there is one finding, the last."""
+    """What a finding is about. Each topic has at most one finding: the last one."""
 
     PARAMETERS = "parameters"
     SETTINGS = "settings"
@@ -34,14 +34,16 @@ class Topic(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A line of the report. With the status SAME it is a note: nothing is wrong."""
+    """A line of the report. A finding with the status SAME is a note: nothing is wrong."""
 
     status: Status
     text: str
 
 
 class Findings:
-    """All findings, in the order in which their topics came up. They are equal on all ranks."""
+    """All findings, in the order in which their topics first occurred. All ranks have equal
+    findings.
+    """
 
     def __init__(self) -> None:
         self._by_topic: dict[Topic, Finding] = {}
@@ -50,15 +52,15 @@ class Findings:
         return topic in self._by_topic
 
     def note(self, topic: Topic, text: str) -> None:
-        """Says something that is worth knowing and not wrong."""
+        """Adds a note: a fact that is not a mistake."""
         self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
-        """Says that something is wrong."""
+        """Adds a finding that something is wrong."""
         self._by_topic[topic] = Finding(Status.DIFFERS, text)
 
     def differs_first(self, topic: Topic, text: str) -> None:
-        """Says that something is wrong before all other topics, if nothing is said of this one."""
+        """Adds a finding in front of all others, unless this topic already has a finding."""
         if topic not in self._by_topic:
             self._by_topic = {topic: Finding(Status.DIFFERS, text), **self._by_topic}
 
@@ -74,7 +76,7 @@ class Findings:
 
 @dataclasses.dataclass
 class Coverage:
-    """What was checked, for the line that says that nothing differs."""
+    """What was checked. The line that reports no difference prints it."""
 
     parameters: int  # that were compared
     known_parameters: int  # to which autograd delivered gradients
@@ -85,14 +87,14 @@ class Coverage:
 
 @dataclasses.dataclass
 class Cost:
-    """What checking has cost this rank."""
+    """The time and memory that checking has cost this rank."""
 
     seconds: float
     peak_bytes: int  # of sums of gradients, in host memory
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """Returns the lines that a check ends with."""
+    """Returns the last lines of a check's report."""
     lines = [
         ("differs" if finding.status else "note", finding.text) for finding in findings.sorted()
     ]

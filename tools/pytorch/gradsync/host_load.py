@@ -1,4 +1,4 @@
-"""How busy this host is, on Linux: from /proc/stat and /proc/loadavg."""
+"""Measures how busy this host is, from /proc/stat and /proc/loadavg of Linux."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Time of all CPUs since the host was started, in ticks, and the load average of the last
+    """The time of all CPUs since the start of the host, in ticks, and the load average of the last
     minute.
     """
 
@@ -27,7 +27,7 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> CpuTimes | None:
-        """Returns None on a system that does not tell, such as macOS."""
+        """Returns the current times; None on a system without these files, such as macOS."""
         try:
             name, *columns = STAT.read_text().split("\n", 1)[0].split()
             average = float(LOAD_AVERAGE.read_text().split()[0])

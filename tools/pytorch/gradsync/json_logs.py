@@ -1,7 +1,8 @@
-"""Finds JSON in logs: documents that programs wrote, and lines of logs that others wrapped in JSON,
-as Docker, journald and Ansible do.
+"""Finds JSON in logs: documents that programs wrote, and log lines that Docker, journald or Ansible
+wrapped in JSON.
 
-A document may stand on one line or on several, behind what a launcher puts before each line.
+A document may stand on one line or on several lines, after the prefix that a launcher adds to each
+line.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ IsMeasurement = Callable[[Any], bool]
 
 @dataclass
 class Log:
-    """Lines, and the documents that are measurements. Both are in the order of the file."""
+    """The lines of a log, and its documents that are measurements, both in the order of the
+    file."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -37,8 +39,8 @@ class Log:
 
 @dataclass(frozen=True)
 class Spanning:
-    """What stands on several lines: documents, if there are any, and the place of the line after
-    them. `has_end`: False if the lines end before the document."""
+    """Documents that span several lines, if there are any, and the index of the line after them.
+    `has_end`: False if the log ends before the document does."""
 
     documents: list[Any]
     after: int
@@ -46,7 +48,9 @@ class Spanning:
 
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
-    """Returns what a log holds. Lines that are texts of other documents are lines like any."""
+    """Returns the lines and documents of a log. Texts inside of other documents also count as
+    lines.
+    """
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -92,7 +96,7 @@ def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
 
 
 def _on_one_line(text: str) -> tuple[list[Any], str]:
-    """Returns the documents at the begin of a text, and the rest."""
+    """Returns the documents at the beginning of a text, and the rest of the text."""
     documents = []
     end = 0
     while opening := OPENING.match(text, end):
@@ -121,8 +125,8 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
-    """Returns the place of the line after all is closed that is opened, or of the first line that
-    is no JSON; None if the lines end before."""
+    """Returns the index of the line after the line that closes the last open brace, or of the first
+    line that is not JSON; None if the lines end before."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])
@@ -135,7 +139,9 @@ def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int
 
 
 def _depth_change(text: str) -> int | None:
-    """Returns how many more braces are opened than closed, or None if a text is no JSON."""
+    """Returns the number of opening braces minus the number of closing braces; None if the text is
+    not JSON.
+    """
     change = 0
     end = 0
     while end < len(text):

@@ -1,4 +1,4 @@
-"""Adds a launch to a file, and notices early if it cannot."""
+"""Adds a launch to a file. Reports early if the file cannot be used."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree 
 
 
 class LaunchWriter:
-    """One launch, of which more is known with each step. All ranks call the same methods; rank 0
-    reads and writes the file. Methods raise UnusableFile if the file holds other launches.
+    """One launch, about which each step tells more. All ranks must call the same methods; rank 0
+    reads and writes the file. The methods raise UnusableFile if the file holds launches of another
+    script or machine.
     """
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
@@ -46,7 +47,9 @@ class LaunchWriter:
             check_usable(self._path, **known)
 
     def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
-        """Adds the launch with this rank's steps. Raises Refused if the file was left as it was."""
+        """Adds the launch, with this rank's steps, to the file. Raises Refused, and leaves the file
+        unchanged, if this fails.
+        """
         ranks = gathered([json_of(step) for step in steps], self._world.device)
         load = load_between(self._begin, CpuTimes.now())
         loads = gathered(load and json_of(load), self._world.device)

@@ -1,7 +1,7 @@
-"""Reads links that somebody has measured: what nccl-tests, rccl-tests or osu_allreduce printed or
-wrote, records of gradsync's all_reduce, or a recording.
+"""Reads files of measured links: output of nccl-tests, rccl-tests or osu_allreduce, records of
+gradsync's all_reduce, or a recording.
 
-What a file says is checked before it is believed (nccl_run.py).
+Rows that contradict themselves are not used (nccl_run.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BRACES = ("{", "[")
 
 
 def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
-    """Returns what was measured. `world_size` is used if the file lacks the number of ranks.
+    """Returns the measured link. `world_size` is used if the file lacks the number of ranks.
 
     Raises Refused, in one line that begins with the path.
     """
@@ -68,8 +68,8 @@ def _read(path: str, world_size: int) -> Recording | MeasuredLink:
 
 
 def _link_of_runs(runs: Sequence[Run], is_of_nccl_tests: bool) -> MeasuredLink:
-    """Returns what these runs of nccl-tests measured together: all-reduces, and perhaps
-    all-gathers. Raises Refused if there is no all-reduce, or the numbers of ranks differ."""
+    """Returns the link that these runs of nccl-tests measured: all-reduces, and perhaps
+    all-gathers. Raises Refused if there is no all-reduce, or if the numbers of ranks differ."""
     begins = (
         "begins as nccl-tests do and has no rows"
         if is_of_nccl_tests

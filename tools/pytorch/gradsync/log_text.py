@@ -1,4 +1,4 @@
-"""Text of logs, in whatever encoding they were kept."""
+"""Reads the text of logs in any encoding."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal
 
 
 def read_text(path: str) -> str:
-    """Returns a file's text without escapes and with plain blanks; bytes that are no text become
-    U+FFFD.
+    """Returns a file's text without escape sequences, and with plain blanks. Bytes that are not
+    text become U+FFFD.
 
-    Raises Refused if the file cannot be read. What gzip has compressed is decompressed.
+    Decompresses a file that gzip has compressed. Raises Refused if the file cannot be read.
     """
     data = read_bytes(path)
     encoding = "utf-16" if data[:2] in UTF16_MARKS else "utf-8-sig"

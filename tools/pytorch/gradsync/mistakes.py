@@ -1,4 +1,4 @@
-"""Which mistake made a gradient that is not the mean of all ranks'."""
+"""Finds the mistake that explains a gradient which is not the mean of all ranks' gradients."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What a gradient is, and how many times the mean: None if it is no multiple."""
+    """The explanation of a wrong gradient, and its factor relative to the mean; None if it is not a
+    multiple of the mean.
+    """
 
     text: str
     factor: float | None = None
 
 
 def name_of_factor(factor: float, tolerance: float, world_size: int, passes: int) -> str:
-    """Returns which mistake multiplies gradients or a loss by this factor, or an empty text.
+    """Returns the mistake that multiplies gradients or a loss by this factor; empty if none is
+    known.
 
-    `tolerance`: how far the factor may be off, as a part of it. `passes`: of a step.
+    `tolerance`: the relative error that the factor may have. `passes`: the number of passes in a
+    step.
     """
     both = world_size * passes
     ranks = f"the number of ranks, {world_size}"
@@ -49,9 +53,9 @@ def name_of_factor(factor: float, tolerance: float, world_size: int, passes: int
 def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
-    """Says what rank `rank` is handed instead of the mean. All ranks have to call it together.
+    """Explains what rank `rank` gets instead of the mean. All ranks must call this together.
 
-    `pass_means`: the mean over ranks of each pass's gradient, as far as it is known.
+    `pass_means`: for each pass the mean of its gradient over ranks, where it is known.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -69,7 +73,7 @@ def explain(
 
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
-    """Says so if `handed` is the mean of gradients that each rank has scaled down by itself."""
+    """Explains `handed` if it is the mean of gradients that each rank has clipped separately."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -90,7 +94,9 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Says so if `handed` is like the sum of passes' polar factors, which Muon approximates."""
+    """Explains `handed` if it is close to the sum of the passes' polar factors, which Muon
+    approximates.
+    """
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
@@ -102,6 +108,6 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the nearest orthogonal matrix. Further dimensions belong to the columns."""
+    """Returns the nearest orthogonal matrix. Dimensions after the first count as columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

@@ -1,5 +1,5 @@
-"""Reads documents and tables that programs write beside what they print: nccl-tests with -J,
-rccl-tests with -Z json or csv, and the structured output of Meta's nccl-tests."""
+"""Reads documents and tables that programs write to files: nccl-tests with -J, rccl-tests with -Z
+json or csv, and the structured output of Meta's nccl-tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Measured:
-    """What one program of rccl-tests measured: its collective, and between whom."""
+    """The collective that one program of rccl-tests measured, and its ranks."""
 
     collective: str
     ranks: int
@@ -39,7 +39,7 @@ class Measured:
 
 
 def is_measurement(document: Any) -> bool:
-    """Whether a document is one of those that this module reads."""
+    """Returns whether this module can read a document."""
     return isinstance(document, dict) and (
         {"args", "results"} <= set(document)
         or document.get("identifier") == STRUCTURED
@@ -48,9 +48,10 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns the runs that have rows, of such documents and of a table of commas in these lines.
+    """Returns the runs that have rows, from such documents and from a table with commas in these
+    lines.
 
-    Raises KeyError or TypeError if a document is another one.
+    Raises KeyError or TypeError if a document has another form.
     """
     runs = []
     rows: list[Mapping[str, Any]] = []
@@ -89,7 +90,7 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the places of ranks, which are GPUs; the document lists processes."""
+    """Returns the places of ranks. A rank is a GPU; the document lists processes."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -99,7 +100,9 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 
 def _structured_run_of(document: Any) -> Run:
-    """Meta's: sizes with numbers of both halves. It names neither the collective nor ranks."""
+    """Returns the run of a document of Meta's nccl-tests, which has sizes and both halves of rows,
+    but neither the collective nor the ranks.
+    """
     run = Run(units=UNITS)
     for one in document["benchmark"]:
         for size, numbers in one.items():
@@ -112,7 +115,7 @@ def _structured_run_of(document: Any) -> Run:
 
 
 def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields the lines of rccl-tests' tables of commas, by the names of their columns."""
+    """Yields the rows of rccl-tests' tables with commas, as dictionaries by column name."""
     columns: list[str] = []
     for line in lines:
         words = [word.strip(' "\t') for word in line.split(",")]
@@ -126,7 +129,9 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Returns a run for each program. Rows in place count, as DDP reduces, if there are any."""
+    """Returns a run for each program. If there are rows in place, uses only these, because DDP
+    reduces in place.
+    """
     runs: list[Run] = []
     last: Measured | None = None
     is_in_place = any(str(row["inplace"]) == "1" for row in rows)
@@ -171,5 +176,7 @@ def _add_rccl(run: Run, row: Mapping[str, Any]) -> None:
 
 
 def _printed(number: Any) -> str:
-    """Returns a number as its program has printed it: others append .0 to what has no fraction."""
+    """Returns a number as its program has printed it. Other programs may have appended .0 to whole
+    numbers.
+    """
     return str(number).removesuffix(".0")

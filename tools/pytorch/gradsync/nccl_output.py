@@ -1,4 +1,4 @@
-"""Reads what programs of nccl-tests and rccl-tests print."""
+"""Reads the output of programs of nccl-tests and rccl-tests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Whether the line is of the next program: something that stands before rows."""
+        """Returns whether the next program begins with this line, because such a line stands before
+        rows.
+        """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
         return is_header(line) or any(pattern.search(line) for pattern in (RANK, PROGRAM, BEGIN))
@@ -112,7 +114,7 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """Which half of a row is in place."""
+        """Notes which half of a row is in place."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -134,12 +136,12 @@ class OutputReader:
 
 
 def is_header(line: str) -> bool:
-    """Whether a line names the columns of rows."""
+    """Returns whether a line has the names of the columns."""
     return bool(_columns_of(line))
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of columns, or none."""
+    """Returns the names of the columns in a line; empty if it names none."""
     begin = HEADER.search(line)
     if not begin or not RATES.search(line, begin.end()):
         return ()
@@ -147,8 +149,8 @@ def _columns_of(line: str) -> Sequence[str]:
 
 
 def program_of(line: str) -> str | None:
-    """Returns the collective of the program that a line names. Other words may end like a program,
-    such as folders: a known name counts, or else the last one."""
+    """Returns the collective of the program that a line names. If several words look like a
+    program, such as folders, a known name counts, or else the last word."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None

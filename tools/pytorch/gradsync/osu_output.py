@@ -1,4 +1,4 @@
-"""Reads what osu_allreduce prints, of the OSU micro-benchmarks."""
+"""Reads the output of osu_allreduce of the OSU micro-benchmarks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MICROSECOND = 1e-6
 
 
 def is_title(line: str) -> bool:
-    """Whether a line names a test of latency."""
+    """Returns whether a line is the title of a latency test."""
     return _test_of(line) is not None
 
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
-    """Returns what was measured. `world_size` is used if no command line tells how many ranks
-    measured, because the output lacks their number. Raises Refused."""
+    """Returns the measured link. The output has no number of ranks: `world_size` is used if no
+    command line has one either. Raises Refused."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}
@@ -59,14 +59,14 @@ def _test_of(line: str) -> str | None:
 
 
 def _ranks_of(line: str) -> int | None:
-    """Returns how many ranks a command line begins."""
+    """Returns the number of ranks that a command line starts."""
     launcher, program, _ = line.partition(PROGRAM)
     options = RANKS.findall(launcher) if program else []
     return int(options[-1]) if options else None
 
 
 def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """Yields what stands in rows below the titles of all-reduces, by the names of columns."""
+    """Yields the rows below the titles of all-reduces, as dictionaries by column name."""
     columns: Sequence[str] = ()
     is_all_reduce = False
     for line in lines:
@@ -82,7 +82,7 @@ def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of columns, of which the second is the average. Raises Refused."""
+    """Returns the names of the columns. The second column is the average. Raises Refused."""
     columns = COLUMN.findall(line)
     unknown = COLUMN.sub("", line[line.index("Size") :]).strip()
     require(
@@ -93,7 +93,7 @@ def _columns_of(line: str) -> Sequence[str]:
 
 
 def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
-    """Returns a row by the names of its columns, or None if the line is none."""
+    """Returns a row as a dictionary by column name; None if the line is not a row."""
     words = line.split()[-len(columns) :]
     if len(words) < len(columns) or not LATENCY.fullmatch(words[1]):
         return None
@@ -102,7 +102,7 @@ def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
 
 
 def _cost_of(row: Mapping[str, str]) -> Cost:
-    """Returns the average, which has to be between the least and the most, if they are printed."""
+    """Returns the average. It must be between the minimum and the maximum, if they are printed."""
     names = [name for name in row if "Latency" in name]
     average, *others = (float(row[name]) for name in names)
     if len(others) >= 2:

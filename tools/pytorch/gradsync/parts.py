@@ -1,6 +1,7 @@
-"""What a predicted step is made of, and what it loses to communication and to ranks that vary.
+"""Computes the parts of a predicted step, and how much of it is lost to communication and to slower
+ranks.
 
-Nothing here is measured: all is computed from replays. All times are seconds.
+All values are computed from replays, and not measured. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """Parts of a predicted step, which add up to it: means over the rounds that it is the mean of.
+    """The parts of a predicted step. They are means over the same rounds as the step, so they add
+    up to it.
 
-    `computation_s`: of the slowest rank; where ranks wait for each other several times in a step,
-    of the slowest rank between two such moments. `copies_s`: of gradients into buckets and out of
-    them, and casts. `slowed_s`: by how much communication slows down computation beside it.
-    `exposed_s`: ranks only wait for gradients or weights. `broadcasts_s`: of
-    ZeroRedundancyOptimizer.
+    `computation_s`: the computation of the slowest rank; if ranks wait for each other several times
+    in a step, of the slowest rank between two such waits. `copies_s`: copies of gradients into and
+    out of buckets, and casts. `slowed_s`: how much longer computation takes because of concurrent
+    communication. `exposed_s`: the time in which ranks only wait for gradients or weights.
+    `broadcasts_s`: the broadcasts of ZeroRedundancyOptimizer.
     """
 
     computation_s: float
@@ -35,16 +37,17 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """Which share of what a step loses is communication, and which is waiting for slower ranks.
+    """How much of the lost time of a step is communication, and how much is waiting for slower
+    ranks.
 
-    `rank_s`: what an average recorded rank computes in a step. `equal_step_s`: the step if all
-    ranks were equally fast: a mean over recorded ranks and rounds, each taken by all ranks.
-    `varying_step_s`: the predicted step, whose ranks vary like the recorded ones, and independently
-    of each other. `communication_part` and `waiting_part`: of varying_step_s - rank_s, which is
-    what the step loses; they add up to 1, and are None if it loses nothing. Copies of gradients
-    count as communication. `correlation`: of the times of two recorded ranks of one host in the
-    same steps, from -1 to 1. Near 1 they were slow together, as noise of their host makes them.
-    None if ranks had hosts of their own, or did not vary.
+    `rank_s`: the mean computation of a recorded rank in a step. `equal_step_s`: the step if all
+    ranks were equally fast: the mean over all recorded steps of ranks, each replayed as if all
+    ranks took it. `varying_step_s`: the predicted step, with ranks that vary like the recorded
+    ranks and independently of each other. `communication_part` and `waiting_part`: fractions of the
+    lost time, which is varying_step_s - rank_s. They add up to 1, and are None if no time is lost.
+    Copies of gradients count as communication. `correlation`: the correlation of the times of two
+    recorded ranks of one host in the same steps. Near 1, the ranks were slow in the same steps,
+    because their host was. None if each rank had its own host, or if ranks did not vary.
     """
 
     rank_s: float
@@ -73,8 +76,8 @@ def parts_of(prediction: Prediction) -> StepParts:
 
 
 def equal_step_of(prediction: Prediction) -> tuple[float, float]:
-    """Returns seconds of the step if all ranks were equally fast, and of its computation alone,
-    with copies and broadcasts.
+    """Returns the seconds of the step if all ranks were equally fast, and the seconds of its
+    computation, copies and broadcasts alone.
     """
     steps_s, alone_s = [], []
     for replay in prediction.replays:
@@ -85,8 +88,8 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
 
 
 def variation_of(prediction: Prediction, launch: Launch) -> Variation:
-    """Returns what ranks that vary cost a step. `launch`: one of the recorded ones, which all have
-    as many hosts.
+    """Returns how much time a step loses because ranks vary. `launch`: one of the recorded
+    launches; all launches have the same number of hosts.
     """
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value
@@ -107,7 +110,7 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns the mean over launches and pairs of neighbouring ranks."""
+    """Returns the mean correlation over launches and pairs of neighbouring ranks."""
     found = []
     for replay in prediction.replays:
         times = [

@@ -42,7 +42,7 @@ class NoMatplotlib(Exception):
 
 
 def check_can_draw(path: str | os.PathLike[str]) -> None:
-    """Raises NoMatplotlib, or Refused if the name does not end as a picture's."""
+    """Raises NoMatplotlib; Refused if the name of the file does not end in .svg or .png."""
     if pathlib.Path(path).suffix not in FORMATS:
         raise Refused(f"--plot={path}: expected a name that ends in {' or '.join(FORMATS)}")
     if not importlib.util.find_spec("matplotlib"):
@@ -50,9 +50,10 @@ def check_can_draw(path: str | os.PathLike[str]) -> None:
 
 
 def save(curve: Curve, path: str | os.PathLike[str]) -> None:
-    """Draws a curve of two or more numbers of ranks into a file, .svg or .png.
+    """Draws a curve of two or more numbers of ranks, and writes it to a file (.svg or .png).
 
-    Raises NoMatplotlib, or Refused if there is one number of ranks, or the file cannot be written.
+    Raises NoMatplotlib; Refused if there is only one number of ranks, or if the file cannot be
+    written.
     """
     check_can_draw(path)
     if len({point.world_size for point in curve.points}) < 2:
@@ -65,8 +66,8 @@ def save(curve: Curve, path: str | os.PathLike[str]) -> None:
 
 
 def _picture(curve: Curve, form: str) -> bytes:
-    """The description of the picture has a digest of what is drawn, by which pictures of several
-    releases of matplotlib can be compared.
+    """Returns the picture. Its description has a digest of the drawn data, so that pictures of
+    different releases of matplotlib can be compared.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -91,7 +92,7 @@ def _picture(curve: Curve, form: str) -> bytes:
 
 
 def _draw(figure: Any, curve: Curve) -> None:
-    """`figure`: of matplotlib, which may have no types."""
+    """Draws the panels. `figure` is a figure of matplotlib, which may have no types."""
     what = step_text(curve, curve.units)
     figure.suptitle(f"Predicted: {what}", x=0.01, ha="left", fontsize=10, fontweight="bold")
     grid = figure.add_gridspec(2, 2, height_ratios=(5, 1))
@@ -127,7 +128,8 @@ def _prepare(axes: Any, title: str, sizes: Sequence[int]) -> None:
 def _draw_link(
     steps: Any, speeds: Any, link: str, points: Sequence[CurvePoint], colour: str, none_s: float
 ) -> None:
-    """The line of one link, the band of its intervals, and the line of equal ranks."""
+    """Draws the line of one link, the band of its intervals, and the line for equally fast
+    ranks."""
     points = sorted(points, key=lambda point: point.world_size)
     ranks = [point.world_size for point in points]
     name = f"predicted over {link or 'the recorded link'}"
@@ -158,7 +160,7 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
-    """One mark of each kind; what all links have is grey."""
+    """Draws a legend with one mark of each kind. Marks that all links have are grey."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,6 +1,6 @@
-"""How far predictions for GPUs are from steps that others have published.
+"""The errors of predictions for GPUs, relative to steps that others have published.
 
-Predictions are checked on CPUs. tools/dev/published.py predicts what is published of many GPUs;
+Predictions are checked on CPUs. tools/dev/published.py predicts published steps of many GPUs;
 docs/prediction.md has its table.
 """
 

@@ -41,7 +41,7 @@ TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 
 
 def is_there(name: str, is_module: bool) -> bool:
-    """Whether there is a script, or a module, of this name."""
+    """Returns whether there is a script, or a module, of this name."""
     if not name or not is_module:
         return os.path.isfile(name)
     try:

@@ -1,4 +1,4 @@
-"""Several measurements of one size: their mean means something only if they agree."""
+"""Checks that several measurements of one size agree, because otherwise their mean is useless."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 
 @dataclass(frozen=True)
 class Spread:
-    """The least and the most that collectives of one size took."""
+    """The shortest and the longest time of collectives of one size."""
 
     bytes: float
     least_s: float
@@ -33,7 +33,7 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Returns where measurements of one size differ most, or None if they agree."""
+    """Returns the size whose measurements differ most; None if all agree."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
     for cost in costs:
         if cost.seconds > 0:  # others are refused elsewhere
@@ -44,7 +44,7 @@ def differing(costs: Iterable[Cost]) -> Spread | None:
 
 
 def refuse_differing(costs: Iterable[Cost]) -> None:
-    """Raises Refused if measurements of one size cannot be of one link in one state."""
+    """Raises Refused if measurements of one size differ too much to be of one link in one state."""
     spread = differing(costs)
     if spread:
         raise Refused(f"{spread.text()}; keep one of them in the file")

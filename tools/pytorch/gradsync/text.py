@@ -68,8 +68,8 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    """The floor is told where it is below all that the step may take; elsewhere it decides
-    nothing.
+    """Returns the line about a step without synchronisation. Names the floor only if it is below
+    the step's interval, because otherwise it does not help to decide.
     """
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
@@ -79,7 +79,7 @@ def _alone(answer: Answer) -> str:
 
 
 def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
-    """Ranks for which other ranks wait."""
+    """Returns a line about the ranks for which other ranks wait."""
     least = ms_text(min(rank.step_s for rank in ranks))
     return [
         f"Rank {number} is slow: forward {ms_text(rank.forward_s)}, "
@@ -91,7 +91,9 @@ def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
 
 
 def step_text(step: ScriptStep | Curve, units: int) -> str:
-    """Returns what synchronises the script's own step. `units`: of fully_shard."""
+    """Returns a text about what synchronises the script's own step. `units`: the units of
+    fully_shard.
+    """
     if step.is_sharded:
         return f"fully_shard with {units} units"
     cap = f"{step.bucket_bytes / MIB:.4g} MiB"
@@ -101,7 +103,7 @@ def step_text(step: ScriptStep | Curve, units: int) -> str:
 
 
 def _step(answer: Answer) -> list[str]:
-    """The step, and its parts that are not nothing."""
+    """Returns the lines about the step, and about its parts that are not zero."""
     step = answer.ddp.step_s
     parts = answer.ddp.parts
     waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"
@@ -130,7 +132,9 @@ def _part(ms: str, name: str) -> str:
 
 
 def _variation(answer: Answer) -> list[str]:
-    """What is lost to communication, and what to slower ranks, unless these cost nothing."""
+    """Returns lines about the time that is lost to communication and to slower ranks; none if
+    slower ranks cost no time.
+    """
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -158,7 +162,7 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """What is assumed of ranks that vary."""
+    """Returns the line about assumptions on the variation of ranks."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"
@@ -167,7 +171,9 @@ def _assumed(answer: Answer) -> str:
 
 
 def _shared_noise(answer: Answer) -> list[str]:
-    """Other ranks may lack the noise that recorded ranks had together."""
+    """Returns a line about noise that the recorded ranks had in common, and other ranks may not
+    have.
+    """
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

@@ -1,4 +1,4 @@
-"""What a script trains: its models, optimizers and parameters, and the step that runs."""
+"""The models, optimizers and parameters of a script, and its current step."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def parameters_of(owner: Updater) -> list[torch.nn.Parameter]:
 
 
 class Turns:
-    """Divides parameters into groups, which take turns to be checked.
+    """Divides parameters into groups, which are checked in turn.
 
-    Parameters are numbered as autograd is about to deliver to them for the first time.
+    Parameters are numbered in the order in which autograd first computes their gradients.
     """
 
     def __init__(self, groups: int) -> None:
@@ -50,11 +50,11 @@ class Turns:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether it is the turn of this parameter's group."""
+        """Returns whether the group of this parameter is checked now."""
         return (self.number_of(p) or 0) % self.groups == self.updates() // STEPS
 
     def updates(self) -> int:
-        """Returns how many updates were checked of the optimizer that has most."""
+        """Returns the largest number of checked updates of one optimizer."""
         return max(self._updates.values(), default=0)
 
     def count(self, optimizer: Updater) -> None:
@@ -62,14 +62,16 @@ class Turns:
         self._updates[id(optimizer)] = self._updates.get(id(optimizer), 0) + 1
 
     def are_over(self) -> bool:
-        """Returns whether all optimizers were checked, or one so often that others may be idle."""
+        """Returns whether all optimizers were checked, or one so often that the others may never
+        step.
+        """
         needed = STEPS * self.groups
         fewest = min(self._updates.values(), default=0)
         return fewest >= needed or self.updates() >= LONGEST * needed
 
 
 class Trained:
-    """The models that a script has called, and the optimizers that it has made, in order."""
+    """The models that the script has called, and the optimizers that it has made, in order."""
 
     def __init__(self) -> None:
         self.optimizers: list[Optimizer] = []
@@ -81,7 +83,7 @@ class Trained:
         return [*self.optimizers, *self.engines]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in the first model that has it, or an empty text."""
+        """Returns the parameter's name in the first model that has it; empty if no model has it."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -89,7 +91,7 @@ class Trained:
         return ""
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call, or an empty text."""
+        """Returns why DDP will not average the gradients of this call; empty if it will."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -97,7 +99,7 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why DDP does not know this parameter, or an empty text."""
+        """Returns why DDP does not know this parameter; empty if it does."""
         if self.wrapped and not any(p is own for own in reduced_parameters(self.wrapped[-1])):
             return ": it was made after the model was wrapped in DistributedDataParallel"
         return ""
@@ -105,7 +107,7 @@ class Trained:
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows of the step that runs. Parameters are known by their id."""
+    """What this rank knows about the current step. Parameters are identified by their id."""
 
     inputs: list[str] = dataclasses.field(default_factory=list)  # digests, of all passes
     buffers: dict[str, str] | None = None  # digests before the first pass, None before that
@@ -118,7 +120,7 @@ class Step:
     suspect_by_pass: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Adds what autograd delivers, and a GradScaler has multiplied by `scale`."""
+        """Adds a gradient from autograd, which a GradScaler has multiplied by `scale`."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -126,11 +128,13 @@ class Step:
             self.suspect_by_pass.append(exact(gradient))
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        """Returns what the optimizer gets for this parameter."""
+        """Returns the gradient that the optimizer gets for this parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
-        """Forgets gradients that their owner uses or throws away. Returns whether it had any."""
+        """Forgets this owner's gradients, because it has used them or thrown them away. Returns
+        whether there were any.
+        """
         dropped = [self.gradients.pop(id(p), None) for p in parameters_of(owner)]
         if not any(dropped):
             return False
@@ -140,6 +144,6 @@ class Step:
         return True
 
     def begin_next(self) -> None:
-        """Begins the next step: an optimizer has stepped."""
+        """Begins the next step, because an optimizer has stepped."""
         self.inputs = []
         self.buffers = None

@@ -1,4 +1,4 @@
-"""Quantities as people read them: four digits and a unit."""
+"""Formats quantities for users: four digits and a unit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
 
 
 def percent_text(part: float | None) -> str:
-    """Returns a change of this part with its sign; nothing if it is None."""
+    """Returns a relative change in per cent, with its sign; empty for None."""
     return "" if part is None else f"{100 * part:+.1f} %"
 
 
@@ -57,7 +57,7 @@ def gbit_text(bytes_per_second: float) -> str:
 
 
 def bytes_text(size: float | None) -> str:
-    """Returns bytes in decimal units, as data sheets have them."""
+    """Returns bytes in decimal units, as in data sheets."""
     if size is None:
         return "unknown"
     for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -67,7 +67,7 @@ def bytes_text(size: float | None) -> str:
 
 
 def sizes_text(sizes: Iterable[float]) -> str:
-    """Returns the smallest and the largest size, which are bytes, in binary units."""
+    """Returns the smallest and the largest size, given in bytes, in binary units."""
     sizes = list(sizes)
     return " to ".join(_binary_text(size) for size in sorted({min(sizes), max(sizes)}))
 

@@ -1,4 +1,5 @@
-"""Watches a script that trains, for `check`: what its models get, and what autograd delivers."""
+"""Watches a training script for `check`: the inputs of its models, and the gradients of
+autograd."""
 
 from __future__ import annotations
 
@@ -41,12 +42,12 @@ IGNORED_TOKEN = -100  # PyTorch's default
 
 
 class OwnWork:
-    """Work of check within the script, which is not watched, and ends the rank if it fails.
+    """Work of `check` within the script. It is not watched, and ends the rank if it fails.
 
-    Refused ends it with the status UNKNOWN; any other exception is a fault of check.
+    Refused ends the rank with the status UNKNOWN; any other exception is a fault of `check`.
 
-    `place`: FILE:LINE of the script, for when none of its lines runs, as in a thread of autograd.
-    `spent_ns`: what the work took until now.
+    `place`: FILE:LINE of the script, for messages while no line of the script runs, as in a thread
+    of autograd. `spent_ns`: the time of this work so far.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class LossCounter:
         self._counted: list[PassLoss] = []  # whose `given` is NaN until backward begins
 
     def add(self, loss: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Adds what a function of LOSSES has returned for these arguments."""
+        """Adds the loss that a function of LOSSES has returned for these arguments."""
         if not loss.requires_grad:
             return
         target = args[1] if len(args) > 1 else kwargs["target"]
@@ -93,9 +94,10 @@ class LossCounter:
         self._counted.append(PassLoss(math.nan, tokens, mean, torch.finfo(loss.dtype).eps))
 
     def take(self, tensors: Any, gradients: Any, scale: float) -> PassLoss | None:
-        """Returns what a backward pass begins with, or None if it is not one known loss.
+        """Returns the loss with which a backward pass begins; None if it does not begin with one
+        known loss.
 
-        All losses until now are forgotten. `scale`: of a GradScaler.
+        Forgets all earlier losses. `scale`: the factor of a GradScaler.
         """
         counted, self._counted = self._counted, []
         roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
@@ -107,8 +109,8 @@ class LossCounter:
 class Watch(Listener):
     """Watches a script until enough updates are compared, or finish() is called.
 
-    `groups`: into how many groups parameters are divided, of which one is compared at a time.
-    `on_end`: is called at the end, within the script. `status`: None until then.
+    `groups`: the number of groups of parameters; one group is compared at a time. `on_end`: is
+    called at the end, within the script. `status`: None until the end.
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -128,7 +130,7 @@ class Watch(Listener):
         self._update: Update | None = None  # the outermost that runs
 
     def start(self) -> None:
-        """Begins to watch: replaces what the script will call."""
+        """Begins to watch, by replacing functions that the script will call."""
         made = self._trained
         self._after(DDP, "__init__", made.wrapped.append)
         self._after(Optimizer, "__init__", made.optimizers.append)
@@ -149,7 +151,7 @@ class Watch(Listener):
         return self._turns.updates() > 0
 
     def finish(self) -> None:
-        """Stops watching, puts back what was replaced, and prints on rank 0 what was found."""
+        """Stops watching, restores the replaced functions, and prints the findings on rank 0."""
         with self.own_work():
             stop_listening(self)
             self._patches.undo()
@@ -165,7 +167,8 @@ class Watch(Listener):
     # What the script calls
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """Calls call(own, ...) for owner.name(...), but not from check itself or compiled code."""
+        """Calls call(own, ...) for owner.name(...), except in `check` itself and in compiled
+        code."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -175,7 +178,7 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """Calls then(object) after this method of an object."""
+        """Calls then(object) after each call of this method of an object."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -189,7 +192,7 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers our hook before the script's, which may communicate."""
+        """Registers the hook of `check` before the script's hook, which may communicate."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         return own(tensor, hook)
@@ -207,7 +210,7 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Compares what is clipped, and remembers what clipping leaves."""
+        """Compares gradients before they are clipped, and remembers the clipped gradients."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -248,7 +251,7 @@ class Watch(Listener):
             self._watch_leaves()
 
     def _watch_leaves(self) -> None:
-        """Registers hooks on all that autograd may deliver to in the pass that begins."""
+        """Registers hooks on all tensors that may get gradients in the pass that begins."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)
@@ -259,7 +262,7 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`, for which optimizers have the parameter `p`."""
+        """Registers a hook on `leaf`. Optimizers have the parameter `p` instead of `leaf`."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -301,7 +304,7 @@ class Watch(Listener):
             self._comparer.before_update(update)
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compares an engine's gradients, which are known until it steps.
+        """Compares an engine's gradients before it steps, because they are unknown afterwards.
 
         DeepSpeed's optimizers step flat copies of parts of the parameters.
         """
@@ -328,7 +331,7 @@ class Watch(Listener):
 
 
 def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
-    """Returns digests by name, but of buffers that DDP will make equal on all ranks."""
+    """Returns digests of buffers by name. Omits buffers that DDP will make equal on all ranks."""
     synchronised: set[int] = set()
     for module in model.modules():
         if isinstance(module, DDP) and synchronises_buffers(module):
@@ -341,7 +344,9 @@ def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """Returns what DeepSpeed's optimizer will get, by id of the engine's parameters."""
+    """Returns the gradients that DeepSpeed's optimizer will get, by the ids of the engine's
+    parameters.
+    """
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

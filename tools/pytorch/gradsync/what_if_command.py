@@ -1,4 +1,4 @@
-"""The command `gradsync what_if`: its flags, what it prints, and its exit statuses."""
+"""The command `gradsync what_if`: its flags, output and exit statuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags, or prints what is wrong with them and ends the process."""
+    """Reads the flags. If they are wrong, prints why and ends the process."""
     parser = _Parser(prog="what_if", allow_abbrev=False, description=DESCRIPTION)
     _add_recording_flags(parser)
     _add_link_flags(parser)
@@ -113,7 +113,8 @@ def _add_link_flags(parser: argparse.ArgumentParser) -> None:
         "--algorithm",
         choices=[algorithm.value for algorithm in Algorithm],
         default=LinkOptions.algorithm,
-        help="Exchanges data in collectives with this algorithm. Default: best.",
+        help="Exchanges data in collectives with this algorithm. Default: as the recorded backend "
+        "does, which is a ring over gloo, and else the best.",
     )
     parser.add_argument(
         "--processor_percent",
@@ -213,7 +214,7 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers what the arguments ask, and returns the exit status."""
+    """Prints the answer to the arguments' question, and returns the exit status."""
     flags = parse(arguments)
     try:
         output = _output(flags)
