@@ -99,7 +99,7 @@ class ScriptTest(unittest.TestCase):
             (1, "options = {}", [False, True, True, True]),
             (2, "options = {'reshard_after_forward': False}", [False] * 4),
         ):
-            one = self.recorded_as_without(script(options, 80, passes))
+            one = self.recorded_as_without(script(options, 30, passes))
             self.assertEqual(
                 [(u["name"], u["reshards"]) for u in one["units"]],
                 list(zip(["", "h.0", "h.1", "h.2"], reshards, strict=True)),
@@ -150,7 +150,7 @@ class ScriptTest(unittest.TestCase):
         ):
             options = f"options = {{'mp_policy': MixedPrecisionPolicy({policy})}}"
             with self.subTest(policy=policy, passes=passes):
-                one = self.recorded_as_without(script(options, 80, passes))
+                one = self.recorded_as_without(script(options, 30, passes))
                 for p in one["parameters"]:
                     self.assertEqual((p["bytes"], p["dtype"]), (4 * p["numel"], "float32"))
                     self.assertEqual(p.get("gathered_bytes", p["bytes"]), gathered * p["numel"])
@@ -165,7 +165,7 @@ class ScriptTest(unittest.TestCase):
             "options = {'mp_policy': MixedPrecisionPolicy(torch.bfloat16, torch.float32)}\n"
             "for h in net.h: h.compile(backend='eager')"
         )
-        one = self.recorded_as_without(script(options, 80))
+        one = self.recorded_as_without(script(options, 30))
         self.assertNotIn("memory", one)  # operations of compiled code are not seen
         for own in one["ranks"][0]:
             if own["mode"] == "none":
@@ -176,7 +176,7 @@ class ScriptTest(unittest.TestCase):
             "mesh = dist.init_device_mesh('cpu', (2, 2), mesh_dim_names=('r', 's'))\n"
             "options = {'mesh': mesh}"
         )
-        one = self.recorded_as_without(script(options, 80, 2), ranks=4)
+        one = self.recorded_as_without(script(options, 30, 2), ranks=4)
         self.assertEqual((one["sharing_ranks"], one["world_size"]), (2, 4))
         elements = sum(p["numel"] for p in one["parameters"])
         self.assertAlmostEqual(one["memory"]["state_bytes"], 2 * 4 * elements, delta=200)
@@ -295,7 +295,9 @@ class ScriptTest(unittest.TestCase):
                 "with an offload_policy",
             ),
             (
-                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1))[:, 0]}",
+                "names = ('r', 's')\n"
+                "mesh = dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)\n"
+                "options = {'mesh': mesh['s']}",
                 {},
                 "over a part of the ranks",
             ),

@@ -349,6 +349,11 @@ class StepsTest(unittest.TestCase):
         self.assertTrue(any(note.startswith("No ProfilerStep") for note in found.notes))
         self.assertEqual(found.sizes[0].count, 1)
 
+    def test_what_is_called_outside_of_steps_is_in_none(self):
+        sample = Sample().step(0, 100, 400).kernel(100, 10, 100).all_reduce(150, 50, 120)
+        sample.all_reduce(20, 50, 10).all_reduce(620, 50, 600)
+        self.assertEqual([one.count for one in report(sample).sizes], [1])
+
     def test_no_communication_is_told(self):
         sample = Sample().step(0, 0, 1000).kernel(0, 10, 0)
         found = report(sample)

@@ -33,7 +33,8 @@ What it records in part:
 - Collectives of the script itself count as computation; the answer has their
   number.
 
-fully_shard needs PyTorch 2.15."""
+fully_shard was tested with PyTorch 2.15, and with 2.9 by one script. On CPUs
+PyTorch 2.6 cannot run it: use 2.15."""
 
 
 class Parser(argparse.ArgumentParser):
