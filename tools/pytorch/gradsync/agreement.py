@@ -50,6 +50,7 @@ class RankStep:
     data: list[str]  # digests of the models' inputs
     losses: list[PassLoss | None]  # None: a pass that is no PassLoss
     random: str  # a digest of the generator's state before the script began
+    has_gradients: bool = True  # of the update's parameters, as autograd has delivered them
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

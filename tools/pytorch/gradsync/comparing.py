@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,12 +12,13 @@ import torch
 from gradsync import Refused
 from gradsync.agreement import LossFactor, RankStep, judge_agreement, judge_losses, passes_of
 from gradsync.findings import Coverage, Findings, Status, Topic
-from gradsync.mistakes import explain, name_of_factor
+from gradsync.meetings import Absence
+from gradsync.mistakes import BY_PASS, explain, name_of_factor
 from gradsync.ranks import Ranks
 from gradsync.reference import Comparison, digest
 from gradsync.torch_private import is_in_parts, mesh_place
 from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
-from gradsync.twin import Weights, step_of_twin
+from gradsync.twin import Weights, has_parts, step_of_twin
 
 # Modules whose optimizers do not average by themselves.
 PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
@@ -66,6 +67,21 @@ class _Wrong:
     compared: int
 
 
+@dataclasses.dataclass(frozen=True)
+class _Question:
+    """Gradients that have to be the mean.
+
+    `where`: who gets them. `handed`: returns what that is. `is_of_clip`: they are about to be
+    clipped. `may_average`: the optimizer may have to average them.
+    """
+
+    params: list[torch.nn.Parameter]
+    where: str
+    handed: Callable[[torch.nn.Parameter], torch.Tensor | None]
+    is_of_clip: bool = False
+    may_average: bool = False
+
+
 class Comparer:
     """Compares what ranks have, and holds what was found.
 
@@ -74,8 +90,9 @@ class Comparer:
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
-        self.findings = Findings()
+        self.findings = Findings(self._print)
         self.peak_bytes = 0  # of sums of gradients
+        self.speaker = 0  # the rank that prints
         self._trained = trained
         self._turns = turns
         self._step = step
@@ -86,6 +103,7 @@ class Comparer:
         self._loss = LossFactor()  # of the last update
         self._passes = 1
         self._twin: list[Weights] = []  # of the update that runs, if its optimizer averages
+        self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
         """Returns what was compared until now."""
@@ -102,27 +120,47 @@ class Comparer:
         number = self._turns.number_of(p)
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
-    def before_update(self, update: Update) -> None:
-        """Compares all that ranks have before the update changes it."""
+    def before_update(self, update: Update) -> bool:
+        """Compares all that ranks have before the update changes it.
+
+        Returns whether autograd has delivered gradients for it on any rank.
+        """
         gathered = self._ranks.gather(self._facts(update).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
         judge_agreement(ranks, update.where, self.findings)
         self._passes = passes_of(ranks)
         self._loss = judge_losses(ranks, self.findings)
         self._twin = []
+        params = [] if Topic.PARAMETERS in self.findings else parameters_of(update.updater)
+        self._judge_clipped(params)
+        question = _Question(
+            params=self._to_compare(params, update.where),
+            where=update.where,
+            handed=self._step.gradient_of,
+            may_average=update.may_average(),
+        )
+        if self._judge(question):
+            self._begin_twin(update)
+        return any(rank.has_gradients for rank in ranks)
+
+    def _begin_twin(self, update: Update) -> None:
+        """Finds which weights an optimizer that averages should make."""
+        if self._turns.groups > 1:
+            raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
-        if self._judge(params, update.where, may_average=update.may_average()):
-            if self._turns.groups > 1:
-                raise Refused(f"{update.where} averages by itself, which needs --groups=1")
-            compared = [self._comparison(p, p.grad) for p in params]
-            self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
+        if any(self._ranks.gather(has_parts(update.updater))):
+            raise Refused(
+                f"{update.where} has a part of its state on each rank before its first update that "
+                "is compared: no copy of it can step alone. Begin without a checkpoint"
+            )
+        compared = [self._comparison(p, p.grad) for p in params]
+        self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
-    def before_clip(self, params: Sequence[torch.nn.Parameter], where: str) -> None:
-        """Compares gradients that are about to be clipped: they have to be the mean already."""
-        self._judge(params, where, reason=": it is clipped before the sum")
+    def after_update(self, update: Update) -> bool:
+        """Compares the weights that the update has made, if its optimizer averages by itself.
 
-    def after_update(self, update: Update) -> None:
-        """Compares the weights that the update has made, if its optimizer averages by itself."""
+        Returns whether no further update of it can be compared: it shares its work by rank.
+        """
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
             f"{update.name} has averaged and stepped"
@@ -130,21 +168,35 @@ class Comparer:
             if weights.are_missed()
         ]
         of_ranks = [texts[0] for texts in self._ranks.gather(off) if texts]
-        if of_ranks:
-            self.findings.differs_first(Topic.GRADIENTS, of_ranks[-1])
-        if self._twin:
-            self.findings.note(
-                Topic.TWIN,
-                f"{update.name} averages by itself; its weights are compared with those of "
-                f"{update.name} alone, fed with the mean",
-            )
+        if of_ranks and Topic.GRADIENTS not in self.findings:
+            self.findings.differs(Topic.GRADIENTS, of_ranks[-1])
+        if not self._twin:
+            return False
+        shares = any(self._ranks.gather(has_parts(update.updater)))
+        self.findings.note(
+            Topic.TWIN,
+            f"{update.name} averages by itself; its weights are compared with those of "
+            f"{update.name} alone, fed with the mean"
+            + (", after its first update only: ranks share its state" if shares else ""),
+        )
+        return shares
+
+    def absent(self, where: str, absence: Absence) -> None:
+        """Says that a rank does not take the update that this rank is at."""
+        self.speaker = absence.speaker
+        text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
+        self.findings.differs(Topic.STEPS, text)
+
+    def agree(self, is_so: bool) -> bool:
+        """Returns whether it is so on all ranks, which cannot go on if they train other things."""
+        return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _facts(self, update: Update) -> RankStep:
         params = parameters_of(update.updater)
         trains = [f"{self.name_of(p)} {list(p.shape)}" for p in params if p.requires_grad]
         is_wrong = self.findings.status() != Status.SAME
         return RankStep(
-            parameters={"what trains": str(trains)},
+            parameters={"optimizer": update.name, "what trains": str(trains)},
             settings=update.settings(),
             weights={} if is_wrong else {self._part_of(p): digest(p) for p in params},
             buffers=self._step.buffers or {},
@@ -152,7 +204,12 @@ class Comparer:
             data=self._step.inputs,
             losses=self._step.losses,
             random=self._random,
+            has_gradients=any(id(p) in self._step.gradients for p in params),
         )
+
+    def _print(self, text: str) -> None:
+        if self._ranks.rank == self.speaker:
+            print(text, end="", flush=True)
 
     def _part_of(self, p: torch.nn.Parameter) -> str:
         """Returns the name, and which part of a DTensor this rank has.
@@ -165,35 +222,29 @@ class Comparer:
     def _comparison(self, p: torch.nn.Parameter, gradient: torch.Tensor | None) -> Comparison:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
-    def _judge(
-        self,
-        params: Sequence[torch.nn.Parameter],
-        where: str,
-        reason: str = "",
-        may_average: bool = False,
-    ) -> bool:
+    def _judge(self, question: _Question) -> bool:
         """Finds which gradient differs from the mean, and why; of several, the first.
 
-        `where`: who gets the gradients. `reason`: why they may be each rank's own. Returns whether
-        they are, and nothing is said because the optimizer may have to average them.
+        Returns whether they are each rank's own, of which nothing is said because the optimizer may
+        have to average them.
         """
-        wrong = self._find_wrong(self._to_compare(params, where))
+        where = question.where
+        wrong = self._find_wrong(question)
         if wrong is None:
-            self._judge_loss(where)
+            if not question.is_of_clip:
+                self._judge_loss(where)
             return False
-        if self._step.clipped and Topic.GRADIENTS in self.findings:
+        if self._is_clipped and Topic.GRADIENTS in self.findings:
             return False
 
-        one = self._comparison(wrong.p, self._step.gradient_of(wrong.p))
+        one = self._comparison(wrong.p, question.handed(wrong.p))
         self._step.suspect = id(wrong.p)
         is_own = all(self._ranks.gather(one.is_own()))
-        passes = [
-            self._ranks.total(gradient.clone()) / self._ranks.size
-            for gradient in self._step.suspect_by_pass
-        ]
-        explanation = explain(one, wrong.rank, passes, self._passes, self._ranks)
+        means = self._means_by_pass(wrong.p)
+        explanation = explain(one, wrong.rank, means, self._passes, self._ranks)
         text = "each rank's own, which nothing has averaged" if is_own else explanation.text
         if is_own or explanation.factor is None:
+            reason = ": it is clipped before the sum" if question.is_of_clip else ""
             text += self._trained.why_not_reduced(wrong.p) or self._step.why_own or reason
         if wrong.count == wrong.compared and self._is_made_up_for(explanation.factor):
             self.findings.note(
@@ -201,9 +252,35 @@ class Comparer:
                 f"gradients are {explanation.factor:.6g} times the mean, and the loss "
                 f"{self._loss.factor:.6g} times: together right",
             )
-        elif not (is_own and may_average):
+        elif not (is_own and question.may_average):
+            if Topic.GRADIENTS in self.findings and text.endswith(BY_PASS):
+                self.findings.note(Topic.PASSES, self._text(wrong, where, text))
             self.findings.differs(Topic.GRADIENTS, self._text(wrong, where, text))
-        return is_own and may_average
+        return is_own and question.may_average
+
+    def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
+        """Returns the mean over ranks of each pass's gradient, as far as it was kept, and if ranks
+        took as many passes.
+        """
+        passes = self._step.by_pass.get(id(p), [])
+        if len(set(self._ranks.gather(len(passes)))) > 1:
+            return []
+        return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
+
+    def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
+        """Compares gradients as they were before they were clipped, on the ranks that did."""
+        kept = self._step.unclipped
+        clipped = self._anywhere([id(p) in kept for p in params], params)
+        places = [kept[id(p)].where for p in clipped if id(p) in kept]
+        texts = [text for rank in self._ranks.gather(places[:1]) for text in rank]
+        self._is_clipped = bool(texts)
+        if not texts:
+            return
+
+        def handed(p: torch.nn.Parameter) -> torch.Tensor | None:
+            return kept[id(p)].gradient if id(p) in kept else self._step.gradient_of(p)
+
+        self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _text(self, wrong: _Wrong, where: str, text: str) -> str:
         others = f" (and {wrong.count - 1} of {wrong.compared - 1} others)"
@@ -216,31 +293,36 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters to which autograd has delivered on any rank.
 
-        Those that are as clipping has left them are not among them: they were compared before.
+        Those that are as clipping has left them are not among them: they are compared as they were
+        before.
         """
-        if Topic.PARAMETERS in self.findings:
-            params = []
-        params = [p for p in params if self._turns.has(p)]
         clipped = self._step.clipped
         here = [
-            i
-            for i, p in enumerate(params)
-            if id(p) in self._step.gradients
+            id(p) in self._step.gradients
             and (p.grad is None or clipped.get(id(p)) != digest(p.grad))
+            for p in params
         ]
-        anywhere = sorted({i for rank in self._ranks.gather(here) for i in rank})
+        return self._anywhere(here, params)
+
+    def _anywhere(
+        self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
+    ) -> list[torch.nn.Parameter]:
+        """Returns the parameters for which any rank has `here`, if it is their turn."""
+        indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
+        anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
-            raise Refused(f"{where} gets other parameters than on other ranks")
+            raise Refused("an optimizer gets other parameters than on other ranks")
         return [params[i] for i in anywhere]
 
-    def _find_wrong(self, params: Sequence[torch.nn.Parameter]) -> _Wrong | None:
+    def _find_wrong(self, question: _Question) -> _Wrong | None:
         """Compares the gradients, and notes if they are rounded to a narrower dtype."""
+        params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
         self.peak_bytes = max(self.peak_bytes, held_bytes)
         off: list[tuple[int, str]] = []  # the parameter's index, and the dtype that explains it
         for i, p in enumerate(params):
-            one = self._comparison(p, self._step.gradient_of(p))
+            one = self._comparison(p, question.handed(p))
             if one.is_right():
                 self._worst_share = max(self._worst_share, one.share)
             else:
