@@ -38,7 +38,8 @@ def steps(*changes):
 def said(ranks):
     findings = Findings()
     judge_agreement(ranks, "SGD at train.py:7", findings)
-    return [(int(finding.status), finding.text) for finding in findings.sorted()]
+    wrong = [(int(Status.DIFFERS), text) for text in findings.differences()]
+    return wrong + [(int(Status.SAME), text) for text in findings.notes()]
 
 
 def of_losses(*ranks):
@@ -46,7 +47,7 @@ def of_losses(*ranks):
     findings = Findings()
     losses = [[loss and PassLoss(*loss, EPS) for loss in rank] for rank in ranks]
     factor = judge_losses(steps(*({"losses": rank} for rank in losses)), findings)
-    return factor, [finding.text for finding in findings.sorted()]
+    return factor, findings.notes()
 
 
 class AgreementTest(unittest.TestCase):
