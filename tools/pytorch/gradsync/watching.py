@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import math
 import sys
 import time
 import traceback
@@ -13,31 +11,37 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from gradsync import Refused
-from gradsync.agreement import PassLoss
 from gradsync.comparing import Comparer, Update
 from gradsync.ending import end_rank
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.findings import Cost, Status, report
+from gradsync.loss_watch import LOSSES, LossWatch
 from gradsync.patches import Patches
 from gradsync.ranks import Ranks
 from gradsync.reference import digest
+from gradsync.script_collectives import ScriptCollectives
 from gradsync.torch_private import (
     DDP,
     Call,
     is_in_parts,
     register_hook,
     sharded_groups,
-    synchronises_buffers,
-    tensors_of,
     whole_parameter,
 )
 from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
 
-CLIPS = ("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_value_")  # of torch.nn.utils
-LOSSES = ("cross_entropy", "nll_loss", "mse_loss")  # of torch.nn.functional
-IGNORED_TOKEN = -100  # PyTorch's default
+# Of torch.nn.utils and its module clip_grad. PyTorch 2.3 has not all of them.
+CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_grad_value_")
 
 
 class OwnWork:
@@ -73,37 +77,6 @@ class OwnWork:
                 self.spent_ns += time.monotonic_ns() - began
 
 
-class LossCounter:
-    """Collects the losses that functions of LOSSES return until a backward pass begins."""
-
-    def __init__(self) -> None:
-        self._counted: list[PassLoss] = []  # whose `given` is NaN until backward begins
-
-    def add(self, loss: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Adds what a function of LOSSES has returned for these arguments."""
-        if not loss.requires_grad:
-            return
-        target = args[1] if len(args) > 1 else kwargs["target"]
-        if target.is_floating_point():
-            tokens = target.numel()
-        else:
-            tokens = int((target != kwargs.get("ignore_index", IGNORED_TOKEN)).sum())
-        is_mean = kwargs.get("reduction", "mean") == "mean"
-        mean = float(loss.detach().double().sum()) / (1 if is_mean else max(tokens, 1))
-        self._counted.append(PassLoss(math.nan, tokens, mean, torch.finfo(loss.dtype).eps))
-
-    def take(self, tensors: Any, gradients: Any, scale: float) -> PassLoss | None:
-        """Returns what a backward pass begins with, or None if it is not one known loss.
-
-        All losses until now are forgotten. `scale`: of a GradScaler.
-        """
-        counted, self._counted = self._counted, []
-        roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
-        if gradients is not None or len(roots) != 1 or len(counted) != 1 or roots[0].numel() != 1:
-            return None
-        return dataclasses.replace(counted[0], given=float(roots[0].detach()) / scale)
-
-
 class Watch(Listener):
     """Watches a script until enough updates are compared, or finish() is called.
 
@@ -122,7 +95,9 @@ class Watch(Listener):
         self._comparer = Comparer(self._trained, self._turns, self._step, self._ranks)
         self._patches = Patches()
         self._leaves: dict[int, torch.nn.Parameter] = {}  # that have our hook, by id
-        self._losses = LossCounter()
+        self._behind_hooks: dict[int, RemovableHandle] = {}  # our hooks behind the script's
+        self._losses = LossWatch(self._step.targets)
+        self._collectives = ScriptCollectives(self._on_reduced)
         self._scale = 1.0  # of a GradScaler, for the pass that runs
         self._next_scale = 1.0
         self._update: Update | None = None  # the outermost that runs
@@ -132,15 +107,19 @@ class Watch(Listener):
         made = self._trained
         self._after(DDP, "__init__", made.wrapped.append)
         self._after(Optimizer, "__init__", made.optimizers.append)
+        for kind in (DDP, Optimizer):  # what was called before was no training
+            self._after(kind, "__init__", lambda _: self._step.calls.begin_step())
         self._after(Optimizer, "zero_grad", self._step.drop)
         self._after(torch.nn.Module, "zero_grad", self._step.drop)
         self._after(torch.amp.GradScaler, "scale", self._on_scale)
         self._around(torch.Tensor, "register_hook", self._on_register_hook)
         for name in LOSSES:
             self._around(torch.nn.functional, name, self._on_loss)
-        for name in CLIPS:
-            if hasattr(torch.nn.utils, name):  # PyTorch 2.3 has no clip_grads_with_norm_
-                self._around(torch.nn.utils, name, self._on_clip)
+        for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+            for name in CLIPS:
+                if hasattr(owner, name):
+                    self._around(owner, name, self._on_clip)
+        self._collectives.start(self._around)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
@@ -153,6 +132,8 @@ class Watch(Listener):
         with self.own_work():
             stop_listening(self)
             self._patches.undo()
+            if self._collectives.in_forward:
+                self._comparer.note_in_forward(self._collectives.in_forward)
             self.status = self._comparer.findings.status()
             cost = Cost(self.own_work.spent_ns / 1e9, self._comparer.peak_bytes)
             text = report(self._comparer.findings, self._comparer.coverage(), cost)
@@ -189,15 +170,30 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers our hook before the script's, which may communicate."""
+        """Registers our hooks before the script's, which may communicate, and behind it."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
-        return own(tensor, hook)
+        handle = own(tensor, hook)
+        if id(tensor) in self._leaves:
+            with self.own_work():
+                self._watch_behind(tensor)
+        return handle
+
+    def _watch_behind(self, leaf: Any) -> None:
+        """Sees what hooks of the script, which are linear as a rule, make of gradients."""
+        if id(leaf) in self._behind_hooks:
+            self._behind_hooks[id(leaf)].remove()
+
+        def on_hooked(gradient: torch.Tensor) -> None:
+            self._on_gradient(leaf, gradient, is_hooked=True)
+
+        self._behind_hooks[id(leaf)] = register_hook(leaf, on_hooked)
+        self._patches.keep(self._behind_hooks[id(leaf)])
 
     def _on_loss(self, own: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
         loss = own(*args, **kwargs)
         with self.own_work():
-            self._losses.add(loss, args, kwargs)
+            self._losses.add(own, loss, args, kwargs)
         return loss
 
     def _on_clip(
@@ -222,16 +218,20 @@ class Watch(Listener):
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        if not torch.is_grad_enabled():
-            return
+        has_gradients = torch.is_grad_enabled()
         with self.own_work():
+            self._step.calls.use(module)
+            if not has_gradients:
+                return
+            self._step.calls.train(module, args, kwargs)
+            self._collectives.begin_forward()
             self._trained.models[id(module)] = module
             if hasattr(module, "is_gradient_accumulation_boundary"):
                 self._watch_engine(module)
             self._step.why_own = self._trained.why_own(module)
-            self._step.inputs += [digest(tensor) for tensor in tensors_of((args, kwargs))]
-            if self._step.buffers is None:
-                self._step.buffers = _digests_of_buffers(module)
+
+    def on_called(self, module: torch.nn.Module) -> None:
+        self._collectives.end_forward()
 
     def _watch_engine(self, engine: Any) -> None:
         known = self._trained.engines
@@ -244,8 +244,18 @@ class Watch(Listener):
         self.own_work.place = place()
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
-            self._step.losses.append(self._losses.take(tensors, gradients, self._scale))
+            is_divided = self._collectives.divides(tensors)
+            self._step.begin_pass(self._losses.begin_pass(self._scale, is_divided))
             self._watch_leaves()
+
+    def on_backward_end(self) -> None:
+        with self.own_work():
+            self._step.end_pass()
+            self._losses.end_pass()
+
+    def _on_reduced(self, loss: torch.Tensor) -> None:
+        with self.own_work():
+            self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
         """Registers hooks on all that autograd may deliver to in the pass that begins."""
@@ -268,14 +278,22 @@ class Watch(Listener):
         self._turns.add(p)
         self._patches.keep(register_hook(leaf, lambda gradient: self._on_gradient(p, gradient)))
 
-    def _on_gradient(self, p: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    def _on_gradient(
+        self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
+    ) -> None:
+        """Gets a gradient. `is_hooked`: behind hooks of the script."""
         if self.own_work.is_running or not self._turns.has(p):
+            return
+        if not in_backward():  # autograd.grad() brings no gradient to any optimizer
             return
         with self.own_work():
             if gradient.layout is not torch.strided or is_in_parts(gradient):
                 name = self._comparer.name_of(p)
                 raise Refused(f"{name} gets a gradient that is sparse or in parts")
-            self._step.deliver(p, gradient, self._scale)
+            if is_hooked:
+                self._step.deliver_hooked(p, gradient, self._scale)
+            else:
+                self._step.deliver(p, gradient, self._scale)
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -320,24 +338,12 @@ class Watch(Listener):
         with self.own_work():
             self._comparer.after_update(update)
             self._step.begin_next()
+            self._collectives.begin_step()
             is_checked = self._step.drop(optimizer)
             if is_checked:
                 self._turns.count(optimizer)
         if is_checked and self._turns.are_over():
             self.finish()
-
-
-def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
-    """Returns digests by name, but of buffers that DDP will make equal on all ranks."""
-    synchronised: set[int] = set()
-    for module in model.modules():
-        if isinstance(module, DDP) and synchronises_buffers(module):
-            synchronised.update(id(buffer) for buffer in module.buffers())
-    return {
-        name.removeprefix("module."): digest(buffer)
-        for name, buffer in model.named_buffers()
-        if id(buffer) not in synchronised
-    }
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
