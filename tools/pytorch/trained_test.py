@@ -4,11 +4,18 @@ import unittest
 
 from run_ranks import torch
 
+from gradsync.loss_watch import Pass
 from gradsync.trained import LONGEST, MOST_MATRICES, STEPS, Step, Trained, Turns
 
 
 def parameters(count):
     return [torch.nn.Parameter(torch.ones(2)) for _ in range(count)]
+
+
+def begin_pass(step):
+    one = Pass("train.py:1", scale=1, is_divided=False)
+    step.begin_pass(one)
+    return one
 
 
 class StepTest(unittest.TestCase):
@@ -17,18 +24,60 @@ class StepTest(unittest.TestCase):
         step = Step(suspect=id(mine))
         optimizer = torch.optim.SGD([mine], lr=1)
         self.assertFalse(step.drop(optimizer))
+        one = begin_pass(step)
         for p in (mine, mine, other):
             step.deliver(p, torch.full((2,), 6.0), scale=2)
+        step.end_pass()
         self.assertEqual(step.gradients[id(mine)].sums[0].tolist(), [6, 6])
         self.assertEqual([one.tolist() for one in step.by_pass[id(mine)]], [[6, 6], [6, 6]])
-        step.losses = [None]
-        step.clipped = {id(mine): "digest"}
+        step.clipped = {id(mine): "digest", id(other): "digest"}
+        self.assertEqual(step.passes_of([mine]), [one])
         self.assertTrue(step.drop(optimizer))
         self.assertEqual([*step.gradients], [id(other)])
-        self.assertEqual((step.losses, step.clipped, step.by_pass), ([], {}, {}))
-        step.losses = [None]
+        self.assertEqual(([*step.clipped], step.by_pass), ([id(other)], {}))
+        self.assertEqual((step.passes_of([mine]), step.passes_of([other])), ([], [one]))
         self.assertFalse(step.drop(optimizer))  # nothing was delivered since
-        self.assertEqual(step.losses, [None])
+
+    def test_what_the_script_takes_away_is_set_aside(self):
+        mine, zero, other = parameters(3)
+        step = Step()
+        for taken in (torch.zeros(2), None):
+            first = begin_pass(step)
+            for p in (mine, zero, other):
+                step.deliver(p, torch.ones(2), scale=1)
+                step.deliver_hooked(p, torch.full((2,), 3.0), scale=1)
+                p.grad = torch.ones(2)
+            step.end_pass()
+            mine.grad = taken
+            zero.grad = torch.zeros(2)
+            second = begin_pass(step)
+            self.assertEqual(step.passes_of([mine, zero]), [])
+            self.assertEqual(step.passes_of([other]), [first])
+            step.deliver(mine, torch.full((2,), 5.0), scale=1)
+            self.assertEqual(step.passes_of([mine]), [second])
+            for number, since, all_of_them in (
+                (id(mine), 5, 6),
+                (id(zero), 0, 1),
+                (id(other), 1, 1),
+            ):
+                held = step.gradients[number]
+                self.assertEqual(held.sums[0].tolist(), [since, since])
+                self.assertEqual(held.with_aside().sums[0].tolist(), [all_of_them, all_of_them])
+            self.assertEqual(step.hooked[id(mine)].sums[0].tolist(), [0, 0])
+            step.drop(torch.optim.SGD([mine, zero, other], lr=1))
+            self.assertEqual((step.gradients, step.hooked, step.passes), ({}, {}, [second]))
+            step.end_pass()
+
+    def test_a_gradient_that_is_not_there_yet_is_not_taken_away(self):
+        """As under fully_shard, before ranks have reduced it."""
+        (p,) = parameters(1)
+        step = Step()
+        for _ in range(2):
+            begin_pass(step)
+            step.deliver(p, torch.ones(2), scale=1)
+            step.end_pass()
+        self.assertEqual(step.gradients[id(p)].sums[0].tolist(), [2, 2])
+        self.assertEqual(len(step.passes_of([p])), 2)
 
     def test_passes_of_few_small_matrices_are_kept_before_anything_is_wrong(self):
         step = Step()
@@ -49,10 +98,13 @@ class StepTest(unittest.TestCase):
         step.full = {}
         self.assertIs(step.gradient_of(p), p.grad)
 
-    def test_the_next_step_begins_without_inputs_and_buffers(self):
-        step = Step(inputs=["a"], buffers={}, losses=[None])
+    def test_the_next_step_begins_without_calls_and_targets(self):
+        step = Step()
+        step.targets.append("digest")
+        step.calls.train(torch.nn.BatchNorm1d(2), (torch.ones(1),), {})
+        self.assertEqual((len(step.calls.inputs), len(step.calls.buffers)), (1, 3))
         step.begin_next()
-        self.assertEqual((step.inputs, step.buffers, step.losses), ([], None, [None]))
+        self.assertEqual((step.calls.inputs, step.calls.buffers, step.targets), ([], {}, []))
 
 
 class TurnsTest(unittest.TestCase):

@@ -10,12 +10,20 @@ from typing import Any
 import torch
 
 from gradsync import Refused
-from gradsync.agreement import LossFactor, RankStep, judge_agreement, judge_losses, passes_of
+from gradsync.agreement import RankStep, judge_agreement, passes_of
 from gradsync.findings import Coverage, Findings, Status, Topic
+from gradsync.losses import LossFactor, judge_losses
 from gradsync.meetings import Absence
-from gradsync.mistakes import BY_PASS, explain, name_of_factor
+from gradsync.mistakes import (
+    BY_PASS,
+    Change,
+    Explanation,
+    change_of,
+    explain,
+    say_of_changes,
+)
 from gradsync.ranks import Ranks
-from gradsync.reference import Comparison, digest
+from gradsync.reference import Comparison, Gradients, are_scaled_alike, digest
 from gradsync.torch_private import is_in_parts, mesh_place
 from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
 from gradsync.twin import Weights, has_parts, step_of_twin
@@ -65,6 +73,8 @@ class _Wrong:
     rank: int
     count: int  # of wrong gradients
     compared: int
+    are_all: bool  # or else the mean is 0
+    changed: str = ""  # what all ranks have made of the mean, if that is no mistake
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +112,7 @@ class Comparer:
         self._worst_share = 0.0
         self._loss = LossFactor()  # of the last update
         self._passes = 1
+        self._is_divided_by_all = False  # the loss, by a number that ranks have summed
         self._twin: list[Weights] = []  # of the update that runs, if its optimizer averages
         self._is_clipped = False  # what that update gets, on any rank
 
@@ -128,8 +139,10 @@ class Comparer:
         gathered = self._ranks.gather(self._facts(update).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
         judge_agreement(ranks, update.where, self.findings)
+        self._note_ignored(parameters_of(update.updater))
         self._passes = passes_of(ranks)
-        self._loss = judge_losses(ranks, self.findings)
+        self._loss = judge_losses([rank.losses for rank in ranks], self.findings)
+        self._is_divided_by_all = all(rank.is_divided_by_all for rank in ranks)
         self._twin = []
         params = [] if Topic.PARAMETERS in self.findings else parameters_of(update.updater)
         self._judge_clipped(params)
@@ -191,21 +204,66 @@ class Comparer:
         """Returns whether it is so on all ranks, which cannot go on if they train other things."""
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
+    def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
+        """Says which parameters DDP leaves alone: ranks may mean them to differ."""
+        ignored = self._trained.ignored()
+        names = [self.name_of(p) for p in params if id(p) in ignored]
+        if names:
+            others = f" and {len(names) - 1} others" if len(names) > 1 else ""
+            self.findings.note(
+                Topic.IGNORED,
+                f"not checked, because DistributedDataParallel ignores it: {names[0]}{others}",
+            )
+
+    def note_in_forward(self, collective: str) -> None:
+        """Says what is not compared, if the script communicates within a forward."""
+        self.findings.note(
+            Topic.FORWARD,
+            f"the script communicates within a forward, by {collective}: no gradient that has to "
+            "come back through that is checked",
+        )
+
     def _facts(self, update: Update) -> RankStep:
         params = parameters_of(update.updater)
         trains = [f"{self.name_of(p)} {list(p.shape)}" for p in params if p.requires_grad]
-        is_wrong = self.findings.status() != Status.SAME
+        passes = self._step.passes_of(params)
         return RankStep(
             parameters={"optimizer": update.name, "what trains": str(trains)},
             settings=update.settings(),
-            weights={} if is_wrong else {self._part_of(p): digest(p) for p in params},
-            buffers=self._step.buffers or {},
+            weights=self._weights(params),
+            buffers=self._step.calls.buffers,
             versions={"PyTorch": torch.__version__, "Python": sys.version.split()[0]},
-            data=self._step.inputs,
-            losses=self._step.losses,
+            data=self._step.calls.inputs,
+            targets=self._step.targets,
+            gradients=self._digest_of_gradients(params),
+            losses=[one.loss() for one in passes],
+            is_divided_by_all=bool(passes) and all(one.is_divided for one in passes),
             random=self._random,
             has_gradients=any(id(p) in self._step.gradients for p in params),
         )
+
+    def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
+        """Returns digests of what an update changes, and of what the step uses and none changes.
+
+        That are frozen modules, teachers and references. There are none if something is wrong:
+        then weights may differ for that reason.
+        """
+        if self.findings.status() != Status.SAME:
+            return {}
+        ignored = self._trained.ignored()
+        trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
+        others = self._step.calls.weights(self._trained.name_of, trained)
+        return {
+            **{self._part_of(p): digest(p) for p in params if id(p) not in ignored},
+            **{name: digest(p) for name, p in others.items() if id(p) not in ignored},
+        }
+
+    def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
+        """Returns one digest of all that autograd has delivered, or an empty text if it is 0."""
+        held = [self._step.gradients.get(id(p)) for p in params]
+        if all(one is None or one.is_zero() for one in held):
+            return ""
+        return " ".join(digest(one.sums) for one in held if one is not None)
 
     def _print(self, text: str) -> None:
         if self._ranks.rank == self.speaker:
@@ -237,22 +295,21 @@ class Comparer:
         if self._is_clipped and Topic.GRADIENTS in self.findings:
             return False
 
-        one = self._comparison(wrong.p, question.handed(wrong.p))
         self._step.suspect = id(wrong.p)
-        is_own = all(self._ranks.gather(one.is_own()))
         means = self._means_by_pass(wrong.p)
-        explanation = explain(one, wrong.rank, means, self._passes, self._ranks)
+        for held in self._delivered(wrong.p):
+            one = Comparison(wrong.p, question.handed(wrong.p), held, self._ranks)
+            is_own = all(self._ranks.gather(one.is_own()))
+            explanation = explain(one, wrong.rank, means, self._passes, self._ranks)
+            if is_own or explanation.factor is not None:
+                break
+        if self._is_no_mistake(wrong, where, explanation):
+            return False
         text = "each rank's own, which nothing has averaged" if is_own else explanation.text
         if is_own or explanation.factor is None:
             reason = ": it is clipped before the sum" if question.is_of_clip else ""
             text += self._trained.why_not_reduced(wrong.p) or self._step.why_own or reason
-        if wrong.count == wrong.compared and self._is_made_up_for(explanation.factor):
-            self.findings.note(
-                Topic.GRADIENTS,
-                f"gradients are {explanation.factor:.6g} times the mean, and the loss "
-                f"{self._loss.factor:.6g} times: together right",
-            )
-        elif not (is_own and question.may_average):
+        if not (is_own and question.may_average):
             if Topic.GRADIENTS in self.findings and text.endswith(BY_PASS):
                 self.findings.note(Topic.PASSES, self._text(wrong, where, text))
             self.findings.differs(Topic.GRADIENTS, self._text(wrong, where, text))
@@ -282,6 +339,34 @@ class Comparer:
 
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
+    def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
+        """Returns what autograd has delivered since the script took the gradient away.
+
+        If that has happened on any rank, it is followed by all that autograd has delivered.
+        """
+        held = self._step.gradients.get(id(p))
+        if not any(self._ranks.gather(held is not None and held.aside is not None)):
+            return [held]
+        return [held, None if held is None else held.with_aside()]
+
+    def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
+        """Returns whether the loss makes up for what the gradients are, or it may be meant.
+
+        Then a note says so.
+        """
+        factor = explanation.factor
+        text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
+        if wrong.are_all and self._loss.makes_up_for(factor):
+            text += f" {self._loss.shown(factor):.6g} times: together right"
+        elif wrong.are_all and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
+            text += " is divided by a number that the script sums over ranks: together right"
+        elif wrong.changed:
+            text = f"of what {where} gets, {wrong.changed}"
+        else:
+            return False
+        self.findings.note(Topic.GRADIENTS, text)
+        return True
+
     def _text(self, wrong: _Wrong, where: str, text: str) -> str:
         others = f" (and {wrong.count - 1} of {wrong.compared - 1} others)"
         if wrong.compared == 1:
@@ -296,6 +381,8 @@ class Comparer:
         Those that are as clipping has left them are not among them: they are compared as they were
         before.
         """
+        ignored = self._trained.ignored()
+        params = [p for p in params if id(p) not in ignored]
         clipped = self._step.clipped
         here = [
             id(p) in self._step.gradients
@@ -321,8 +408,10 @@ class Comparer:
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
         self.peak_bytes = max(self.peak_bytes, held_bytes)
         off: list[tuple[int, str]] = []  # the parameter's index, and the dtype that explains it
+        without_mean = 0
         for i, p in enumerate(params):
             one = self._comparison(p, question.handed(p))
+            without_mean += not bool(one.mean.any())
             if one.is_right():
                 self._worst_share = max(self._worst_share, one.share)
             else:
@@ -334,25 +423,65 @@ class Comparer:
             text = f"gradients are rounded to {' and '.join(narrow)} on their way"
             self.findings.note(Topic.ROUNDING, text)
         wrong = [(i, number) for number, rank in enumerate(ranks) for i, dtype in rank if not dtype]
+        right = {
+            i
+            for i in sorted({i for i, _ in wrong})
+            if self._is_right_otherwise(params[i], question)
+        }
+        wrong = [(i, number) for i, number in wrong if i not in right]
         if not wrong:
             return None
         first, rank_number = min(wrong)
-        count = len({i for i, _ in wrong})
-        return _Wrong(params[first], rank_number, count, compared=len(params))
+        indices = sorted({i for i, _ in wrong})
+        are_all = len(indices) + without_mean >= len(params)
+        return _Wrong(
+            p=params[first],
+            rank=rank_number,
+            count=len(indices),
+            compared=len(params),
+            are_all=are_all,
+            changed=self._changes([params[i] for i in indices], are_all, question),
+        )
+
+    def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
+        """Returns whether a gradient is the mean of what hooks of the script have left.
+
+        Or that of all that autograd has delivered, if the script has taken gradients away.
+        """
+        handed = question.handed(p)
+        if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
+            self._loss = LossFactor()  # which is that of the last pass alone
+            return True
+        before, after = self._step.gradients.get(id(p)), self._step.hooked.get(id(p))
+        if all(self._ranks.gather(after is not None and before is not None)):
+            assert before is not None and after is not None
+            if are_scaled_alike(before, after, self._ranks):
+                return any(
+                    [self._is_mean_of(p, handed, held) for held in (after, after.with_aside())]
+                )
+        return False
+
+    def _is_mean_of(
+        self, p: torch.nn.Parameter, handed: torch.Tensor | None, held: Gradients | None
+    ) -> bool:
+        one = Comparison(p, handed, held, self._ranks)
+        return all(self._ranks.gather(one.is_right() or bool(one.narrow)))
+
+    def _changes(
+        self, wrong: Sequence[torch.nn.Parameter], are_all: bool, question: _Question
+    ) -> str:
+        """Returns what all ranks have made of the mean, if that is no mistake."""
+        own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
+        gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
+        changes = [[Change(**values) for values in rank] for rank in gathered]
+        return say_of_changes(changes, are_all, self._ranks.size, self._passes)
 
     def _judge_loss(self, where: str) -> None:
         """Says if right gradients are those of a wrong loss."""
         loss = self._loss
-        mistake = name_of_factor(loss.factor, loss.rounding, self._ranks.size, self._passes)
+        mistake = loss.mistake(self._ranks.size, self._passes, self._is_divided_by_all)
+        text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"
         if mistake:
-            self.findings.differs(
-                Topic.LOSS,
-                f"what backward() gets before {where} is {loss.factor:.6g} times the mean loss: "
-                f"{mistake}",
-            )
-
-    def _is_made_up_for(self, factor: float | None) -> bool:
-        """Returns whether backward gets as many times less than the mean loss."""
-        if not factor or not self._loss.rounding:
-            return False
-        return abs(self._loss.factor * factor - 1) <= self._loss.rounding
+            self.findings.differs(Topic.LOSS, f"{text}: {mistake}")
+        elif loss.is_alone and not loss.is_any(1):
+            self.findings.note(Topic.LOSS, f"{text}: right if you mean that coefficient")

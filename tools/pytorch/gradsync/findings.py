@@ -29,6 +29,8 @@ class Topic(enum.Enum):
     VERSIONS = "versions"
     DATA = "data"
     RANDOM = "random"
+    FORWARD = "forward"
+    IGNORED = "ignored"
     NORMALISATION = "normalisation"
     ROUNDING = "rounding"
     LOSS = "loss"

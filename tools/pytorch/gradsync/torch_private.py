@@ -7,6 +7,7 @@ one raises AttributeError here.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -149,6 +150,11 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     barrier(rank, store, name, world_size, timeout)
 
 
+def functional_collectives() -> Any:
+    """The module of collectives that return what they make."""
+    return importlib.import_module("torch.distributed._functional_collectives")
+
+
 # DistributedDataParallel
 
 
@@ -185,6 +191,13 @@ def forget_used_parameters(ddp: DDP) -> None:
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
     """The parameters whose gradients DDP averages, if they require one."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
+
+
+def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
+    """The parameters and buffers that DDP leaves alone, because the script has named them."""
+    module: torch.nn.Module = ddp.module
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return [tensor for name, tensor in named if name in ddp.parameters_to_ignore]
 
 
 def default_first_bucket_bytes() -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import torch
 from torch.optim import Optimizer
 
-from gradsync.agreement import PassLoss
+from gradsync.calls import Calls
+from gradsync.loss_watch import Pass
+from gradsync.losses import PassLoss
 from gradsync.reference import Gradients, exact
-from gradsync.torch_private import DDP, reduced_parameters
+from gradsync.torch_private import DDP, ignored_tensors, part_of, reduced_parameters
 
 STEPS = 2  # checked updates of each group of parameters
 SMALL_MATRIX = 4096  # elements
@@ -147,6 +150,10 @@ class Trained:
                     return name.removeprefix("_orig_mod.").removeprefix("module.")
         return ""
 
+    def ignored(self) -> set[int]:
+        """Returns the ids of what DDP leaves alone, because the script has named it."""
+        return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
+
     def why_own(self, model: torch.nn.Module) -> str:
         """Returns why DDP will not average the gradients of this call, or an empty text."""
         if any(model is ddp.module for ddp in self.wrapped):
@@ -174,10 +181,14 @@ class Unclipped:
 class Step:
     """What this rank knows of the step that runs. Parameters are known by their id."""
 
-    inputs: list[str] = dataclasses.field(default_factory=list)  # digests, of all passes
-    buffers: dict[str, str] | None = None  # digests before the first pass, None before that
-    losses: list[PassLoss | None] = dataclasses.field(default_factory=list)  # of each pass
+    calls: Calls = dataclasses.field(default_factory=Calls)
+    targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses
+    passes: list[Pass] = dataclasses.field(default_factory=list)  # that have delivered
+    running: Pass | None = None
+    parameters: dict[int, torch.nn.Parameter] = dataclasses.field(default_factory=dict)
     gradients: dict[int, Gradients] = dataclasses.field(default_factory=dict)
+    hooked: dict[int, Gradients] = dataclasses.field(default_factory=dict)  # behind its hooks
+    had_gradient: set[int] = dataclasses.field(default_factory=set)  # after the last pass
     clipped: dict[int, str] = dataclasses.field(default_factory=dict)  # digests, of what it left
     why_own: str = ""  # why the last pass's gradients may be each rank's own
     full: dict[int, torch.Tensor | None] = dataclasses.field(default_factory=dict)  # DeepSpeed's
@@ -191,6 +202,9 @@ class Step:
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
+        self.parameters[id(p)] = p
+        if self.running is not None:
+            self.running.delivered_to.add(id(p))
         if id(p) in self.by_pass:
             self.by_pass[id(p)].append(exact(gradient))
         elif id(p) == self.suspect or self._may_explain(gradient):
@@ -203,23 +217,62 @@ class Step:
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
+    def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
+        """Adds what hooks of the script have made of what autograd delivers."""
+        if id(p) not in self.hooked:
+            self.hooked[id(p)] = Gradients(gradient)
+        self.hooked[id(p)].add(gradient, scale)
+
+    def begin_pass(self, one: Pass) -> None:
+        """Begins a backward pass. Sets aside what the script has taken away since the last one."""
+        self.passes.append(one)
+        self.running = one
+        for number in self.had_gradient & self.gradients.keys():
+            gradient = self.parameters[number].grad
+            if gradient is None or not bool(part_of(gradient).any()):
+                self._set_aside(number)
+
+    def _set_aside(self, number: int) -> None:
+        for held in (self.gradients, self.hooked):
+            if number in held:
+                held[number].set_aside()
+        self._forget_passes({number})
+
+    def _forget_passes(self, ids: set[int]) -> None:
+        """What was delivered to these parameters does not count for them."""
+        for each in self.passes:
+            each.delivered_to -= ids
+        self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
+
+    def end_pass(self) -> None:
+        """A backward pass has ended."""
+        self.running = None
+        self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
+
+    def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
+        """Returns the passes since their last update that have delivered to these parameters."""
+        ids = {id(p) for p in params}
+        return [one for one in self.passes if one.delivered_to & ids]
+
+    def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
+        """Returns what their passes begin with."""
+        return [one.loss() for one in self.passes_of(params)]
+
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
         """Returns what the optimizer gets for this parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
         """Forgets gradients that their owner uses or throws away. Returns whether it had any."""
-        for p in parameters_of(owner):
-            self.by_pass.pop(id(p), None)
-            self.unclipped.pop(id(p), None)
-        dropped = [self.gradients.pop(id(p), None) for p in parameters_of(owner)]
-        if not any(dropped):
-            return False
-        self.losses = []
-        self.clipped = {}
-        return True
+        ids = {id(p) for p in parameters_of(owner)}
+        dropped = [self.gradients.pop(one, None) for one in ids]
+        for one in ids:
+            for held in (self.hooked, self.clipped, self.unclipped, self.parameters, self.by_pass):
+                held.pop(one, None)
+        self._forget_passes(ids)
+        return any(dropped)
 
     def begin_next(self) -> None:
         """Begins the next step: an optimizer has stepped."""
-        self.inputs = []
-        self.buffers = None
+        self.calls.begin_step()
+        self.targets.clear()

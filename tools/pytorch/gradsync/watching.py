@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import multiprocessing.process
 import os
 import sys
@@ -13,63 +11,38 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from gradsync import Refused
-from gradsync.agreement import PassLoss
 from gradsync.comparing import Comparer, Update
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.findings import Cost, Status, Topic, line_of, report
+from gradsync.loss_watch import LOSSES, LossWatch
 from gradsync.meetings import Meetings, Reason
 from gradsync.own_work import OwnWork
 from gradsync.patches import Patches
 from gradsync.ranks import Ranks
 from gradsync.reference import digest, exact
+from gradsync.script_collectives import ScriptCollectives
 from gradsync.torch_private import (
     DDP,
     Call,
     is_in_parts,
     register_hook,
     sharded_groups,
-    synchronises_buffers,
-    tensors_of,
     whole_parameter,
 )
 from gradsync.trained import LONGEST, Step, Trained, Turns, Unclipped, Updater, parameters_of
 
-CLIPS = ("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_value_")  # of torch.nn.utils
-LOSSES = ("cross_entropy", "nll_loss", "mse_loss")  # of torch.nn.functional
-IGNORED_TOKEN = -100  # PyTorch's default
-
-
-class LossCounter:
-    """Collects the losses that functions of LOSSES return until a backward pass begins."""
-
-    def __init__(self) -> None:
-        self._counted: list[PassLoss] = []  # whose `given` is NaN until backward begins
-
-    def add(self, loss: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Adds what a function of LOSSES has returned for these arguments."""
-        if not loss.requires_grad:
-            return
-        target = args[1] if len(args) > 1 else kwargs["target"]
-        if target.is_floating_point():
-            tokens = target.numel()
-        else:
-            tokens = int((target != kwargs.get("ignore_index", IGNORED_TOKEN)).sum())
-        is_mean = kwargs.get("reduction", "mean") == "mean"
-        mean = float(loss.detach().double().sum()) / (1 if is_mean else max(tokens, 1))
-        self._counted.append(PassLoss(math.nan, tokens, mean, torch.finfo(loss.dtype).eps))
-
-    def take(self, tensors: Any, gradients: Any, scale: float) -> PassLoss | None:
-        """Returns what a backward pass begins with, or None if it is not one known loss.
-
-        All losses until now are forgotten. `scale`: of a GradScaler.
-        """
-        counted, self._counted = self._counted, []
-        roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
-        if gradients is not None or len(roots) != 1 or len(counted) != 1 or roots[0].numel() != 1:
-            return None
-        return dataclasses.replace(counted[0], given=float(roots[0].detach()) / scale)
+# Of torch.nn.utils and its module clip_grad. PyTorch 2.3 has not all of them.
+CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_grad_value_")
 
 
 class Watch(Listener):
@@ -94,7 +67,9 @@ class Watch(Listener):
         self.own_work = OwnWork(self._comparer.findings.status)
         self._patches = Patches()
         self._leaves: dict[int, torch.nn.Parameter] = {}  # that have our hook, by id
-        self._losses = LossCounter()
+        self._behind_hooks: dict[int, RemovableHandle] = {}  # our hooks behind the script's
+        self._losses = LossWatch(self._step.targets)
+        self._collectives = ScriptCollectives(self._on_reduced)
         self._scale = 1.0  # of a GradScaler, for the pass that runs
         self._next_scale = 1.0
         self._update: Update | None = None  # the outermost that runs
@@ -112,12 +87,14 @@ class Watch(Listener):
         self._around(torch.Tensor, "register_hook", self._on_register_hook)
         for name in LOSSES:
             self._around(torch.nn.functional, name, self._on_loss)
-        for name in CLIPS:
-            if hasattr(torch.nn.utils, name):  # PyTorch 2.3 has no clip_grads_with_norm_
-                self._around(torch.nn.utils, name, self._on_clip)
+        for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+            for name in CLIPS:
+                if hasattr(owner, name):
+                    self._around(owner, name, self._on_clip)
         for name in ("spawn", "start_processes"):
             self._around(torch.multiprocessing, name, self._on_spawn)
         self._after(multiprocessing.process.BaseProcess, "start", self._on_started)
+        self._collectives.start(self._around)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
@@ -149,6 +126,8 @@ class Watch(Listener):
         with self.own_work():
             self._stop()
             self._note_unchecked()
+            if self._collectives.in_forward:
+                self._comparer.note_in_forward(self._collectives.in_forward)
             findings = self._comparer.findings
             self.status = findings.status()
             cost = Cost(self.own_work.spent_ns / 1e9, self._comparer.peak_bytes)
@@ -204,10 +183,12 @@ class Watch(Listener):
             first = dist.get_process_group_ranks(group)[0]
             self.own_work.refuse("DistributedDataParallel of a part of the ranks", first)
         self._trained.wrapped.append(model)
+        self._step.calls.begin_step()  # what was called before was no training
 
     def _on_made(self, optimizer: Optimizer) -> None:
         self._trained.add(optimizer, place())
         self._turns.expect(optimizer)
+        self._step.calls.begin_step()
 
     def _on_spawn(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         self.own_work.refuse(
@@ -229,15 +210,30 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers our hook before the script's, which may communicate."""
+        """Registers our hooks before the script's, which may communicate, and behind it."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
-        return own(tensor, hook)
+        handle = own(tensor, hook)
+        if id(tensor) in self._leaves:
+            with self.own_work():
+                self._watch_behind(tensor)
+        return handle
+
+    def _watch_behind(self, leaf: Any) -> None:
+        """Sees what hooks of the script, which are linear as a rule, make of gradients."""
+        if id(leaf) in self._behind_hooks:
+            self._behind_hooks[id(leaf)].remove()
+
+        def on_hooked(gradient: torch.Tensor) -> None:
+            self._on_gradient(leaf, gradient, is_hooked=True)
+
+        self._behind_hooks[id(leaf)] = register_hook(leaf, on_hooked)
+        self._patches.keep(self._behind_hooks[id(leaf)])
 
     def _on_loss(self, own: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
         loss = own(*args, **kwargs)
         with self.own_work():
-            self._losses.add(loss, args, kwargs)
+            self._losses.add(own, loss, args, kwargs)
         return loss
 
     def _on_clip(
@@ -271,17 +267,21 @@ class Watch(Listener):
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        if not torch.is_grad_enabled():
-            return
+        has_gradients = torch.is_grad_enabled()
         with self.own_work():
+            self._step.calls.use(module)
+            if not has_gradients:
+                return
             self._meetings.begin_call(place())
+            self._step.calls.train(module, args, kwargs)
+            self._collectives.begin_forward()
             self._trained.models[id(module)] = module
             if hasattr(module, "is_gradient_accumulation_boundary"):
                 self._watch_engine(module)
             self._step.why_own = self._trained.why_own(module)
-            self._step.inputs += [digest(tensor) for tensor in tensors_of((args, kwargs))]
-            if self._step.buffers is None:
-                self._step.buffers = _digests_of_buffers(module)
+
+    def on_called(self, module: torch.nn.Module) -> None:
+        self._collectives.end_forward()
 
     def _watch_engine(self, engine: Any) -> None:
         known = self._trained.updaters()
@@ -296,8 +296,18 @@ class Watch(Listener):
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
             self._meetings.begin_pass(self.own_work.place)
-            self._step.losses.append(self._losses.take(tensors, gradients, self._scale))
+            is_divided = self._collectives.divides(tensors)
+            self._step.begin_pass(self._losses.begin_pass(self._scale, is_divided))
             self._watch_leaves()
+
+    def on_backward_end(self) -> None:
+        with self.own_work():
+            self._step.end_pass()
+            self._losses.end_pass()
+
+    def _on_reduced(self, loss: torch.Tensor) -> None:
+        with self.own_work():
+            self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
         """Registers hooks on all that autograd may deliver to in the pass that begins."""
@@ -320,14 +330,22 @@ class Watch(Listener):
         self._turns.add(p)
         self._patches.keep(register_hook(leaf, lambda gradient: self._on_gradient(p, gradient)))
 
-    def _on_gradient(self, p: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    def _on_gradient(
+        self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
+    ) -> None:
+        """Gets a gradient. `is_hooked`: behind hooks of the script."""
         if self.own_work.is_running or not self._turns.has(p):
+            return
+        if not in_backward():  # autograd.grad() brings no gradient to any optimizer
             return
         with self.own_work():
             if gradient.layout is not torch.strided or is_in_parts(gradient):
                 name = self._comparer.name_of(p)
                 raise Refused(f"{name} gets a gradient that is sparse or in parts")
-            self._step.deliver(p, gradient, self._scale)
+            if is_hooked:
+                self._step.deliver_hooked(p, gradient, self._scale)
+            else:
+                self._step.deliver(p, gradient, self._scale)
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -404,6 +422,7 @@ class Watch(Listener):
                 is_over = self._end_checked(update)
             self._turns.take(optimizer)
             self._step.begin_next()
+            self._collectives.begin_step()
             self._step.drop(optimizer)
         if is_over:
             self.finish()
@@ -429,19 +448,6 @@ class Watch(Listener):
                 "backward(): nothing was checked"
             )
         self.finish()
-
-
-def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
-    """Returns digests by name, but of buffers that DDP will make equal on all ranks."""
-    synchronised: set[int] = set()
-    for module in model.modules():
-        if isinstance(module, DDP) and synchronises_buffers(module):
-            synchronised.update(id(buffer) for buffer in module.buffers())
-    return {
-        name.removeprefix("module."): digest(buffer)
-        for name, buffer in model.named_buffers()
-        if id(buffer) not in synchronised
-    }
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
