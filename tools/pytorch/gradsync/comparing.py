@@ -195,7 +195,9 @@ class Comparer:
         others = self._step.calls.weights(self._trained.name_of, trained)
         return {
             **{self._part_of(p): digest(p) for p in params if id(p) not in ignored},
-            **{name: digest(p) for name, p in others.items() if id(p) not in ignored},
+            **{
+                name + _place_of(p): digest(p) for name, p in others.items() if id(p) not in ignored
+            },
         }
 
     def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
@@ -206,12 +208,8 @@ class Comparer:
         return " ".join(digest(one.sums) for one in held if one is not None)
 
     def _part_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name, and which part of a DTensor this rank has.
-
-        Ranks at one place in the last dimension of its mesh have the same part.
-        """
-        place = str(mesh_place(p)[-1:]) if is_in_parts(p) else ""
-        return f"{self.name_of(p)}{place}"
+        """Returns the name, and which part of a DTensor this rank has."""
+        return f"{self.name_of(p)}{_place_of(p)}"
 
     def _comparison(self, p: torch.nn.Parameter, gradient: torch.Tensor | None) -> Comparison:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
@@ -272,7 +270,7 @@ class Comparer:
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
-        if wrong.are_all and self._loss.makes_up_for(factor):
+        if wrong.are_all and self._loss.makes_up_for(factor, *self._circumstances()):
             text += f" {self._loss.shown(factor):.6g} times: together right"
         elif wrong.are_all and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
             text += " is divided by a number that the script sums over ranks: together right"
@@ -375,12 +373,24 @@ class Comparer:
         changes = [[Change(**values) for values in rank] for rank in gathered]
         return say_of_changes(changes, are_all, self._ranks.size, self._passes)
 
+    def _circumstances(self) -> tuple[int, bool]:
+        """Returns passes of the step, and whether the loss is divided by a sum over ranks."""
+        return self._passes, self._is_divided_by_all
+
     def _judge_loss(self, where: str) -> None:
         """Says if right gradients are those of a wrong loss."""
         loss = self._loss
-        mistake = loss.mistake(self._ranks.size, self._passes, self._is_divided_by_all)
+        mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"
         if mistake:
             self.findings.differs(Topic.LOSS, f"{text}: {mistake}")
         elif loss.is_alone and not loss.is_any(1):
             self.findings.note(Topic.LOSS, f"{text}: right if you mean that coefficient")
+
+
+def _place_of(p: torch.nn.Parameter) -> str:
+    """Returns which part of a DTensor this rank has, or an empty text.
+
+    Ranks at one place in the last dimension of its mesh have the same part.
+    """
+    return str(mesh_place(p)[-1:]) if is_in_parts(p) else ""

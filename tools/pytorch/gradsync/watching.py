@@ -245,7 +245,7 @@ class Watch(Listener):
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
             is_divided = self._collectives.divides(tensors)
-            self._step.begin_pass(self._losses.begin_pass(self._scale, is_divided))
+            self._step.begin_pass(self._losses.begin_pass(tensors, self._scale, is_divided))
             self._watch_leaves()
 
     def on_backward_end(self) -> None:
