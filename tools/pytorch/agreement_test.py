@@ -34,7 +34,8 @@ def steps(*changes):
 def said(ranks):
     findings = Findings()
     judge_agreement(ranks, "SGD at train.py:7", findings)
-    return [(int(finding.status), finding.text) for finding in findings.sorted()]
+    wrong = [(int(Status.DIFFERS), text) for text in findings.differences()]
+    return wrong + [(int(Status.SAME), text) for text in findings.notes()]
 
 
 class AgreementTest(unittest.TestCase):
@@ -126,31 +127,32 @@ class FindingsTest(unittest.TestCase):
             "gradsync: cost    1.23 s, 5.68 MB of each rank\n",
         )
 
-    def test_differences_come_first_and_leave_no_same(self):
+    def test_differences_leave_no_same(self):
         self.findings.note(Topic.RANDOM, "a note")
         self.findings.differs(Topic.DATA, "a difference")
-        self.findings.differs(Topic.LOSS, "another")
         lines = report(self.findings, self.coverage, self.cost).splitlines()
-        self.assertEqual(
-            lines[:-1],
-            [
-                "gradsync: differs a difference",
-                "gradsync: differs another",
-                "gradsync: note    a note",
-            ],
-        )
+        self.assertEqual(lines[:-1], ["gradsync: note    a note"])
         self.assertIs(self.findings.status(), Status.DIFFERS)
 
-    def test_a_topic_has_its_last_finding_in_its_first_place(self):
-        self.findings.differs(Topic.DATA, "first")
-        self.findings.differs(Topic.LOSS, "loss")
-        self.findings.differs(Topic.DATA, "last")
-        self.findings.differs_first(Topic.GRADIENTS, "gradients")
-        self.findings.differs_first(Topic.LOSS, "not said")
-        texts = [finding.text for finding in self.findings.sorted()]
-        self.assertEqual(texts, ["gradients", "last", "loss"])
-        self.assertIn(Topic.LOSS, self.findings)
-        self.assertNotIn(Topic.TWIN, self.findings)
+    def test_what_differs_is_printed_at_once_and_stays(self):
+        printed = []
+        findings = Findings(printed.append)
+        findings.note(Topic.DATA, "a note")
+        findings.differs(Topic.DATA, "first")
+        self.assertEqual(printed, ["gradsync: differs first\n"])
+        findings.differs(Topic.LOSS, "loss")
+        findings.differs(Topic.DATA, "later")
+        findings.note(Topic.DATA, "a note that would hide it")
+        self.assertEqual(printed[1:], ["gradsync: differs loss\n"])
+        self.assertEqual(findings.differences(), ["first", "loss"])
+        self.assertEqual(findings.notes(), [])
+        self.assertIn(Topic.LOSS, findings)
+        self.assertNotIn(Topic.TWIN, findings)
+
+    def test_of_notes_the_last_one_stays(self):
+        self.findings.note(Topic.RANDOM, "first")
+        self.findings.note(Topic.RANDOM, "last")
+        self.assertEqual(self.findings.notes(), ["last"])
 
 
 if __name__ == "__main__":

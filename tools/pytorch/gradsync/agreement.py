@@ -27,6 +27,7 @@ class RankStep:
     losses: list[PassLoss | None]  # None: a pass whose loss is not known
     is_divided_by_all: bool  # each pass begins with what was divided by a sum over ranks
     random: str  # a digest of the generator's state before the script began
+    has_gradients: bool = True  # of the update's parameters, as autograd has delivered them
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -53,7 +53,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return flags
 
 
-def _run_script(script: list[str]) -> None:
+def _run_script(script: list[str], watch: Watch) -> None:
     """Runs it as Python would. Ends this rank if the script fails."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
@@ -63,7 +63,23 @@ def _run_script(script: list[str]) -> None:
         if isinstance(end, SystemExit) and not end.code:
             return
         sys.excepthook(type(end), end, end.__traceback__)
-        end_rank(f"{place(end)}: failed: {type(end).__name__}", Status.UNKNOWN)
+        how = f"failed: {type(end).__name__}"
+        status = watch.fail_script(f"has {how}, at {place(end)}")
+        end_rank(f"{place(end)}: {how}", status)
+
+
+def _refuse_idle(script: str, watch: Watch) -> NoReturn:
+    """Ends this rank: the script has ended, and has trained nothing that could be compared."""
+    text = (
+        f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "
+        "backward(): nothing was checked"
+    )
+    if watch.starts_at:
+        text += (
+            f"; {watch.starts_at} starts processes, which check does not see: let torchrun start "
+            "those that train"
+        )
+    end_rank(text, watch.fail_script("has ended"))
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -75,13 +91,9 @@ def main(argv: list[str]) -> NoReturn:
 
     watch = Watch(flags.groups, end_script)
     watch.start()
-    _run_script(flags.script)
-    if not watch.has_compared():
-        end_rank(
-            f"{watch.own_work.place or flags.script[0]}: no optimizer of PyTorch stepped with "
-            "gradients of backward(): nothing was checked",
-            Status.UNKNOWN,
-        )
+    _run_script(flags.script, watch)
+    if watch.status is None and not watch.has_compared():
+        _refuse_idle(flags.script[0], watch)
     if watch.status is None:
-        watch.finish()
+        watch.end_script("has ended")
     sys.exit(watch.status)

@@ -13,6 +13,7 @@ from gradsync.reference import Comparison, digest
 
 MOST_EXCHANGED = 4096  # elements of a gradient that ranks exchange to explain it
 SMALLEST_NORM = 1e-300  # so that nothing divides by zero
+BY_PASS = ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass"
 LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products only approximate them
 
 
@@ -157,7 +158,7 @@ def _muon_by_pass(
     sum_of_passes = torch.stack([_polar_factor(one) for one in pass_means]).sum(0)
     by_pass = torch.cosine_similarity(handed.flatten(), sum_of_passes.flatten(), 0)
     if by_pass > max(LIKE_MUON, float(of_sum)):
-        return ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass"
+        return BY_PASS
     return ""
 
 

@@ -130,6 +130,16 @@ def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
         world.default_pg = before
 
 
+def default_store() -> Any:
+    """Returns the store of the default group, which has the timeout of init_process_group."""
+    return dist.distributed_c10d._get_default_store()
+
+
+def store_within(store: Any, prefix: str) -> Any:
+    """Returns a store of keys that are kept in `store`, behind this prefix."""
+    return vars(dist)["PrefixStore"](prefix, store)
+
+
 def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> None:
     """A barrier of all ranks by the default group's store, without a collective.
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
+import multiprocessing.process
+import os
 import sys
-import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from gradsync import Refused
 from gradsync.comparing import Comparer, Update
-from gradsync.ending import end_rank
 from gradsync.events import (
     Listener,
     in_backward,
@@ -24,11 +23,13 @@ from gradsync.events import (
     stop_listening,
     watch_calls,
 )
-from gradsync.findings import Cost, Status, report
+from gradsync.findings import Cost, Status, Topic, line_of, report
 from gradsync.loss_watch import LOSSES, LossWatch
+from gradsync.meetings import Meetings, Reason
+from gradsync.own_work import OwnWork
 from gradsync.patches import Patches
 from gradsync.ranks import Ranks
-from gradsync.reference import digest
+from gradsync.reference import digest, exact
 from gradsync.script_collectives import ScriptCollectives
 from gradsync.torch_private import (
     DDP,
@@ -38,43 +39,10 @@ from gradsync.torch_private import (
     sharded_groups,
     whole_parameter,
 )
-from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
+from gradsync.trained import LONGEST, Step, Trained, Turns, Unclipped, Updater, parameters_of
 
 # Of torch.nn.utils and its module clip_grad. PyTorch 2.3 has not all of them.
 CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_grad_value_")
-
-
-class OwnWork:
-    """Work of check within the script, which is not watched, and ends the rank if it fails.
-
-    Refused ends it with the status UNKNOWN; any other exception is a fault of check.
-
-    `place`: FILE:LINE of the script, for when none of its lines runs, as in a thread of autograd.
-    `spent_ns`: what the work took until now.
-    """
-
-    def __init__(self) -> None:
-        self.is_running = False
-        self.spent_ns = 0
-        self.place = ""
-
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        was_running = self.is_running
-        began = time.monotonic_ns()
-        self.is_running = True
-        try:
-            with torch.no_grad():
-                yield
-        except Refused as error:
-            end_rank(f"{place(otherwise=self.place)}: cannot be checked: {error}", Status.UNKNOWN)
-        except Exception:
-            where = place(otherwise=self.place)
-            end_rank(f"{where}: check itself has failed:\n{traceback.format_exc()}", Status.FAULT)
-        finally:
-            self.is_running = was_running
-            if not was_running:
-                self.spent_ns += time.monotonic_ns() - began
 
 
 class Watch(Listener):
@@ -82,17 +50,21 @@ class Watch(Listener):
 
     `groups`: into how many groups parameters are divided, of which one is compared at a time.
     `on_end`: is called at the end, within the script. `status`: None until then.
+    `starts_at`: FILE:LINE where the script starts processes, or an empty text.
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
         self.status: Status | None = None
-        self.own_work = OwnWork()
+        self.starts_at = ""
         self._on_end = on_end
+        self._pid = os.getpid()
         self._trained = Trained()
         self._turns = Turns(groups)
         self._step = Step()
         self._ranks = Ranks()
+        self._meetings = Meetings()
         self._comparer = Comparer(self._trained, self._turns, self._step, self._ranks)
+        self.own_work = OwnWork(self._comparer.findings.status)
         self._patches = Patches()
         self._leaves: dict[int, torch.nn.Parameter] = {}  # that have our hook, by id
         self._behind_hooks: dict[int, RemovableHandle] = {}  # our hooks behind the script's
@@ -101,14 +73,14 @@ class Watch(Listener):
         self._scale = 1.0  # of a GradScaler, for the pass that runs
         self._next_scale = 1.0
         self._update: Update | None = None  # the outermost that runs
+        self._is_met = False  # all ranks have come to it
+        self._is_checked = False  # and it has gradients
+        self._stepped: set[int] = set()  # ids of optimizers, since their GradScaler was last asked
 
     def start(self) -> None:
         """Begins to watch: replaces what the script will call."""
-        made = self._trained
-        self._after(DDP, "__init__", made.wrapped.append)
-        self._after(Optimizer, "__init__", made.optimizers.append)
-        for kind in (DDP, Optimizer):  # what was called before was no training
-            self._after(kind, "__init__", lambda _: self._step.calls.begin_step())
+        self._after(DDP, "__init__", self._on_wrapped)
+        self._after(Optimizer, "__init__", self._on_made)
         self._after(Optimizer, "zero_grad", self._step.drop)
         self._after(torch.nn.Module, "zero_grad", self._step.drop)
         self._after(torch.amp.GradScaler, "scale", self._on_scale)
@@ -120,6 +92,9 @@ class Watch(Listener):
                 if hasattr(owner, name):
                     self._around(owner, name, self._on_clip)
         self._collectives.start(self._around)
+        for name in ("spawn", "start_processes"):
+            self._around(torch.multiprocessing, name, self._on_spawn)
+        self._after(multiprocessing.process.BaseProcess, "start", self._on_started)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
@@ -127,21 +102,57 @@ class Watch(Listener):
         """Returns whether an update was compared."""
         return self._turns.updates() > 0
 
-    def finish(self) -> None:
-        """Stops watching, puts back what was replaced, and prints on rank 0 what was found."""
+    def end_script(self, how: str) -> None:
+        """The script has ended: finishes, when the scripts of all ranks have.
+
+        `how`: says so of this rank. Ends the rank if other ranks train on.
+        """
         with self.own_work():
-            stop_listening(self)
-            self._patches.undo()
+            self._meetings.end(how)
+            absence = self._meetings.meet_at_end()
+        if absence and absence.reason is not Reason.OVER:
+            text = f"rank {absence.speaker} has ended, and rank {absence.rank} {absence.text}"
+            self.own_work.refuse(text, absence.speaker)
+        self.finish()
+
+    def fail_script(self, how: str) -> Status:
+        """The script of this rank fails. Returns the status to end with."""
+        with self.own_work():
+            self._meetings.end(how)
+        return self.own_work.status(Status.UNKNOWN)
+
+    def finish(self) -> None:
+        """Stops watching, puts back what was replaced, and prints on one rank what was found."""
+        with self.own_work():
+            self._stop()
+            self._note_unchecked()
             if self._collectives.in_forward:
                 self._comparer.note_in_forward(self._collectives.in_forward)
-            self.status = self._comparer.findings.status()
+            findings = self._comparer.findings
+            self.status = findings.status()
             cost = Cost(self.own_work.spent_ns / 1e9, self._comparer.peak_bytes)
-            text = report(self._comparer.findings, self._comparer.coverage(), cost)
-            if self._ranks.rank == 0:
+            text = report(findings, self._comparer.coverage(), cost)
+            if self._ranks.rank == self._comparer.speaker:
                 print(text, end="", flush=True)
-            self._ranks.gather(0)  # none ends before rank 0 has printed
-            self._step.gradients.clear()  # the script may train on, and need the memory
+                self._meetings.close()
+            elif not self._meetings.is_closed():  # none ends before all is printed
+                lines = [line_of("differs", text) for text in findings.differences()]
+                print(*lines, text, sep="", end="", flush=True)
         self._on_end(self.status)
+
+    def _stop(self) -> None:
+        stop_listening(self)
+        self._patches.undo()
+        self._step.gradients.clear()  # the script may train on, and need the memory
+
+    def _note_unchecked(self) -> None:
+        idle = [
+            f"{type(made.updater).__name__} at {made.place}, {count} parameters"
+            for made in self._trained.outer()
+            if (count := self._turns.unchecked(made.updater))
+        ]
+        if idle:
+            self._comparer.findings.note(Topic.UNCHECKED, f"not checked: {'; '.join(idle)}")
 
     # What the script calls
 
@@ -165,6 +176,35 @@ class Watch(Listener):
             return result
 
         self._around(kind, name, call)
+
+    def _on_wrapped(self, model: DDP) -> None:
+        group = model.process_group
+        if dist.get_world_size(group) < dist.get_world_size():
+            first = dist.get_process_group_ranks(group)[0]
+            self.own_work.refuse("DistributedDataParallel of a part of the ranks", first)
+        self._trained.wrapped.append(model)
+        self._step.calls.begin_step()  # what was called before was no training
+
+    def _on_made(self, optimizer: Optimizer) -> None:
+        self._trained.add(optimizer, place())
+        self._turns.expect(optimizer)
+        self._step.calls.begin_step()  # what was called before was no training
+
+    def _on_spawn(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        self.own_work.refuse(
+            "the script starts processes, in which nothing is checked: let torchrun start those "
+            "that train"
+        )
+
+    def _on_started(self, process: multiprocessing.process.BaseProcess) -> None:
+        if not process.daemon:  # unlike those of a DataLoader
+            self.starts_at = self.starts_at or place()
+
+    def _refuse_child(self) -> None:
+        """Ends a process that the script has forked, if it trains."""
+        if os.getpid() != self._pid:
+            rank = int(os.environ.get("RANK", "0"))
+            self.own_work.refuse("it trains in a process that the script has started", rank)
 
     def _on_scale(self, scaler: torch.amp.GradScaler) -> None:
         self._next_scale = scaler.get_scale()
@@ -207,13 +247,22 @@ class Watch(Listener):
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
-            self._comparer.before_clip(params, f"{own.__name__} at {place()}")
+            self._keep_unclipped(params, f"{own.__name__} at {place()}")
         result = own(params, *args, **kwargs)
         with self.own_work():
             for p in params:
                 if p.grad is not None:
                     self._step.clipped[id(p)] = digest(p.grad)
         return result
+
+    def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
+        """Keeps gradients that are about to be clipped, unless a clip has left them so."""
+        for p in params:
+            if p.grad is None or id(p) not in self._step.gradients:
+                continue
+            if self._step.clipped.get(id(p)) != digest(p.grad):
+                whole = exact(p.grad).to(p.grad.dtype)
+                self._step.unclipped[id(p)] = Unclipped(whole, where)
 
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -223,6 +272,7 @@ class Watch(Listener):
             self._step.calls.use(module)
             if not has_gradients:
                 return
+            self._meetings.begin_call(place())
             self._step.calls.train(module, args, kwargs)
             self._collectives.begin_forward()
             self._trained.models[id(module)] = module
@@ -234,16 +284,18 @@ class Watch(Listener):
         self._collectives.end_forward()
 
     def _watch_engine(self, engine: Any) -> None:
-        known = self._trained.engines
+        known = self._trained.updaters()
         if not any(type(engine) is type(other) for other in known):
             self._around(type(engine), "step", self._on_engine)
-        if not any(engine is other for other in known):
-            known.append(engine)
+        if self._trained.add(engine, place()):
+            self._turns.expect(engine)
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
         self.own_work.place = place()
+        self._refuse_child()
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
+            self._meetings.begin_pass(self.own_work.place)
             is_divided = self._collectives.divides(tensors)
             self._step.begin_pass(self._losses.begin_pass(tensors, self._scale, is_divided))
             self._watch_leaves()
@@ -298,8 +350,11 @@ class Watch(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        if self._update is not None:
-            return None  # within another one's step
+        self._refuse_child()
+        self._stepped.add(id(optimizer))
+        if self._update is not None:  # within another one's step
+            self._trained.be_inner(optimizer)
+            return None
         self._update = Update(optimizer, place())
         self.own_work.place = self._update.place
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
@@ -314,9 +369,35 @@ class Watch(Listener):
 
         return args[:1], kwargs | {"closure": watched_closure}
 
+    def on_scaled(self, optimizer: Optimizer) -> None:
+        if id(optimizer) not in self._stepped:
+            with self.own_work():
+                self._meetings.skip(place())
+        self._stepped.discard(id(optimizer))
+
     def _compare(self, update: Update) -> None:
+        """Compares what the update gets, once: ranks may call closures several times."""
+        if self._is_met or not self._turns.is_pending(update.updater):
+            return
+        if self._meet(update):
+            with self.own_work():
+                self._is_met = True
+                self._is_checked = self._comparer.before_update(update)
+
+    def _meet(self, update: Update) -> bool:
+        """Waits for other ranks. Returns False if the check ends: one does not take this update."""
         with self.own_work():
-            self._comparer.before_update(update)
+            self._ranks.find()
+            absence = self._meetings.meet()
+            if absence is None:
+                return True
+            if absence.reason in (Reason.SKIPPED, Reason.WENT_ON):
+                self._comparer.absent(update.where, absence)
+        if absence.reason in (Reason.ENDED, Reason.LATE):
+            text = f"rank {absence.rank} {absence.text}, and does not come to {update.where}"
+            self.own_work.refuse(text, absence.speaker)
+        self.finish()
+        return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
         """Compares an engine's gradients, which are known until it steps.
@@ -335,15 +416,38 @@ class Watch(Listener):
         if self._update is None or self._update.updater is not optimizer:
             return
         update, self._update = self._update, None
+        is_over = False
         with self.own_work():
-            self._comparer.after_update(update)
+            if self._is_met:
+                is_over = self._end_checked(update)
+            self._turns.take(optimizer)
             self._step.begin_next()
             self._collectives.begin_step()
-            is_checked = self._step.drop(optimizer)
-            if is_checked:
-                self._turns.count(optimizer)
-        if is_checked and self._turns.are_over():
+            self._step.drop(optimizer)
+        if is_over:
             self.finish()
+        elif self._turns.are_too_long():
+            self._give_up(update)
+
+    def _end_checked(self, update: Update) -> bool:
+        """An update has ended to which all ranks came. Returns whether it is the last one."""
+        is_last_of_its = self._comparer.after_update(update)
+        if self._is_checked:
+            self._turns.count(update.updater, is_last_of_its)
+        self._is_met = False
+        waits = any(self._turns.is_pending(made.updater) for made in self._trained.outer())
+        return self._comparer.agree(not waits)
+
+    def _give_up(self, update: Update) -> None:
+        """Ends the check, although some optimizers have not stepped as often as they should."""
+        if not self._meet(update):
+            return
+        if not self.has_compared():
+            self.own_work.refuse(
+                f"{update.where} has stepped {LONGEST} times, and never with gradients of "
+                "backward(): nothing was checked"
+            )
+        self.finish()
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
