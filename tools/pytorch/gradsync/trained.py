@@ -271,7 +271,6 @@ class Step:
                 held.pop(one, None)
         self._forget_passes(ids)
         return any(dropped)
-        return True
 
     def begin_next(self) -> None:
         """Begins the next step: an optimizer has stepped."""
