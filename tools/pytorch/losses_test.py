@@ -54,7 +54,7 @@ class LossesTest(unittest.TestCase):
                 self.assertEqual((loss, notes), (LossFactor(), []))
         self.assertEqual(judged([], [])[0], LossFactor())
         self.assertEqual(judged([(0, 4, 1)], [(0, 4, 1)])[0].of_means, None)
-        self.assertFalse(LossFactor().makes_up_for(2))
+        self.assertFalse(LossFactor().makes_up_for(2, 1, True))
 
     def test_a_factor_of_passes_is_a_mistake_if_one_line_made_them(self):
         self.assertIn("passes, 3", mistake(2, 3, 1))
@@ -78,10 +78,23 @@ class LossesTest(unittest.TestCase):
 
     def test_a_loss_makes_up_for_gradients(self):
         loss, _ = judged([(0.25, 2, 1)], [(0.75, 6, 2)])  # a sum over the tokens of both ranks
-        self.assertTrue(loss.makes_up_for(2))
+        self.assertTrue(loss.makes_up_for(2, 1, False))
         self.assertEqual(loss.shown(2), 0.5)
         for factor in (1, 0.5, 4, 0, None):
-            self.assertFalse(loss.makes_up_for(factor), factor)
+            self.assertFalse(loss.makes_up_for(factor, 1, False), factor)
+
+    def test_a_part_of_a_loss_makes_up_for_what_its_factor_comes_from(self):
+        """As half of a squared error in a sum of losses does not for gradients that are summed."""
+        for more, is_divided, expected in (
+            ({}, False, False),
+            ({"is_reduced": True}, False, True),
+            ({}, True, True),
+        ):
+            loss, _ = judged([(0.5, 4, 1)], [(0.5, 4, 1)], is_whole=False, **more)
+            self.assertEqual(loss.makes_up_for(2, 1, is_divided), expected)
+        loss, _ = judged(*[[(1, 4, 1)] * 3] * 2, is_whole=False)
+        self.assertTrue(loss.makes_up_for(1 / 3, 3, False))
+        self.assertFalse(loss.makes_up_for(1 / 3, 2, False))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ def parameters(count):
 
 
 def begin_pass(step):
-    one = Pass("train.py:1", scale=1, is_divided=False)
+    one = Pass("train.py:1", scale=1, given=1, is_divided=False)
     step.begin_pass(one)
     return one
 

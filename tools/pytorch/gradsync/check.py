@@ -2,8 +2,9 @@
 
 Each gradient is copied as autograd delivers it, before anything can communicate it. When an
 optimizer steps, what it gets is compared with the mean of all ranks' copies, which is computed in
-f64 by a process group of its own. What backward() gets is compared with the mean over tokens if a
-pass has one loss of cross_entropy, nll_loss or mse_loss.
+f64 by a process group of its own. A loss of cross_entropy, nll_loss or mse_loss, or one that the
+script reduces before backward(), should count as often as the mean over passes or over tokens: the
+derivative that arrives at it shows how often it does.
 
 Exit status: 0 the same, 1 a difference, 2 cannot be checked, 5 check itself has failed (torchrun
 makes 1 of them).
@@ -11,6 +12,10 @@ makes 1 of them).
 Not for sparse gradients, tensor parallelism, FullyShardedDataParallel (but fully_shard), gradients
 that no backward() brings, optimizers of copies of parameters (but DeepSpeed's), optimizers that
 average and have attributes, and processes that the script starts.
+
+It does not see gradients that a collective within a forward should bring back and does not, as of
+gathered embeddings or of synchronised statistics; parameters that an optimizer which shares its
+updates forgets on all ranks; and coefficients of losses that you do not mean.
 """
 
 from __future__ import annotations

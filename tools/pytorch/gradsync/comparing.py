@@ -14,14 +14,7 @@ from gradsync.agreement import RankStep, judge_agreement, passes_of
 from gradsync.findings import Coverage, Findings, Status, Topic
 from gradsync.losses import LossFactor, judge_losses
 from gradsync.meetings import Absence
-from gradsync.mistakes import (
-    BY_PASS,
-    Change,
-    Explanation,
-    change_of,
-    explain,
-    say_of_changes,
-)
+from gradsync.mistakes import BY_PASS, Change, Explanation, change_of, explain, say_of_changes
 from gradsync.ranks import Ranks
 from gradsync.reference import Comparison, Gradients, are_scaled_alike, digest
 from gradsync.torch_private import is_in_parts, mesh_place
@@ -181,7 +174,7 @@ class Comparer:
             if weights.are_missed()
         ]
         of_ranks = [texts[0] for texts in self._ranks.gather(off) if texts]
-        if of_ranks and Topic.GRADIENTS not in self.findings:
+        if of_ranks and not self.findings.has_difference(Topic.GRADIENTS):
             self.findings.differs(Topic.GRADIENTS, of_ranks[-1])
         if not self._twin:
             return False
@@ -242,6 +235,10 @@ class Comparer:
             has_gradients=any(id(p) in self._step.gradients for p in params),
         )
 
+    def _print(self, text: str) -> None:
+        if self._ranks.rank == self.speaker:
+            print(text, end="", flush=True)
+
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
         """Returns digests of what an update changes, and of what the step uses and none changes.
 
@@ -255,7 +252,9 @@ class Comparer:
         others = self._step.calls.weights(self._trained.name_of, trained)
         return {
             **{self._part_of(p): digest(p) for p in params if id(p) not in ignored},
-            **{name: digest(p) for name, p in others.items() if id(p) not in ignored},
+            **{
+                name + _place_of(p): digest(p) for name, p in others.items() if id(p) not in ignored
+            },
         }
 
     def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
@@ -265,17 +264,9 @@ class Comparer:
             return ""
         return " ".join(digest(one.sums) for one in held if one is not None)
 
-    def _print(self, text: str) -> None:
-        if self._ranks.rank == self.speaker:
-            print(text, end="", flush=True)
-
     def _part_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name, and which part of a DTensor this rank has.
-
-        Ranks at one place in the last dimension of its mesh have the same part.
-        """
-        place = str(mesh_place(p)[-1:]) if is_in_parts(p) else ""
-        return f"{self.name_of(p)}{place}"
+        """Returns the name, and which part of a DTensor this rank has."""
+        return f"{self.name_of(p)}{_place_of(p)}"
 
     def _comparison(self, p: torch.nn.Parameter, gradient: torch.Tensor | None) -> Comparison:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
@@ -292,7 +283,7 @@ class Comparer:
             if not question.is_of_clip:
                 self._judge_loss(where)
             return False
-        if self._is_clipped and Topic.GRADIENTS in self.findings:
+        if self._is_clipped and self.findings.has_difference(Topic.GRADIENTS):
             return False
 
         self._step.suspect = id(wrong.p)
@@ -310,7 +301,7 @@ class Comparer:
             reason = ": it is clipped before the sum" if question.is_of_clip else ""
             text += self._trained.why_not_reduced(wrong.p) or self._step.why_own or reason
         if not (is_own and question.may_average):
-            if Topic.GRADIENTS in self.findings and text.endswith(BY_PASS):
+            if self.findings.has_difference(Topic.GRADIENTS) and text.endswith(BY_PASS):
                 self.findings.note(Topic.PASSES, self._text(wrong, where, text))
             self.findings.differs(Topic.GRADIENTS, self._text(wrong, where, text))
         return is_own and question.may_average
@@ -356,7 +347,7 @@ class Comparer:
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
-        if wrong.are_all and self._loss.makes_up_for(factor):
+        if wrong.are_all and self._loss.makes_up_for(factor, *self._circumstances()):
             text += f" {self._loss.shown(factor):.6g} times: together right"
         elif wrong.are_all and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
             text += " is divided by a number that the script sums over ranks: together right"
@@ -382,10 +373,10 @@ class Comparer:
         before.
         """
         ignored = self._trained.ignored()
-        params = [p for p in params if id(p) not in ignored]
         clipped = self._step.clipped
         here = [
             id(p) in self._step.gradients
+            and id(p) not in ignored
             and (p.grad is None or clipped.get(id(p)) != digest(p.grad))
             for p in params
         ]
@@ -440,7 +431,7 @@ class Comparer:
             count=len(indices),
             compared=len(params),
             are_all=are_all,
-            changed=self._changes([params[i] for i in indices], are_all, question),
+            changed=self._changes([params[i] for i in indices], question, are_all),
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
@@ -456,9 +447,8 @@ class Comparer:
         if all(self._ranks.gather(after is not None and before is not None)):
             assert before is not None and after is not None
             if are_scaled_alike(before, after, self._ranks):
-                return any(
-                    [self._is_mean_of(p, handed, held) for held in (after, after.with_aside())]
-                )
+                both = (after, after.with_aside())
+                return any([self._is_mean_of(p, handed, held) for held in both])
         return False
 
     def _is_mean_of(
@@ -468,7 +458,7 @@ class Comparer:
         return all(self._ranks.gather(one.is_right() or bool(one.narrow)))
 
     def _changes(
-        self, wrong: Sequence[torch.nn.Parameter], are_all: bool, question: _Question
+        self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
         """Returns what all ranks have made of the mean, if that is no mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
@@ -476,12 +466,24 @@ class Comparer:
         changes = [[Change(**values) for values in rank] for rank in gathered]
         return say_of_changes(changes, are_all, self._ranks.size, self._passes)
 
+    def _circumstances(self) -> tuple[int, bool]:
+        """Returns passes of the step, and whether the loss is divided by a sum over ranks."""
+        return self._passes, self._is_divided_by_all
+
     def _judge_loss(self, where: str) -> None:
         """Says if right gradients are those of a wrong loss."""
         loss = self._loss
-        mistake = loss.mistake(self._ranks.size, self._passes, self._is_divided_by_all)
+        mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"
         if mistake:
             self.findings.differs(Topic.LOSS, f"{text}: {mistake}")
         elif loss.is_alone and not loss.is_any(1):
             self.findings.note(Topic.LOSS, f"{text}: right if you mean that coefficient")
+
+
+def _place_of(p: torch.nn.Parameter) -> str:
+    """Returns which part of a DTensor this rank has, or an empty text.
+
+    Ranks at one place in the last dimension of its mesh have the same part.
+    """
+    return str(mesh_place(p)[-1:]) if is_in_parts(p) else ""

@@ -72,16 +72,17 @@ class Findings:
 
     def note(self, topic: Topic, text: str) -> None:
         """Says something that is worth knowing and not wrong, unless the topic differs."""
-        if not self._differs(topic):
+        if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
         """Says that something is wrong, unless the topic differed before."""
-        if not self._differs(topic):
+        if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.DIFFERS, text)
             self._print_now(line_of("differs", text))
 
-    def _differs(self, topic: Topic) -> bool:
+    def has_difference(self, topic: Topic) -> bool:
+        """Returns whether something of this topic is wrong."""
         return topic in self._by_topic and self._by_topic[topic].status == Status.DIFFERS
 
     def status(self) -> Status:

@@ -11,9 +11,9 @@ from typing import Any, cast
 import torch
 
 from gradsync.events import in_backward, script_lines
-from gradsync.losses import PassLoss
+from gradsync.losses import ROUNDINGS_OF_A_LOSS, PassLoss
 from gradsync.reference import digest
-from gradsync.torch_private import register_hook
+from gradsync.torch_private import register_hook, tensors_of
 
 LOSSES = ("cross_entropy", "nll_loss", "mse_loss")  # of torch.nn.functional
 OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignored
@@ -47,11 +47,15 @@ class _Loss:
 
 @dataclasses.dataclass
 class Pass:
-    """A backward pass. `line`: FILE:LINE of all lines of the script that have begun it, outermost
-    first. `is_divided`: what it begins with was divided by a sum over ranks."""
+    """A backward pass.
+
+    `line`: FILE:LINE of all lines of the script that have begun it, outermost first. `given`: the
+    one number that it begins with, or NaN. `is_divided`: that was divided by a sum over ranks.
+    """
 
     line: str
     scale: float  # of a GradScaler
+    given: float
     is_divided: bool
     losses: list[PassLoss] = dataclasses.field(default_factory=list)
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
@@ -65,7 +69,13 @@ class Pass:
         if not losses or any(math.isnan(one.factor) for one in losses):
             return None
         largest = max(losses, key=lambda one: abs(one.factor))
-        return dataclasses.replace(largest, line=self.line, is_alone=len(losses) == 1)
+        off = abs(self.given / self.scale - largest.factor * largest.mean)
+        return dataclasses.replace(
+            largest,
+            line=self.line,
+            is_alone=len(losses) == 1,
+            is_whole=off <= ROUNDINGS_OF_A_LOSS * largest.eps * abs(largest.factor * largest.mean),
+        )
 
 
 class LossWatch:
@@ -75,10 +85,13 @@ class LossWatch:
         self._targets = targets
         self._pass: Pass | None = None
 
-    def begin_pass(self, scale: float, is_divided: bool) -> Pass:
+    def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
         """Returns the backward pass that begins, whose losses are not known before its end."""
         lines = " ".join(reversed(script_lines()))
-        self._pass = Pass(lines, scale, is_divided)
+        known = tensors_of(roots)
+        is_number = len(known) == 1 and known[0].numel() == 1
+        given = float(known[0].detach()) if is_number else math.nan
+        self._pass = Pass(lines, scale, given, is_divided)
         return self._pass
 
     def end_pass(self) -> None:

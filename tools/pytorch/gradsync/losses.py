@@ -19,7 +19,7 @@ class PassLoss:
     exact derivative. `tokens`: how many the loss counts. `mean`: of the loss, over them. `eps`: of
     the loss's dtype. `line`: which lines of the script began the pass, outermost first.
     `is_reduced`: it is what the script has given to a collective before backward. `is_alone`: no
-    other known loss is in the pass.
+    other known loss is in the pass. `is_whole`: backward gets nothing else.
     """
 
     factor: float
@@ -29,6 +29,7 @@ class PassLoss:
     line: str = ""
     is_reduced: bool = False
     is_alone: bool = True
+    is_whole: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,7 @@ class LossFactor:
     passes differ in it, or are unknown. `rounding`: how far roundings can bring either, as a part
     of it. `has_one_line`: one line of the script made all passes of each rank. `is_reduced`: all
     passes begin with a loss that a collective has reduced. `is_alone`: no pass has another loss.
+    `is_whole`: backward gets nothing but the losses.
     """
 
     of_means: float | None = None
@@ -47,6 +49,7 @@ class LossFactor:
     has_one_line: bool = False
     is_reduced: bool = False
     is_alone: bool = False
+    is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
         """Returns whether one of both is this factor."""
@@ -55,9 +58,15 @@ class LossFactor:
             for known in (self.of_means, self.of_tokens)
         )
 
-    def makes_up_for(self, factor: float | None) -> bool:
-        """Returns whether gradients of `factor` times the mean are right for this loss."""
-        return bool(factor) and self.is_any(1 / (factor or 1))
+    def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
+        """Returns whether gradients of `factor` times the mean are right for this loss.
+
+        `passes`, `is_divided_by_all`: as for mistake(). Of a loss that is only a part of what
+        backward gets, any other factor is a coefficient.
+        """
+        is_of_passes = self.has_one_line and passes > 1 and self.is_any(passes)
+        is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
+        return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
         """Returns the one that is 1 / `factor`, or the one that is known."""
@@ -110,6 +119,7 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
         has_one_line=all(len({loss.line for loss in rank if loss}) == 1 for rank in ranks),
         is_reduced=all(loss.is_reduced for loss in known),
         is_alone=all(loss.is_alone for loss in known),
+        is_whole=all(loss.is_whole for loss in known),
     )
 
 

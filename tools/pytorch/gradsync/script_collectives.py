@@ -101,7 +101,7 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Looks at what a collective is about to communicate."""
-        needs_gradient = isinstance(tensor, torch.Tensor) and tensor.requires_grad
+        needs_gradient = isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
             self._on_reduced(cast("torch.Tensor", tensor))

@@ -91,10 +91,10 @@ class Watch(Listener):
             for name in CLIPS:
                 if hasattr(owner, name):
                     self._around(owner, name, self._on_clip)
+        self._collectives.start(self._around)
         for name in ("spawn", "start_processes"):
             self._around(torch.multiprocessing, name, self._on_spawn)
         self._after(multiprocessing.process.BaseProcess, "start", self._on_started)
-        self._collectives.start(self._around)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
@@ -188,7 +188,7 @@ class Watch(Listener):
     def _on_made(self, optimizer: Optimizer) -> None:
         self._trained.add(optimizer, place())
         self._turns.expect(optimizer)
-        self._step.calls.begin_step()
+        self._step.calls.begin_step()  # what was called before was no training
 
     def _on_spawn(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         self.own_work.refuse(
@@ -297,7 +297,7 @@ class Watch(Listener):
         with self.own_work():
             self._meetings.begin_pass(self.own_work.place)
             is_divided = self._collectives.divides(tensors)
-            self._step.begin_pass(self._losses.begin_pass(self._scale, is_divided))
+            self._step.begin_pass(self._losses.begin_pass(tensors, self._scale, is_divided))
             self._watch_leaves()
 
     def on_backward_end(self) -> None:
