@@ -75,8 +75,8 @@ class LossesTest(unittest.TestCase):
         self.assertEqual(mistake(2, 1, 1, is_reduced=True), "")
         self.assertEqual(mistake(2, 1, 1 / 4, is_reduced=True), "")
         self.assertEqual(mistake(1, 1, 1, is_reduced=True), "")
-        self.assertEqual(mistake(2, 3, 3 / 2, is_reduced=True), twice)  # divided by passes before
-        self.assertEqual(mistake(2, 3, 3 / 2), "")
+        self.assertEqual(mistake(2, 3, 1 / 2, is_reduced=True), twice)  # divided by passes before
+        self.assertEqual(mistake(2, 3, 1 / 2), "")
 
     def test_a_loss_makes_up_for_gradients(self):
         loss, _ = judged([(0.25, 2, 1)], [(0.75, 6, 2)])  # a sum over the tokens of both ranks
