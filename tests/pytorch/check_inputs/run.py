@@ -36,6 +36,7 @@ LAUNCHER = (
     *("--rdzv_endpoint=localhost:0", "--local_addr=localhost", "-m", "gradsync", "check"),
 )
 SECONDS_TO_END = 20  # that torchrun has to end its ranks
+LOOK_S = 0.1  # between two looks at a launch
 LINE = re.compile(r"gradsync: .*")  # behind which another rank may print on the same line
 
 
@@ -123,7 +124,6 @@ def judge(printed: str, status: int | None, seconds: float) -> Seen:
 def run(script: pathlib.Path, package: pathlib.Path, deadline: float) -> Seen:
     """Runs one check. `deadline`: seconds, after which its ranks are ended."""
     began = time.monotonic()
-    status: int | None = None
     with tempfile.TemporaryDirectory() as scratch:
         log = pathlib.Path(scratch) / "printed"
         paths = f"{package.resolve()}:{os.environ.get('PYTHONPATH', '')}"
@@ -136,11 +136,20 @@ def run(script: pathlib.Path, package: pathlib.Path, deadline: float) -> Seen:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            try:
-                status = launch.wait(deadline)
-            except subprocess.TimeoutExpired:
-                _end(launch)
+            status = _wait(launch, deadline)
         return judge(log.read_text(errors="replace"), status, time.monotonic() - began)
+
+
+def _wait(launch: subprocess.Popen[bytes], deadline: float) -> int | None:
+    """Returns the status, or None if it had to be ended.
+
+    Time does not count in which this process is stopped, as its launch may be with it.
+    """
+    for _ in range(round(deadline / LOOK_S)):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return launch.wait(LOOK_S)
+    _end(launch)
+    return None
 
 
 def _end(launch: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from gradsync.events import place
-from gradsync.torch_private import functional_collectives, tensors_of
+from gradsync.torch_private import functional_collectives, is_computed, tensors_of
 
 GATHERS = ("all_gather", "all_gather_into_tensor")
 REDUCTIONS = ("all_reduce", "reduce")
@@ -101,7 +101,7 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Looks at what a collective is about to communicate."""
-        needs_gradient = isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None
+        needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
             self._on_reduced(cast("torch.Tensor", tensor))

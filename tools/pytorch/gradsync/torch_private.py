@@ -58,6 +58,15 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
     return cast("list[int]", cast("Any", tensor).device_mesh.get_coordinate())
 
 
+def is_computed(tensor: torch.Tensor) -> bool:
+    """Returns whether autograd has computed it, from what needs a gradient.
+
+    A view of a parameter is no such tensor; that of a changed one may not be asked for its graph.
+    """
+    origin = cast("Any", tensor)._base if tensor._is_view() else tensor
+    return tensor.requires_grad and not origin.is_leaf
+
+
 def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> RemovableHandle:
     """Calls hook(gradient) when autograd has computed the tensor's gradient."""
     return cast("RemovableHandle", cast("Any", tensor).register_hook(hook))
