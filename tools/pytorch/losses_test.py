@@ -56,15 +56,15 @@ class LossesTest(unittest.TestCase):
         self.assertEqual(judged([(0, 4, 1)], [(0, 4, 1)])[0].of_means, None)
         self.assertFalse(LossFactor().makes_up_for(2, 1, True))
 
-    def test_a_factor_of_passes_is_a_mistake_if_one_line_made_them(self):
+    def test_a_factor_of_passes_is_a_mistake_if_one_call_made_them(self):
         self.assertIn("passes, 3", mistake(2, 3, 1))
         self.assertIn("ranks times passes, 6", mistake(2, 3, 2))
         self.assertEqual(mistake(2, 3, 1 / 3), "")
         for factor in (1 / 2, 2 / 3, 1 / 6, 5):  # half of it, the ranks, and others
             self.assertEqual(mistake(2, 3, factor), "", factor)
         self.assertEqual(mistake(2, 1, 2), "")  # a sum over two dimensions, in one pass
-        two_lines = [PassLoss(1, 4, 1, EPS, line) for line in ("train.py:1", "train.py:2")]
-        loss = judge_losses([two_lines, two_lines], Findings())
+        two_calls = [PassLoss(1, 4, 1, EPS, call) for call in ("train.py:1@2", "train.py:1@9")]
+        loss = judge_losses([two_calls, two_calls], Findings())
         self.assertEqual((loss.of_means, loss.mistake(2, 2, False)), (2, ""))
 
     def test_half_is_averaged_twice_if_a_collective_made_it(self):
@@ -75,6 +75,8 @@ class LossesTest(unittest.TestCase):
         self.assertEqual(mistake(2, 1, 1, is_reduced=True), "")
         self.assertEqual(mistake(2, 1, 1 / 4, is_reduced=True), "")
         self.assertEqual(mistake(1, 1, 1, is_reduced=True), "")
+        self.assertEqual(mistake(2, 3, 1 / 2, is_reduced=True), twice)  # divided by passes before
+        self.assertEqual(mistake(2, 3, 1 / 2), "")
 
     def test_a_loss_makes_up_for_gradients(self):
         loss, _ = judged([(0.25, 2, 1)], [(0.75, 6, 2)])  # a sum over the tokens of both ranks

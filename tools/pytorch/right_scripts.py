@@ -205,12 +205,12 @@ COEFFICIENTS = (
         "is 2 times the mean loss: right if you mean that coefficient",
     ),
     Script(
-        "losses of two lines",
+        "losses of two calls in one line",
         DDP_OF_NET
         + loop(
-            loss="F.mse_loss(model(batch()), torch.ones(8, 8))",
-            before_step="F.mse_loss(model(batch()), torch.zeros(8, 8)).backward()",
-            no_sync_if="True",
+            loss="torch.zeros(1, requires_grad=True).sum()",
+            after_backward="F.mse_loss(model(batch()), torch.ones(8, 8)).backward(); "
+            "F.mse_loss(model(batch()), torch.zeros(8, 8)).backward()",
         ),
         "is 2 times the mean loss: right if you mean that coefficient",
     ),
@@ -285,6 +285,11 @@ CHANGED = (
         "a mask behind the mean",
         MASK + DDP_OF_NET + loop(before_step="net[0].weight.grad *= mask"),
         "240 of 256 elements are 0 on all ranks, as of a mask",
+    ),
+    Script(
+        "a gradient that is taken away behind the mean, before a clip",
+        DDP_OF_NET + loop(before_step=f"net[2].weight.grad = None; {CLIP}"),
+        "128 of 128 elements are 0 on all ranks, as of a mask",
     ),
     Script(
         "a clip by hand",

@@ -464,7 +464,8 @@ class Comparer:
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]
-        return say_of_changes(changes, are_all, self._ranks.size, self._passes)
+        has_others = self._is_clipped and not question.is_of_clip
+        return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
 
     def _circumstances(self) -> tuple[int, bool]:
         """Returns passes of the step, and whether the loss is divided by a sum over ranks."""

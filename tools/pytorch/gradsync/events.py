@@ -95,6 +95,14 @@ def script_lines(error: BaseException | None = None) -> list[str]:
     return [f"{frame.f_code.co_filename}:{line}" for frame, line in frames if _is_scripts(frame)]
 
 
+def script_calls() -> str:
+    """Returns which calls of the script run, outermost first: two in one line are two."""
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1)) if _is_scripts(frame)]
+    return " ".join(
+        f"{one.f_code.co_filename}:{one.f_lineno}@{one.f_lasti}" for one in frames[::-1]
+    )
+
+
 @functools.cache
 def _is_in_library(path: str) -> bool:
     return path.startswith("<") or os.path.realpath(path).startswith(LIBRARIES)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import torch
 
-from gradsync.events import in_backward, script_lines
+from gradsync.events import in_backward, script_calls
 from gradsync.losses import ROUNDINGS_OF_A_LOSS, PassLoss
 from gradsync.reference import digest
 from gradsync.torch_private import register_hook, tensors_of
@@ -49,11 +49,11 @@ class _Loss:
 class Pass:
     """A backward pass.
 
-    `line`: FILE:LINE of all lines of the script that have begun it, outermost first. `given`: the
-    one number that it begins with, or NaN. `is_divided`: that was divided by a sum over ranks.
+    `calls`: the calls of the script that have begun it. `given`: the one number that it begins
+    with, or NaN. `is_divided`: that was divided by a sum over ranks.
     """
 
-    line: str
+    calls: str
     scale: float  # of a GradScaler
     given: float
     is_divided: bool
@@ -72,7 +72,7 @@ class Pass:
         off = abs(self.given / self.scale - largest.factor * largest.mean)
         return dataclasses.replace(
             largest,
-            line=self.line,
+            calls=self.calls,
             is_alone=len(losses) == 1,
             is_whole=off <= ROUNDINGS_OF_A_LOSS * largest.eps * abs(largest.factor * largest.mean),
         )
@@ -87,11 +87,10 @@ class LossWatch:
 
     def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
         """Returns the backward pass that begins, whose losses are not known before its end."""
-        lines = " ".join(reversed(script_lines()))
         known = tensors_of(roots)
         is_number = len(known) == 1 and known[0].numel() == 1
         given = float(known[0].detach()) if is_number else math.nan
-        self._pass = Pass(lines, scale, given, is_divided)
+        self._pass = Pass(script_calls(), scale, given, is_divided)
         return self._pass
 
     def end_pass(self) -> None:

@@ -17,7 +17,7 @@ class PassLoss:
 
     `factor`: how many times the mean of the loss backward gets, without a GradScaler's factor: the
     exact derivative. `tokens`: how many the loss counts. `mean`: of the loss, over them. `eps`: of
-    the loss's dtype. `line`: which lines of the script began the pass, outermost first.
+    the loss's dtype. `calls`: those of the script that began the pass.
     `is_reduced`: it is what the script has given to a collective before backward. `is_alone`: no
     other known loss is in the pass. `is_whole`: backward gets nothing else.
     """
@@ -26,7 +26,7 @@ class PassLoss:
     tokens: int
     mean: float
     eps: float
-    line: str = ""
+    calls: str = ""
     is_reduced: bool = False
     is_alone: bool = True
     is_whole: bool = True
@@ -38,7 +38,7 @@ class LossFactor:
 
     `of_means`: of the mean of all passes' means, `of_tokens`: of the mean over all tokens; None if
     passes differ in it, or are unknown. `rounding`: how far roundings can bring either, as a part
-    of it. `has_one_line`: one line of the script made all passes of each rank. `is_reduced`: all
+    of it. `is_repeated`: one call of the script made all passes of each rank. `is_reduced`: all
     passes begin with a loss that a collective has reduced. `is_alone`: no pass has another loss.
     `is_whole`: backward gets nothing but the losses.
     """
@@ -46,7 +46,7 @@ class LossFactor:
     of_means: float | None = None
     of_tokens: float | None = None
     rounding: float = 0.0
-    has_one_line: bool = False
+    is_repeated: bool = False
     is_reduced: bool = False
     is_alone: bool = False
     is_whole: bool = False
@@ -64,7 +64,7 @@ class LossFactor:
         `passes`, `is_divided_by_all`: as for mistake(). Of a loss that is only a part of what
         backward gets, any other factor is a coefficient.
         """
-        is_of_passes = self.has_one_line and passes > 1 and self.is_any(passes)
+        is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
@@ -83,13 +83,16 @@ class LossFactor:
         if (self.of_means is None and self.of_tokens is None) or self.is_any(1):
             return ""
         suspects: list[float] = []
-        if passes > 1 and self.has_one_line:
+        if passes > 1 and self.is_repeated:
             suspects += [passes, passes * world_size]
-        if world_size > 1 and (self.is_reduced or is_divided_by_all):
-            suspects.append(1 / world_size)
         for suspect in suspects:
             if self.is_any(suspect):
                 return name_of_factor(suspect, self.rounding, world_size, passes)
+        if world_size == 1 or not (self.is_reduced or is_divided_by_all):
+            return ""
+        # The script may divide by passes before the collective, which the factor does not show.
+        if self.is_any(1 / world_size) or (self.is_reduced and self.is_any(passes / world_size)):
+            return name_of_factor(1 / world_size, self.rounding, world_size, passes=1)
         return ""
 
 
@@ -116,7 +119,7 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
         of_means=of_means,
         of_tokens=of_tokens,
         rounding=rounding,
-        has_one_line=all(len({loss.line for loss in rank if loss}) == 1 for rank in ranks),
+        is_repeated=all(len({loss.calls for loss in rank if loss}) == 1 for rank in ranks),
         is_reduced=all(loss.is_reduced for loss in known),
         is_alone=all(loss.is_alone for loss in known),
         is_whole=all(loss.is_whole for loss in known),

@@ -74,18 +74,23 @@ def change_of(one: Comparison) -> Change:
 
 
 def say_of_changes(
-    changes: Sequence[Sequence[Change]], are_all: bool, world_size: int, passes: int
+    changes: Sequence[Sequence[Change]],
+    are_all: bool,
+    has_others: bool,
+    world_size: int,
+    passes: int,
 ) -> str:
     """Returns what all ranks have made of the mean, if that is no mistake, or an empty text.
 
-    `changes`: of each rank, of all gradients that are not the mean. `are_all`: no other is.
+    `changes`: of each rank, of all gradients that are not the mean. `are_all`: no other is of those
+    that are compared. `has_others`: some are not compared.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
     ):
         kept, elements = (sum(getattr(one, key) for one in first) for key in ("kept", "elements"))
-        if kept or not are_all:
+        if kept or not are_all or has_others:
             return f"{elements - kept} of {elements} elements are 0 on all ranks, as of a mask"
     factor = _common_factor([change for rank in changes for change in rank])
     if not are_all or factor is None or not 0 < factor.factor < 1:
