@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -18,44 +17,9 @@ from gradsync.mistakes import BY_PASS, Change, Explanation, change_of, explain, 
 from gradsync.ranks import Ranks
 from gradsync.reference import Comparison, Gradients, are_scaled_alike, digest
 from gradsync.torch_private import is_in_parts, mesh_place
-from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
+from gradsync.trained import Step, Trained, Turns, parameters_of
 from gradsync.twin import Weights, has_parts, step_of_twin
-
-# Modules whose optimizers do not average by themselves.
-PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Update:
-    """A step of an optimizer or an engine, at `place`: FILE:LINE of the script."""
-
-    updater: Updater
-    place: str
-
-    @property
-    def name(self) -> str:
-        return type(self.updater).__name__
-
-    @property
-    def where(self) -> str:
-        """Returns the update as findings name it."""
-        return f"{self.name} at {self.place}"
-
-    def settings(self) -> dict[str, str]:
-        """Returns the settings of all groups of parameters; an engine has its optimizer's."""
-        optimizer: Any = self.updater
-        if isinstance(optimizer, torch.nn.Module):
-            optimizer = optimizer.optimizer
-        return {
-            f"{key} of group {number}": str(value)
-            for number, group in enumerate(optimizer.param_groups)
-            for key, value in group.items()
-            if key != "params"
-        }
-
-    def may_average(self) -> bool:
-        """Returns whether this may be an optimizer that averages gradients by itself."""
-        return not type(self.updater).__module__.startswith(PLAIN_OPTIMIZERS)
+from gradsync.update import Update
 
 
 @dataclasses.dataclass
