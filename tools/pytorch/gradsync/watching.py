@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from gradsync import Refused
-from gradsync.comparing import Comparer, Update
+from gradsync.comparing import Comparer
 from gradsync.events import (
     Listener,
     in_backward,
@@ -23,6 +23,7 @@ from gradsync.events import (
     stop_listening,
     watch_calls,
 )
+from gradsync.facts import Update
 from gradsync.findings import Cost, Status, Topic, line_of, report
 from gradsync.loss_watch import LOSSES, LossWatch
 from gradsync.meetings import Meetings, Reason
