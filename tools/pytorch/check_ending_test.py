@@ -91,10 +91,11 @@ class DistAdam(torch.optim.Optimizer):
             g = p.grad.clone()
             dist.all_reduce(g); REDUCE
             state = self.state[p]
-            part = p.chunk(world)[rank]
+            n = len(p) // world
+            part = p.data[rank * n:(rank + 1) * n]
             if not state:
                 state["m"], state["v"] = torch.zeros_like(part), torch.zeros_like(part)
-            g = g.chunk(world)[rank]
+            g = g[rank * n:(rank + 1) * n]
             state["m"].lerp_(g, .1); state["v"].lerp_(g * g, .05)
             part -= .01 * state["m"] / (state["v"].sqrt() + .01)
             parts = [torch.empty_like(part) for _ in range(world)]
