@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
 
 import torch
 
 from gradsync import Refused
 from gradsync.agreement import RankStep, judge_agreement, passes_of
+from gradsync.facts import Facts, Update
 from gradsync.findings import Coverage, Findings, Status, Topic
 from gradsync.losses import LossFactor, judge_losses
 from gradsync.meetings import Absence
 from gradsync.mistakes import BY_PASS, Change, Explanation, change_of, explain, say_of_changes
 from gradsync.ranks import Ranks
 from gradsync.reference import Comparison, Gradients, are_scaled_alike, digest
-from gradsync.torch_private import is_in_parts, mesh_place
 from gradsync.trained import Step, Trained, Turns, parameters_of
 from gradsync.twin import Weights, has_parts, step_of_twin
-from gradsync.update import Update
 
 
 @dataclasses.dataclass
@@ -64,7 +62,7 @@ class Comparer:
         self._turns = turns
         self._step = step
         self._ranks = ranks
-        self._random = digest(torch.get_rng_state())
+        self._facts = Facts(trained, turns, step)
         self._compared: set[int] = set()  # ids of parameters
         self._worst_share = 0.0
         self._loss = LossFactor()  # of the last update
@@ -85,15 +83,15 @@ class Comparer:
 
     def name_of(self, p: torch.nn.Parameter) -> str:
         """Returns the parameter's name in its model, or its number."""
-        number = self._turns.number_of(p)
-        return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
+        return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
         """Compares all that ranks have before the update changes it.
 
         Returns whether autograd has delivered gradients for it on any rank.
         """
-        gathered = self._ranks.gather(self._facts(update).to_json())
+        is_wrong = self.findings.status() != Status.SAME
+        gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
         judge_agreement(ranks, update.where, self.findings)
         self._note_ignored(parameters_of(update.updater))
@@ -180,57 +178,9 @@ class Comparer:
             "come back through that is checked",
         )
 
-    def _facts(self, update: Update) -> RankStep:
-        params = parameters_of(update.updater)
-        trains = [f"{self.name_of(p)} {list(p.shape)}" for p in params if p.requires_grad]
-        passes = self._step.passes_of(params)
-        return RankStep(
-            parameters={"optimizer": update.name, "what trains": str(trains)},
-            settings=update.settings(),
-            weights=self._weights(params),
-            buffers=self._step.calls.buffers,
-            versions={"PyTorch": torch.__version__, "Python": sys.version.split()[0]},
-            data=self._step.calls.inputs,
-            targets=self._step.targets,
-            gradients=self._digest_of_gradients(params),
-            losses=[one.loss() for one in passes],
-            is_divided_by_all=bool(passes) and all(one.is_divided for one in passes),
-            random=self._random,
-            has_gradients=any(id(p) in self._step.gradients for p in params),
-        )
-
     def _print(self, text: str) -> None:
         if self._ranks.rank == self.speaker:
             print(text, end="", flush=True)
-
-    def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns digests of what an update changes, and of what the step uses and none changes.
-
-        That are frozen modules, teachers and references. There are none if something is wrong:
-        then weights may differ for that reason.
-        """
-        if self.findings.status() != Status.SAME:
-            return {}
-        ignored = self._trained.ignored()
-        trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
-        others = self._step.calls.weights(self._trained.name_of, trained)
-        return {
-            **{self._part_of(p): digest(p) for p in params if id(p) not in ignored},
-            **{
-                name + _place_of(p): digest(p) for name, p in others.items() if id(p) not in ignored
-            },
-        }
-
-    def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
-        """Returns one digest of all that autograd has delivered, or an empty text if it is 0."""
-        held = [self._step.gradients.get(id(p)) for p in params]
-        if all(one is None or one.is_zero() for one in held):
-            return ""
-        return " ".join(digest(one.sums) for one in held if one is not None)
-
-    def _part_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name, and which part of a DTensor this rank has."""
-        return f"{self.name_of(p)}{_place_of(p)}"
 
     def _comparison(self, p: torch.nn.Parameter, gradient: torch.Tensor | None) -> Comparison:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
@@ -444,11 +394,3 @@ class Comparer:
             self.findings.differs(Topic.LOSS, f"{text}: {mistake}")
         elif loss.is_alone and not loss.is_any(1):
             self.findings.note(Topic.LOSS, f"{text}: right if you mean that coefficient")
-
-
-def _place_of(p: torch.nn.Parameter) -> str:
-    """Returns which part of a DTensor this rank has, or an empty text.
-
-    Ranks at one place in the last dimension of its mesh have the same part.
-    """
-    return str(mesh_place(p)[-1:]) if is_in_parts(p) else ""

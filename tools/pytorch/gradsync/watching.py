@@ -22,6 +22,7 @@ from gradsync.events import (
     stop_listening,
     watch_calls,
 )
+from gradsync.facts import Update
 from gradsync.findings import Cost, Status, Topic, line_of, report
 from gradsync.loss_watch import LOSSES, LossWatch
 from gradsync.meetings import Meetings, Reason
@@ -39,7 +40,6 @@ from gradsync.torch_private import (
     whole_parameter,
 )
 from gradsync.trained import LONGEST, Step, Trained, Turns, Unclipped, Updater, parameters_of
-from gradsync.update import Update
 
 # Of torch.nn.utils and its module clip_grad. PyTorch 2.3 has not all of them.
 CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_grad_value_")
