@@ -201,7 +201,7 @@ class Meetings:
         if other.meetings < self._own.meetings:
             return None
         if other.skipped > self._own.skipped:
-            return Reason.SKIPPED, f"left out that step: GradScaler at {other.place}"
+            return Reason.SKIPPED, f"left out a step (GradScaler at {other.place})"
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
