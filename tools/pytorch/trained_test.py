@@ -1,5 +1,6 @@
 """What check remembers of a step, and whose turn it is."""
 
+import types
 import unittest
 
 from run_ranks import torch
@@ -163,6 +164,19 @@ class TrainedTest(unittest.TestCase):
             outer.add_module(prefix, net)
             trained.models = {0: outer, 1: torch.nn.Sequential(net)}
             self.assertEqual(trained.name_of(net.bias), "bias")
+
+    def test_why_no_ddp_knows_a_parameter(self):
+        trained = Trained()
+        nets = [torch.nn.Linear(2, 1) for _ in range(3)]
+        wrapped = [types.SimpleNamespace(parameters=net.parameters) for net in nets[:2]]
+        self.assertEqual(trained.why_not_reduced(nets[0].weight), "")  # without any DDP
+        trained.wrapped = wrapped
+        for ddp, net in zip(wrapped, nets, strict=False):
+            ddp._module_parameters = [net.weight]
+        for net in nets[:2]:
+            self.assertEqual(trained.why_not_reduced(net.weight), "")
+            self.assertIn("made after the model was wrapped", trained.why_not_reduced(net.bias))
+        self.assertIn("in no model that is wrapped", trained.why_not_reduced(nets[2].weight))
 
     def test_an_optimizer_within_another_is_no_outer_one(self):
         trained = Trained()

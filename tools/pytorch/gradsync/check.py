@@ -6,8 +6,11 @@ f64 by a process group of its own. A loss of cross_entropy, nll_loss or mse_loss
 script reduces before backward(), should count as often as the mean over passes or over tokens: the
 derivative that arrives at it shows how often it does.
 
-Exit status: 0 the same, 1 a difference, 2 cannot be checked, 5 check itself has failed (torchrun
-makes 1 of them).
+Each optimizer that the script has made is compared in two of its steps, and one that shares its
+state among ranks in the first. The script ends then, or when one has stepped 50 times.
+
+Exit status: 0 the same, 1 a difference, whatever fails later, 2 cannot be checked, 5 check itself
+has failed (torchrun makes 1 of them).
 
 Not for sparse gradients, tensor parallelism, FullyShardedDataParallel (but fully_shard), gradients
 that no backward() brings, optimizers of copies of parameters (but DeepSpeed's), optimizers that
@@ -79,10 +82,10 @@ def _refuse_idle(script: str, watch: Watch) -> NoReturn:
         f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "
         "backward(): nothing was checked"
     )
-    if watch.starts_at:
+    if watch.elsewhere.starts_at:
         text += (
-            f"; {watch.starts_at} starts processes, which check does not see: let torchrun start "
-            "those that train"
+            f"; {watch.elsewhere.starts_at} starts processes, which check does not see: let "
+            "torchrun start those that train"
         )
     end_rank(text, watch.fail_script("has ended"))
 

@@ -163,10 +163,13 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why DDP does not know this parameter, or an empty text."""
-        if self.wrapped and not any(p is own for own in reduced_parameters(self.wrapped[-1])):
+        """Returns why no DDP knows this parameter, or an empty text."""
+        known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
+        if not self.wrapped or id(p) in known:
+            return ""
+        if any(p is own for ddp in self.wrapped for own in ddp.parameters()):
             return ": it was made after the model was wrapped in DistributedDataParallel"
-        return ""
+        return ": it is in no model that is wrapped in DistributedDataParallel"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing.process
-import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from gradsync import Refused
 from gradsync.comparing import Comparer
+from gradsync.elsewhere import Elsewhere
 from gradsync.events import (
     Listener,
     in_backward,
@@ -51,14 +50,11 @@ class Watch(Listener):
 
     `groups`: into how many groups parameters are divided, of which one is compared at a time.
     `on_end`: is called at the end, within the script. `status`: None until then.
-    `starts_at`: FILE:LINE where the script starts processes, or an empty text.
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
         self.status: Status | None = None
-        self.starts_at = ""
         self._on_end = on_end
-        self._pid = os.getpid()
         self._trained = Trained()
         self._turns = Turns(groups)
         self._step = Step()
@@ -66,6 +62,7 @@ class Watch(Listener):
         self._meetings = Meetings()
         self._comparer = Comparer(self._trained, self._turns, self._step, self._ranks)
         self.own_work = OwnWork(self._comparer.findings.status)
+        self.elsewhere = Elsewhere(self.own_work)
         self._patches = Patches()
         self._leaves: dict[int, torch.nn.Parameter] = {}  # that have our hook, by id
         self._behind_hooks: dict[int, RemovableHandle] = {}  # our hooks behind the script's
@@ -94,8 +91,8 @@ class Watch(Listener):
                     self._around(owner, name, self._on_clip)
         self._collectives.start(self._around)
         for name in ("spawn", "start_processes"):
-            self._around(torch.multiprocessing, name, self._on_spawn)
-        self._after(multiprocessing.process.BaseProcess, "start", self._on_started)
+            self._around(torch.multiprocessing, name, self.elsewhere.refuse_spawn)
+        self._after(multiprocessing.process.BaseProcess, "start", self.elsewhere.on_started)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
@@ -179,10 +176,7 @@ class Watch(Listener):
         self._around(kind, name, call)
 
     def _on_wrapped(self, model: DDP) -> None:
-        group = model.process_group
-        if dist.get_world_size(group) < dist.get_world_size():
-            first = dist.get_process_group_ranks(group)[0]
-            self.own_work.refuse("DistributedDataParallel of a part of the ranks", first)
+        self.elsewhere.refuse_part_of_ranks(model)
         self._trained.wrapped.append(model)
         self._step.calls.begin_step()  # what was called before was no training
 
@@ -190,22 +184,6 @@ class Watch(Listener):
         self._trained.add(optimizer, place())
         self._turns.expect(optimizer)
         self._step.calls.begin_step()  # what was called before was no training
-
-    def _on_spawn(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        self.own_work.refuse(
-            "the script starts processes, in which nothing is checked: let torchrun start those "
-            "that train"
-        )
-
-    def _on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        if not process.daemon:  # unlike those of a DataLoader
-            self.starts_at = self.starts_at or place()
-
-    def _refuse_child(self) -> None:
-        """Ends a process that the script has forked, if it trains."""
-        if os.getpid() != self._pid:
-            rank = int(os.environ.get("RANK", "0"))
-            self.own_work.refuse("it trains in a process that the script has started", rank)
 
     def _on_scale(self, scaler: torch.amp.GradScaler) -> None:
         self._next_scale = scaler.get_scale()
@@ -293,7 +271,7 @@ class Watch(Listener):
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
         self.own_work.place = place()
-        self._refuse_child()
+        self.elsewhere.refuse_child()
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
             self._meetings.begin_pass(self.own_work.place)
@@ -351,7 +329,7 @@ class Watch(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        self._refuse_child()
+        self.elsewhere.refuse_child()
         self._stepped.add(id(optimizer))
         if self._update is not None:  # within another one's step
             self._trained.be_inner(optimizer)

@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from shapes import average, dist, rows, torch, two_layers
 
 generator, critic, mapping = two_layers(outputs=12), two_layers(outputs=1), two_layers(outputs=12)
-g = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0, 0.99))
-d = torch.optim.Adam(critic.parameters(), lr=2e-3, betas=(0, 0.99))
+g = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0.0, 0.99))
+d = torch.optim.Adam(critic.parameters(), lr=2e-3, betas=(0.0, 0.99))
 m = torch.optim.Adam(mapping.parameters(), lr=2e-5)
 for step in range(200):
     fake = generator(mapping(rows()))
