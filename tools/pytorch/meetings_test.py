@@ -130,6 +130,21 @@ class MeetingsTest(unittest.TestCase):
         with mock.patch.object(meetings.time, "sleep", sleep):
             self.assertIsNone(zero.meet())
 
+    def test_time_in_which_all_are_stopped_does_not_count(self):
+        zero, one = self.ranks()
+        one.begin_call("f:1")  # and comes soon
+        looks = 0
+
+        def sleep(seconds):
+            nonlocal looks
+            looks += 1
+            self.clock.now += 1000
+            if looks == 5:
+                self.arrive(one)
+
+        with mock.patch.object(meetings.time, "sleep", sleep):
+            self.assertIsNone(zero.meet())
+
     def test_one_that_is_late_is_waited_for_as_long_as_the_script_would(self):
         zero, one = self.ranks()
         self.assert_absent(zero.meet(), 1, Reason.LATE, "does not come within 300 s")

@@ -67,17 +67,18 @@ class Absence:
 
 
 class _Stalls:
-    """Since when ranks have got no further."""
+    """How long ranks have got no further. Times are those that this rank has waited, in seconds."""
 
     def __init__(self) -> None:
         self._since: dict[int, tuple[Progress, float]] = {}
+        self.waited_s = 0.0
 
     def seconds(self, rank: int, now: Progress) -> float:
         before, since = self._since.get(rank, (None, 0.0))
         if before != now:
-            since = time.monotonic()
+            since = self.waited_s
             self._since[rank] = (now, since)
-        return time.monotonic() - since
+        return self.waited_s - since
 
 
 @contextlib.contextmanager
@@ -166,18 +167,18 @@ class Meetings:
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
         """Waits until no rank is missing, or one has a reason not to come."""
-        began = time.monotonic()
         has_begun = self._own.calls + self._own.passes > 0
-        self._step_s = began - self._began_s if has_begun else 0.0
+        self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
-        for _ in _looks():
+        for waited_s in _looks():
+            stalls.waited_s = waited_s
             ranks = missing()
             if not ranks:
                 break
             if self._has(OVER):
                 return Absence(ranks[0], Reason.OVER, "has ended the check")
             reasons = {rank: reason for rank in ranks if (reason := why(rank, stalls))}
-            if time.monotonic() - began > self._timeout_s and not reasons:
+            if waited_s > self._timeout_s and not reasons:
                 text = f"does not come within {self._timeout_s:.0f} s"
                 reasons = dict.fromkeys(ranks, (Reason.LATE, text))
             if reasons:
@@ -275,19 +276,23 @@ class Meetings:
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
     """Waits until it is so, but not longer. Returns whether it is."""
-    deadline = time.monotonic() + seconds
-    for _ in _looks():
+    for waited_s in _looks():
         if is_so():
             return True
-        if time.monotonic() > deadline:
+        if waited_s > seconds:
             break
     return False
 
 
-def _looks() -> Iterator[None]:
-    """Yields at once, and then again and again, after ever longer pauses."""
-    pause = 0.001
+def _looks() -> Iterator[float]:
+    """Yields at once, and then again and again, after ever longer pauses: their sum, in seconds.
+
+    It is less than the time that passes if this process is stopped, as others may be with it.
+    """
+    pause_s = 0.001
+    waited_s = 0.0
     while True:
-        yield
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE_S)
+        yield waited_s
+        time.sleep(pause_s)
+        waited_s += pause_s
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
