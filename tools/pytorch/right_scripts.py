@@ -188,6 +188,16 @@ LOSSES = (
         ),
         "together right",
     ),
+    Script(
+        "passes divided behind the sum, before a clip",
+        "passes = 4\n"
+        + DDP_OF_NET
+        + loop(
+            loss="F.mse_loss(model(batch()), torch.zeros(8, 8))",
+            before_step=f"for p in net.parameters(): p.grad /= passes\n    {CLIP}",
+        ),
+        "together right",
+    ),
 )
 COEFFICIENTS = (
     Script(

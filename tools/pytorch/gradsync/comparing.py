@@ -270,6 +270,7 @@ class Comparer:
         else:
             return False
         self.findings.note(Topic.GRADIENTS, text)
+        self._loss = LossFactor()  # what is right only together with gradients that are clipped now
         return True
 
     def _text(self, wrong: _Wrong, where: str, text: str) -> str:

@@ -272,6 +272,7 @@ class Step:
         for one in ids:
             for held in (self.hooked, self.clipped, self.unclipped, self.parameters, self.by_pass):
                 held.pop(one, None)
+        self.had_gradient -= ids
         self._forget_passes(ids)
         return any(dropped)
 
