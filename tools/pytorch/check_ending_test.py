@@ -254,6 +254,22 @@ class RanksTest(CheckTestCase):
         self.assertEqual(status, 2, printed)
         self.assertRegex(printed, r"rank 1 has failed: ZeroDivisionError, at \S+train.py:\d+")
 
+    def test_a_rank_without_a_batch(self):
+        zeros = "p.grad = torch.zeros_like(p) if p.grad is None else p.grad; "
+        text = averaging_loop(
+            loss="model(batch()).square().mean() if rank == 0 or step else None"
+        ).replace("loss.backward()", "loss is None or loss.backward()")
+        text = NO_DDP + average(f"{zeros}dist.all_reduce(p.grad); p.grad /= world") + text
+        status, printed = self.check(text, steps=6)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("4 of 4 parameters get the mean of 2 ranks' gradients in 2 steps", printed)
+
+    def test_an_optimizer_of_one_rank_alone_that_never_steps(self):
+        extra = "if rank == 1: extra = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1)\n"
+        status, printed = self.check(DDP_OF_NET + extra + loop(), steps=99)
+        self.assertEqual((status, self.has_ended()), (0, False), printed)
+        self.assertIn("4 of 4 parameters", printed)
+
     def test_a_clip_on_one_rank_alone(self):
         norm = "if rank == 0: nn.utils.clip_grad_norm_(net.parameters(), float('inf'))"
         status, printed = self.check(DDP_OF_NET + loop(before_step=norm))

@@ -71,10 +71,9 @@ class Facts:
         then there are none.
         """
         params = parameters_of(update.updater)
-        trains = [f"{self.name_of(p)} {list(p.shape)}" for p in params if p.requires_grad]
         passes = self._step.passes_of(params)
         return RankStep(
-            parameters={"optimizer": update.name, "what trains": str(trains)},
+            parameters=self._parameters(update),
             settings=update.settings(),
             weights={} if is_wrong else self._weights(params),
             buffers=self._step.calls.buffers,
@@ -87,6 +86,14 @@ class Facts:
             random=self._random,
             has_gradients=any(id(p) in self._step.gradients for p in params),
         )
+
+    def _parameters(self, update: Update) -> dict[str, str]:
+        """Returns what the update trains. A rank may not know names: it has called no model yet."""
+        trained = [p for p in parameters_of(update.updater) if p.requires_grad]
+        names = [self._trained.name_of(p) for p in trained]
+        known = {"names of what trains": str(names)} if all(names) else {}
+        shapes = [f"{list(p.shape)} of {p.dtype}" for p in trained]
+        return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
         """Returns digests of what an update changes, and of what the step uses and none changes.
