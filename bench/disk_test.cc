@@ -1,6 +1,8 @@
-// What a run does when its records cannot be written.
+// What a run does when its records or its answer cannot be written, or its directories cannot be used.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 
 #include <chrono>
 #include <filesystem>
@@ -74,6 +76,45 @@ TEST(DiskTest, ADirectoryThatCannotBeMadeIsRefused) {
   const ProgramResult result = RunProgram(kDdp, Arguments("/proc/records", 1));
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.err, "--out=/proc/records: cannot be made: No such file or directory\n");
+}
+
+TEST(DiskTest, ADirectoryThatMayNotBeWrittenToIsRefused) {
+  // Root may write anywhere, unless it lacks this capability.
+  prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0);
+  const std::string out = FreshDirectory();
+  std::filesystem::permissions(out, std::filesystem::perms(0555));
+  const ProgramResult result = RunProgram(kDdp, Arguments(out, 1));
+  std::filesystem::permissions(out, std::filesystem::perms(0755));
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err, "--out=" + out + ": cannot be written to: Permission denied\n");
+}
+
+TEST(DiskTest, ACurrentDirectoryThatIsGoneIsOneLine) {
+  for (const std::string argument : {"--out=here", "--answer"}) {
+    const ProgramResult result =
+        RunProgram("/bin/sh", {"-c", R"(unset BUILD_WORKING_DIRECTORY BUILD_WORKSPACE_DIRECTORY
+                             cd "$1" && rmdir "$1" && exec "$2" "$3" 2>&1)",
+                               "sh", FreshDirectory(), std::filesystem::absolute(kDdp).string(), argument});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(result.out,
+              "the current directory cannot be used: No such file or directory; change to a directory that "
+              "exists\n");
+  }
+}
+
+TEST(DiskTest, AnAnswerThatCannotBeWrittenIsAFailure) {
+  const std::string out = FreshDirectory();
+  std::string command = "exec bench/ddp";
+  for (const std::string& argument : Arguments(out, 3)) command += " " + argument;
+  for (const char* const redirection : {" > /dev/full", " >&-"}) {
+    const ProgramResult result = RunProgram("/bin/sh", {"-c", command + redirection});
+    EXPECT_EQ(result.status, 1) << redirection;
+    EXPECT_THAT(result.err, HasSubstr("cannot write to stdout")) << redirection;
+  }
+  EXPECT_GT(NumSteps(out), 0u);
+  const ProgramResult help = RunProgram("/bin/sh", {"-c", "exec bench/ddp --help > /dev/full"});
+  EXPECT_EQ(help.status, 1);
+  EXPECT_EQ(help.err, "cannot write to stdout: No space left on device\n");
 }
 
 TEST(DiskTest, TwoRunsMayShareADirectory) {

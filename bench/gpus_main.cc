@@ -5,10 +5,13 @@
 #include <string>
 #include <string_view>
 
+#include "model/base/standard_streams.h"
 #include "model/base/version.h"
 #include "model/tensor/cuda_device.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Run(int argc, char** argv) {
   using gradsync::model::CudaDevice;
   if (argc > 1) {
     if (std::string_view(argv[1]) == "--version") {
@@ -36,4 +39,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gradsync::KeepStandardStreams();
+  return gradsync::WithWrittenOutput(Run(argc, argv));
 }

@@ -107,8 +107,8 @@ struct GroupFacts {
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
-  // A rate in bytes per second that no link of this kind reaches. The default is for the memory of a host,
-  // with one or two reads and writes per byte.
+  // An upper bound of the rate of any link of this kind, in bytes per second. The default is for the memory
+  // of a host, with one or two reads and writes per byte.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
@@ -133,17 +133,18 @@ class ProcessGroup {
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns the number of hosts that have a group like this group, with equal parts (HostGroup).
+  // Returns the number of hosts if this group is one host's (HostGroup) and each host has such a group; else
+  // 1.
   virtual int num_hosts() const { return 1; }
   // Returns the group of the ranks on this rank's host, or null if all ranks are on one host. With several
   // hosts, throws InvalidInput if the backend does not take Request::within_host, or if each host has one
   // rank.
   virtual ProcessGroup* host_group() { return nullptr; }
 
-  // Returns a tensor in memory that this backend reduces fastest, for data that is sent repeatedly. Its
-  // contents are undefined. This is a collective: every rank must call it in one order with equal shape and
-  // dtype, and it may block until all ranks have called it. The tensor may outlive the group. Throws
-  // CollectiveError; then the group has failed, here and on the other ranks.
+  // Returns a tensor in the kind of memory in which this backend's collectives are fastest, for data that is
+  // sent repeatedly. Its contents are undefined. This is a collective: every rank must call it in one order
+  // with equal shape and dtype, and it may block until all ranks have called it. The tensor may outlive the
+  // group. Throws CollectiveError; then the group has failed, here and on the other ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }

@@ -10,8 +10,9 @@
 
 namespace gradsync::model {
 
-// The training data of one step, rows first. A language model: i32 token ids and the next ids, both (batch,
-// seq). An image model: images (batch, channels, height, width) and targets (batch, classes).
+// The training data of one step; the first dimension counts sequences or images. For a language model, inputs
+// are token ids and targets are the next ids, both i32 (batch, seq). For an image model, inputs are images
+// (batch, channels, height, width) and targets are numbers (batch, classes).
 struct Batch {
   Tensor inputs;
   Tensor targets;

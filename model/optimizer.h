@@ -31,7 +31,8 @@ struct Part {
   bool is_whole() const { return begin == 0 && end == param->numel(); }
 };
 
-// Whether a rule for matrices updates the parameter as one: it has two dimensions, and is no table.
+// Returns whether Muon updates the parameter as a matrix: the parameter has two dimensions, and is not a
+// table (Parameter::SetTable).
 inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is_table(); }
 
 // Updates parameters with their gradients. The first update or State() allocates the state, zeroed; later
@@ -41,12 +42,13 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // no parameter may be listed twice; otherwise constructors throw InvalidInput. A parameter's copy in bf16 is
 // written in the same pass as its value, unless only a part of it is updated.
 //
-// A rule has a unit, which is the element or the matrix. The update of a unit depends only on this unit, so
-// results are bitwise equal for every division into parts and calls that divides no unit. Constructors throw
-// InvalidInput for a part that divides a unit.
+// The unit of a rule is one element, or one matrix: the update of a unit depends on no other unit. So
+// parameters may be divided into parts and calls in any way that divides no unit, and the results are bitwise
+// equal. Constructors throw InvalidInput for a part that divides a unit.
 class Optimizer {
  public:
-  enum class Unit { kElement, kMatrix };  // kMatrix: of a parameter that is no matrix, the element
+  // With kMatrix, the unit of a parameter that is no matrix is the element.
+  enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
@@ -73,7 +75,7 @@ class Optimizer {
   // Returns the state between steps, without the number of steps: "exp_avg.NAME", for a part
   // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. The tensors can be read and written.
   std::vector<NamedTensor> State();
-  // How many states a parameter has, each as large as the parameter.
+  // Returns the number of states of a parameter. Each state is as large as the parameter.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }
@@ -85,10 +87,11 @@ class Optimizer {
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Applies a rule of kernels/optimizer.h, made of these factors, to these parts and their states.
+  // Makes a rule of kernels/optimizer.h from these factors, and applies the rule to these parts and their
+  // states.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
-  // The first state of a part.
+  // Returns the first state of a part.
   const Tensor& FirstStateOf(const Part& part);
 
  private:
@@ -165,16 +168,18 @@ class AdamW : public Optimizer {
 //   x = 3.4445 x + (-4.7750 a + 2.0315 a a) x, with a = x x^T    five times; tall matrices are transposed
 //   value -= learning_rate * (weight_decay * value + 0.2 * sqrt(max(rows, columns)) * x)
 //
-// The scale by shape is Moonlight's (arXiv:2502.16982, section 2.2; PyTorch: adjust_lr_fn="match_rms_adamw"):
-// an update is about as large as AdamW's, so that one learning rate serves all parameters. Keller Jordan's
-// own, sqrt(max(1, rows / columns)), needs a second rate. All that is no matrix (IsMatrix) is updated by
-// AdamW. A matrix has one state, exp_avg. The first update of the largest matrix allocates a workspace.
+// The factor 0.2 * sqrt(max(rows, columns)) is Moonlight's (arXiv:2502.16982, section 2.2; PyTorch:
+// adjust_lr_fn="match_rms_adamw"): an update is about as large as AdamW's, so that one learning rate serves
+// all parameters. Keller Jordan's own, sqrt(max(1, rows / columns)), needs a second rate. AdamW updates all
+// parameters that are not matrices (IsMatrix). A matrix has one state, exp_avg. The first update of the
+// largest matrix allocates a workspace.
 class Muon : public AdamW {
  public:
   struct Options {
     AdamW::Options adamw = {};  // its learning rate and weight decay are for matrices, too
     double momentum = 0.95;
-    bool in_bf16 = false;  // iterates in bf16, as published; else in the parameters' type, f32 or f64
+    // If true, iterates in bf16, as published; else in the parameters' type, f32 or f64.
+    bool in_bf16 = false;
   };
 
   // Throws InvalidInput like AdamW, and for options outside 0 <= momentum < 1.
@@ -193,10 +198,10 @@ class Muon : public AdamW {
     Tensor tensor;
     double factor;
   };
-  // Five iterations in T on `u`, which is overwritten.
+  // Runs the five iterations on `u`, in type T. Overwrites `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
-  // The i-th tensor of the workspace, with this shape and dtype.
+  // Returns the i-th tensor of the workspace, with this shape and dtype.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

@@ -43,9 +43,9 @@ class Parameter {
     ++version_;
     return value();
   }
-  // Makes `place` the value. If `place` is undefined, makes the parameter's own memory, which is unchanged,
-  // the value. Code that writes to `place` through another handle must also call MutableValue(). Throws
-  // InvalidInput if shape, dtype or device differ.
+  // From now on the value is in `place`. If `place` is undefined, the value is again in the parameter's own
+  // memory, whose contents have not changed. Code that writes to `place` through another handle must also
+  // call MutableValue(). Throws InvalidInput if shape, dtype or device differ.
   void PlaceValue(Tensor place);
   // Like PlaceValue for the tensor that operations read, of ForwardValue()'s shape and dtype. If this tensor
   // is the copy, the value does not move, and the code that fills `place` must round the value, because
@@ -111,12 +111,12 @@ class Parameter {
   // tensor for each operation that contributed. Returns null if one operation did not pass its rows.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
-  // From now on operations see a constant. Call it before an optimizer or a strategy is made of a list of
-  // parameters: they leave the parameter out, as Backward does.
+  // Excludes the parameter from training: operations use it as a constant. Call this before an optimizer or a
+  // strategy is made. Optimizers, strategies and Backward leave out frozen parameters of their lists.
   void Freeze() { frozen_ = true; }
   bool frozen() const { return frozen_; }
-  // A table has one row for each token or class: an embedding, or the output layer. Rules that update whole
-  // matrices (Muon) leave it to an elementwise rule.
+  // A table has one row for each token or class: an embedding, or the output layer. Muon, which updates whole
+  // matrices, updates a table by AdamW.
   void SetTable() { is_table_ = true; }
   bool is_table() const { return is_table_; }
 

@@ -4,8 +4,9 @@
     ./bazelw run //tools:report -- DIR... --out=report.html
     ./bazelw run //tools:report -- DIR... --figure=cost --out=cost.svg
 
-All numbers are those of `summarize --format=json`, which lies beside this program; timelines are of the traces (*.trace.json)
-in DIR and DIR/traces. Exit status: 0 done; 1 not made; 2 bad arguments, or nothing to show; 4 there is no matplotlib.
+`summarize`, which lies beside this program, makes the advice (--format=screen) and all numbers (--format=json). Timelines show
+the traces (*.trace.json) in DIR and DIR/traces. Exit status: 0 done; 1 not made; 2 bad arguments, or nothing to show; 4 there is
+no matplotlib.
 """
 import argparse
 import base64
@@ -29,6 +30,8 @@ try:
     import matplotlib.figure
 except ImportError:
     matplotlib = None
+
+SUMMARIZE = pathlib.Path(sys.argv[0]).absolute().with_name("summarize")
 
 # They stay apart for the colour-blind (Okabe and Ito).
 BLUE, SKY, GREEN, YELLOW, ORANGE, PINK, GREY, SILVER, PALE = (
@@ -65,8 +68,27 @@ def estimate(row, name, unit="", scale=1):
     return [None if value is None else scale * value for value in values]
 
 
-def place(row):
-    return joined(row["setting"], f"over {row['backend']}")
+def by_model(rows, key):
+    """For each model: a title, what names a row, and its rows, by setting, backend and a column.
+
+    A name is the variant, with the backend and with parts of the setting, such as the batch, if these differ between rows."""
+    for model, members in grouped(rows, "model_size").items():
+        settings = {row["setting"]: row["setting"].split(", ") for row in members}
+        common = [part for part in next(iter(settings.values())) if all(part in parts for parts in settings.values())]
+        backends = list(dict.fromkeys(row["backend"] for row in members))
+        title = joined(model if model not in common else "", *common, f"over {backends[0]}" if len(backends) == 1 else "")
+
+        def name(row, common=common, backends=backends):
+            own = joined(*(part for part in row["setting"].split(", ") if part not in common))
+            return f"{own}: {named(row, backends)}" if own else named(row, backends)
+
+        order = list(settings)
+        yield title, name, sorted(
+            members, key=lambda row: (order.index(row["setting"]), backends.index(row["backend"]), row[key]))
+
+
+def named(row, backends):
+    return row["variant"] if len(backends) > 1 else label(row)
 
 
 def verdict(row, name="verdict"):
@@ -74,29 +96,31 @@ def verdict(row, name="verdict"):
 
 
 def forest(title, x, rows, scale=None, name=label):
-    return {"kind": "rows", "title": title, "x": x, "scale": scale, "rows": sorted(
-        ([name(row), *estimate(row, "delta", " (%)"), verdict(row)] for row in rows), key=lambda row: row[1])}
+    """A row for each of `rows`, in their order."""
+    return {"kind": "rows", "title": title, "x": x, "scale": scale,
+            "rows": [[name(row), *estimate(row, "delta", " (%)"), verdict(row)] for row in rows]}
 
 
 # Each of these returns the panels of a figure: lists and dictionaries of all that is drawn, none without data.
 def differences(data):
-    panels, rows = [], [row for row in rows_of(data, "ddp") if row["delta_low (%)"] is not None]
-    for run, own in grouped(rows, "run").items():
-        # A panel for each place, or for each row where there are fewer rows than places.
-        of_rows, of_panels = sorted((label, place), key=lambda name: -len(set(map(name, own))))
-        for (title, base), members in grouped(own, lambda row: (of_panels(row), label(row, "baseline"))).items():
-            panels.append(forest(title, f"% of the step of {base}", members, run, of_rows))
+    panels, known = [], [row for row in rows_of(data, "ddp") if row["delta_low (%)"] is not None]
+    for title, name, rows in by_model(known, "delta (%)"):
+        bases = {label(row, "baseline") for row in rows}
+        strategies = {base.partition(":")[0] for base in bases}
+        # Bases of one strategy differ in the size of their buckets.
+        base = bases.pop() if len(bases) == 1 else f"{'/'.join(sorted(strategies))} with the row's bucket size"
+        over = ", over the same backend" if len({row["backend"] for row in rows}) > 1 else ""
+        panels.append(forest(title, f"% of the step of {base}{over}", rows, title, name))
     return panels
 
 
 def cost(data):
-    rows = [row for row in rows_of(data, "ddp") if row["sync_cost_low (s)"] is not None]
-    unit, scale = ("s", 1) if any(row["sync_cost_high (s)"] >= 1 for row in rows) else ("ms", 1e3)
-    x = f"{unit} beyond a step without synchronisation"
-    return [{"kind": "rows", "title": title, "x": x, "scale": own[0]["run"], "rows": sorted(
-        ([label(row), *estimate(row, "sync_cost", " (s)", scale),
-          {part: scale * row[f"{part} (s)"] for part in PARTS if row[f"{part} (s)"] is not None}] for row in own),
-        key=lambda row: row[1])} for title, own in grouped(rows, place).items()]
+    known = [row for row in rows_of(data, "ddp") if row["sync_cost_low (s)"] is not None]
+    unit, scale = ("s", 1) if any(row["sync_cost_high (s)"] >= 1 for row in known) else ("ms", 1e3)
+    return [{"kind": "rows", "title": title, "x": f"{unit} longer than a step without synchronisation", "scale": title, "rows": [
+        [name(row), *estimate(row, "sync_cost", " (s)", scale),
+         {part: scale * row[f"{part} (s)"] for part in PARTS if row[f"{part} (s)"] is not None}] for row in rows]}
+            for title, name, rows in by_model(known, "sync_cost (s)")]
 
 
 def tokens(data):
@@ -120,7 +144,7 @@ def bandwidth(data):
     rows = [row for row in rows_of(data, "all_reduce") if row["busbw (GB/s)"] is not None and not row["wrong elements"]]
     series = {name: sorted([row["data_size (MB)"], *estimate(row, "busbw", " (GB/s)")] for row in own) for name, own in grouped(
         rows, lambda row: f"{row['backend']} {row['collective']}".removesuffix(" all_reduce")).items()}
-    panel = {"kind": "lines", "title": "", "x": "MiB", "y": "GB/s", "series": series}
+    panel = {"kind": "lines", "title": "", "x": "size of the vector", "y": "GB/s", "series": series}
     return [panel] if any(len(points) > 1 for points in series.values()) else []
 
 
@@ -129,7 +153,7 @@ def convergence(data):
     for ranks, members in grouped(rows_of(data, "convergence"), "world_size").items():
         x, base = f"% above the loss of {label(members[0], 'baseline')}", members[0]["baseline"]
         lines = grouped((row for row in losses if row["world_size"] == ranks and row["variant"] != base), label)
-        ends = [row for row in members if row["delta_low (%)"] is not None]
+        ends = sorted((row for row in members if row["delta_low (%)"] is not None), key=lambda row: row["delta (%)"])
         panels += [{"kind": "seeds", "title": f"{ranks} ranks, by step: {x}", "lines": {
             name: [sorted([row["step"], row["delta (%)"]] for row in trial) for trial in grouped(own, "seed").values()]
             for name, own in lines.items()}}] if lines else []
@@ -156,11 +180,13 @@ class Figure(typing.NamedTuple):
 OF_TABLES = {
     "differences": Figure(
         "How much longer a step is than the baseline's",
-        "With 95 % intervals, which hold for all rows of a setting at once.", differences),
+        "Left of 0 a step is shorter than the baseline's. Lines are 95 % intervals, which hold for all rows of a setting at once: "
+        "if a line crosses 0, the measurement does not show which of the two is faster (open).", differences),
     "cost": Figure(
         "What synchronisation adds to a step",
-        "exposed: waits after the last rank has computed; tax: computes longer beside communication; own: copies and other work "
-        "of the strategy; rest: the optimizer, mostly. Left of 0 time is saved.", cost),
+        "A cost is the sum of four parts. exposed: time in which ranks wait and compute nothing. tax: forward and backward take "
+        "longer, because communication uses the same cores. own: copies and other work of the strategy. rest: mostly the optimizer. "
+        "Parts left of 0 make a step shorter. Lines are 95 % intervals.", cost),
     "tokens": Figure(
         "What synchronisation costs, by the size of a step",
         "As a share of the row's own step, with its 95 % interval.", tokens),
@@ -210,6 +236,14 @@ def draw_rows(panel, axes, limits):
                   transform=axes.get_yaxis_transform())
 
 
+def size_text(mebi):
+    """8 B, 32 KiB or 1 GiB: a size that is given in MiB."""
+    size, units = mebi * 2**20, ["B", "KiB", "MiB", "GiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.3g} {units[0]}"
+
+
 def draw_lines(panel, axes, _):
     axes.set(xscale="log", yscale="log" if panel["y"] == "GB/s" else "linear", xlabel=panel["x"], ylabel=panel["y"])
     axes.grid()
@@ -219,7 +253,7 @@ def draw_lines(panel, axes, _):
         axes.fill_between(*([point[i] for point in known] for i in (0, 2, 3)), color=color, alpha=0.2, linewidth=0)
     sizes = sorted({point[0] for points in panel["series"].values() for point in points})
     sizes = sizes[::-(-len(sizes) // 8)]
-    axes.set_xticks(sizes, [f"{size:.3g}" for size in sizes])
+    axes.set_xticks(sizes, [size_text(size) if panel["y"] == "GB/s" else f"{size:.3g}" for size in sizes])
     axes.minorticks_off()
     axes.yaxis.set_major_formatter("{x:g}")
     if panel["y"] != "GB/s":
@@ -353,13 +387,31 @@ def table_html(table):
     return "".join(text).replace("<details><summary>More</summary></details>", "")
 
 
-def page(data, figures):
+def advice_html(screen):
+    """The lines of a screen above its first empty line: the advice for each setting, and commands. The whole screen, if it has
+    no empty line, because then it has no advice."""
+    advice, gap, _ = screen.partition("\n\n")
+    if not gap:
+        return f"<pre>{html.escape(screen)}</pre>\n"
+    text = []
+    for line in advice.splitlines():
+        name, _, rest = line.partition("  ")
+        if re.match(" {3}", line) and text:  # goes on
+            text[-1] = f"{text[-1].removesuffix('</p>')} {html.escape(line.strip())}</p>"
+        elif line.startswith("  "):  # a command, or more of it
+            text.append(f"<pre>{html.escape(line.strip())}</pre>")
+        else:
+            text.append(f"<p><strong>{html.escape(name)}</strong> {html.escape(rest.strip())}</p>")
+    return "\n".join(text).replace("</pre>\n<pre>", "\n") + "\n"
+
+
+def page(data, screen, figures):
     """HTML that loads nothing."""
     tables = [table for table in data["shown"] if table["sections"] and table["sections"][0]["rows"]]
     text = ["<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>",
             "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';img-src data:;style-src 'unsafe-inline'\">",
             f"<title>gradsync report</title><style>{STYLE}</style></head>\n<body><h1>What gradient synchronisation costs</h1>",
-            listed([line for table in tables if not table["is_detail"] for line in table["findings"]])]
+            advice_html(screen)]
     for title, caption, panels in figures:
         image = base64.b64encode(picture(title, panels, "svg")).decode()
         text += [f"<figure><img alt='{html.escape(title)}' src='data:image/svg+xml;base64,{image}'>",
@@ -387,6 +439,23 @@ def figures_of_traces(directories):
     return figures
 
 
+def summarized(*arguments, quiet=False):
+    """What `summarize` prints; ends the program if it fails. `quiet`: without its complaints, which it has already printed."""
+    made = subprocess.run([str(SUMMARIZE), *arguments], stdout=subprocess.PIPE, check=False, encoding="utf-8",
+                          stderr=subprocess.DEVNULL if quiet else None)
+    if made.returncode != 0:
+        sys.exit(made.returncode)  # it has said why
+    return made.stdout
+
+
+class Version(argparse.Action):
+    """Prints the version, which `summarize` has."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        print(summarized("--version").replace("summarize", "report", 1), end="")
+        parser.exit(0)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="report", usage=argparse.SUPPRESS, description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -394,28 +463,27 @@ def main():
     parser.add_argument("--out", default="", help="writes the page (*.html), or with --figure a picture (*.svg, *.png)")
     parser.add_argument("--figure", choices=[*OF_TABLES, "timeline"],
                         help="draws this one alone; timeline: of the latest traced run")
+    parser.add_argument("--version", nargs=0, action=Version, help="prints the version")
     options = parser.parse_args()
     if not options.out.endswith((".svg", ".png") if options.figure else ".html"):
         parser.error(f"--out={options.out}: expected a name that ends in {'.svg or .png' if options.figure else '.html'}")
     if matplotlib is None:
         parser.exit(4, "report: no matplotlib: `./bazelw run //tools:report -- "
                     f"{' '.join(options.inputs)} --out=report.html` installs it and makes the report\n")
-    summarize = pathlib.Path(sys.argv[0]).absolute().with_name("summarize")
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
-    data, figures = {}, []
+    data, screen, figures = {}, "", []
     if options.figure != "timeline":
-        made = subprocess.run([str(summarize), "--format=json", *options.inputs], stdout=subprocess.PIPE, check=False)
-        if made.returncode != 0:
-            parser.exit(made.returncode)  # it has said why
-        data = json.loads(made.stdout)
+        data = json.loads(summarized("--format=json", *options.inputs))
         figures = [(figure.title, figure.caption, figure.panels_of(data)) for name, figure in OF_TABLES.items()
                    if options.figure in (None, name)]
+    if options.figure is None:
+        screen = summarized("--format=screen", *options.inputs, quiet=True)
     if options.figure in (None, "timeline"):
         figures += figures_of_traces(options.inputs)
     figures = [figure for figure in figures if figure[2]]
     if options.figure and not figures:
         parser.error(f"--figure={options.figure}: there is nothing that it could show")
-    content = picture(figures[-1][0], figures[-1][2], options.out[-3:]) if options.figure else page(data, figures).encode()
+    content = picture(figures[-1][0], figures[-1][2], options.out[-3:]) if options.figure else page(data, screen, figures).encode()
     pathlib.Path(options.out).write_bytes(content)
     print(options.out)
 

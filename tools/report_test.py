@@ -25,6 +25,18 @@ SPEC.loader.exec_module(report)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+SCREEN = """tiny over gloo  Undecided: a < b may have
+                left
+small over shm  Use zero1: 9 to 13 % faster
+To tell a from b:
+  ./bazelw run //bench:ddp \\
+  --out=DIR
+
+2 ranks on one host
+of the grid
+"""
+
+
 def data_of(**tables):
     """Tables of rows that are dictionaries."""
     return {"tables": [{"name": name, "columns": list(rows[0]) if rows else [], "rows": [list(row.values()) for row in rows]}
@@ -62,7 +74,7 @@ class Differences(unittest.TestCase):
             ddp("core@gloo"), ddp("none@gloo"), ddp("naive@gloo", (29.0, 15.0, 43.0), verdict="slower"),
             ddp("a b@gloo", (-4.0, -7.0, -1.0), verdict="faster"),
             ddp("zero1@gloo", (1.0, -2.0, 4.0), verdict="disturbed:17%")]))
-        self.assertEqual(titles(panels), ["over gloo"])
+        self.assertEqual(titles(panels), ["tiny, over gloo"])
         self.assertEqual(panels[0]["x"], "% of the step of core")
         self.assertEqual(panels[0]["rows"], [["a b", -4.0, -7.0, -1.0, "faster"], ["zero1", 1.0, -2.0, 4.0, "no verdict"],
                                              ["naive", 29.0, 15.0, 43.0, "slower"]])
@@ -74,25 +86,36 @@ class Differences(unittest.TestCase):
         colors = [line.get_color() for line in axes.get_lines()][2::2]
         self.assertEqual(colors, [report.VERDICTS[word][0] for word in ("faster", "no verdict", "slower")])
 
-    def test_a_panel_for_each_place_and_baseline_or_for_each_row(self):
-        rows = [ddp(f"{name}@{backend}", (1.0, 0.5, 2.0), setting="b2", baseline=f"core@{backend}")
-                for name in ("naive", "flat") for backend in ("gloo", "shm")]
-        self.assertEqual(titles(report.differences(data_of(ddp=rows))), ["b2, over gloo", "b2, over shm"])
-        few = report.differences(data_of(ddp=[row for row in rows if "naive" in row["variant"]]))
-        self.assertEqual([(panel["title"], [row[0] for row in panel["rows"]]) for panel in few],
-                         [("naive", ["b2, over gloo", "b2, over shm"])])
-        rows[2]["baseline"] = "core:x=1@gloo"
-        self.assertEqual([panel["x"] for panel in report.differences(data_of(ddp=rows))],
-                         ["% of the step of core", "% of the step of core", "% of the step of core:x=1"])
-        # Runs have scales of their own.
-        rows[3]["run"] = "other"
-        self.assertEqual({panel["scale"] for panel in report.differences(data_of(ddp=rows))}, {"r", "other"})
+    def test_rows_of_one_model_stand_in_one_panel(self):
+        rows = [ddp(f"{name}@{backend}", (delta, 0.5, 2.0), setting="tiny, b2", baseline=f"core@{backend}")
+                for delta, name in ((2.0, "naive"), (1.0, "flat")) for backend in ("gloo", "shm")]
+        rows.append(ddp("zero1@shm", (1.0, 0.5, 2.0), setting="small, b2", model_size="small"))
+        panels = report.differences(data_of(ddp=rows))
+        self.assertEqual(titles(panels), ["tiny, b2", "small, b2, over shm"])
+        self.assertEqual([row[0] for row in panels[0]["rows"]], ["flat@gloo", "naive@gloo", "flat@shm", "naive@shm"])
+        self.assertEqual([row[0] for row in panels[1]["rows"]], ["zero1"])
+        self.assertEqual([panel["x"] for panel in panels], ["% of the step of core, over the same backend", "% of the step of core"])
+        self.assertEqual([panel["scale"] for panel in panels], titles(panels))  # each has its own
+
+    def test_what_differs_between_settings_stands_in_front_of_rows(self):
+        rows = [ddp("naive@gloo", (1.0, 0.5, 2.0), setting=f"tiny, b{b}, s{s}") for b, s in ((1, 8), (1, 4))]
+        panels = report.differences(data_of(ddp=rows))
+        self.assertEqual(titles(panels), ["tiny, b1, over gloo"])
+        self.assertEqual([row[0] for row in panels[0]["rows"]], ["s8: naive", "s4: naive"])
+        for row in rows:  # where no part has the model's name
+            row["setting"] = row["setting"].removeprefix("tiny, ")
+        self.assertEqual(titles(report.differences(data_of(ddp=rows))), ["tiny, b1, over gloo"])
+
+    def test_baselines_of_several_bucket_sizes(self):
+        rows = [ddp(f"naive:x={x}@gloo", (1.0, 0.5, 2.0), baseline=f"core:x={x},y=1@gloo") for x in (1, 2)]
+        panels = report.differences(data_of(ddp=rows))
+        self.assertEqual([panel["x"] for panel in panels], ["% of the step of core with the row's bucket size"])
 
 
 class Cost(unittest.TestCase):
     def test_parts_add_up_to_either_side(self):
         panels = report.cost(data_of(ddp=[ddp("none@gloo"), ddp("core@gloo", cost=(0.003, 0.001, 0.005))]))
-        self.assertEqual(titles(panels), ["over gloo"])
+        self.assertEqual(titles(panels), ["tiny, over gloo"])
         name, *values, parts = panels[0]["rows"][0]
         self.assertEqual(name, "core")
         self.assertEqual(values, [3.0, 1.0, 5.0])
@@ -105,7 +128,7 @@ class Cost(unittest.TestCase):
     def test_seconds_where_one_is_long(self):
         panels = report.cost(data_of(ddp=[ddp("core@gloo", cost=(0.9, 0.8, 1.0))]))
         self.assertEqual(panels[0]["rows"][0][1:4], [0.9, 0.8, 1.0])
-        self.assertTrue(panels[0]["x"].startswith("s beyond"))
+        self.assertTrue(panels[0]["x"].startswith("s longer than"))
         self.assertEqual(drawn(panels[0]).texts[0].get_text(), "0.90 [0.80, 1.00]")
 
 
@@ -135,6 +158,9 @@ class Lines(unittest.TestCase):
         band = {tuple(point) for point in axes.collections[0].get_paths()[0].vertices}
         self.assertEqual(band, {(10, 2), (10, 4)})  # where both ends are known
         self.assertEqual(axes.get_yscale(), "log")
+        self.assertEqual([text.get_text() for text in axes.get_xticklabels()], ["1 MiB", "10 MiB"])
+        self.assertEqual([report.size_text(size / 2**20) for size in (8, 1024, 2**30, 2**41)],
+                         ["8 B", "1 KiB", "1 GiB", "2.05e+03 GiB"])
         self.assertEqual(report.bandwidth(data_of(all_reduce=rows[2:])), [])
 
 
@@ -185,11 +211,14 @@ class InDirectory(unittest.TestCase):
         shutil.copy(HERE / "tools/timeline.py", self.dir / "bin/timeline.py")
         self.summarize("{}")
 
-    def summarize(self, text, status=0):
+    def summarize(self, text, status=0, screen=""):
         """What stands in for the program says this, and ends so."""
         (self.dir / "tables.json").write_text(text)
+        (self.dir / "screen.txt").write_text(screen)
         program = self.dir / "bin/summarize"
-        program.write_text(f"#!/bin/sh\necho \"$*\" >{self.dir}/asked\ncat {self.dir}/tables.json\nexit {status}\n")
+        program.write_text(f"#!/bin/sh\necho \"$*\" >{self.dir}/asked\ncase $1 in --format=screen) cat {self.dir}/screen.txt; "
+                           f"echo again >&2 ;;\n--version) echo summarize of gradsync 1.2 ;;\n*) cat {self.dir}/tables.json ;; esac"
+                           f"\nexit {status}\n")
         program.chmod(0o755)
 
     def run_report(self, *arguments, status=0, program=None, **environment):
@@ -308,12 +337,17 @@ class Program(InDirectory):
                  "warnings": [{"name": "n<10", "meaning": "fewer `steps`"}],
                  "runs": [{"experiment": "ddp", "run": "r<1>", "time": "now", "ranks": "2 ranks", "machine": "host",
                            "software": "g", "command": "./bazelw run //bench:ddp -- --x='<a b>'"}]}
-        self.summarize(json.dumps(data))
+        self.summarize(json.dumps(data), screen=SCREEN)
         self.write_traces(trace(0))
-        out, err = self.run_report(".", "--out=r.html")
+        out, err = self.run_report(".", "--out=r.html")  # what summarize complains of is printed once
         self.assertEqual((out, err), ("r.html\n", ""))
         page = (self.dir / "r.html").read_text()
         self.assertEqual(page.count("data:image/svg+xml;base64,"), 3)  # differences, cost, timeline
+        advice = ("<p><strong>tiny over gloo</strong> Undecided: a &lt; b may have left</p>\n"
+                  "<p><strong>small over shm</strong> Use zero1: 9 to 13 % faster</p>\n"
+                  "<p><strong>To tell a from b:</strong> </p>\n<pre>./bazelw run //bench:ddp \\\n--out=DIR</pre>\n")
+        self.assertIn(f"<h1>What gradient synchronisation costs</h1>{advice}<figure>", page)
+        self.assertNotIn("of the grid", page)
         for text in ("<li>Use <code>a&lt;b</code> &amp; <strong>c</strong></li>", "<h3>T &lt;1&gt;</h3>", "All rows: ranks 2.",
                      "<td><strong>x &amp; y</strong></td><td class=n>1.5</td>",
                      "<li><code>n&lt;10</code>: fewer <code>steps</code></li>", "ddp, r&lt;1&gt;, now, 2 ranks, host, g",
@@ -329,6 +363,14 @@ class Program(InDirectory):
         self.assertLess(folded, page.index("</details>"))
         deep = page.index("deep")
         self.assertEqual(page.count("<details>", 0, deep) - page.count("</details>", 0, deep), 1)
+
+    def test_a_screen_without_advice_is_shown_whole(self):
+        self.summarize(json.dumps(data_of(ddp=[])), screen="2 ranks on <host>\n  gloo\n")
+        self.run_report("a", "--out=x.html")
+        self.assertIn("</h1><pre>2 ranks on &lt;host&gt;\n  gloo\n</pre>", (self.dir / "x.html").read_text())
+
+    def test_version(self):
+        self.assertEqual(self.run_report("--version"), ("report of gradsync 1.2\n", ""))
 
     def test_what_it_refuses(self):
         self.summarize(json.dumps(data_of(ddp=[ddp("core@gloo")])))

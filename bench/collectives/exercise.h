@@ -17,10 +17,10 @@ namespace gradsync::bench {
 // make equal objects and calls.
 class Exercise {
  public:
-  // `group` must outlive this object; for the memory limit it is the group of the limit's ranks. `pattern` is
-  // this rank's input, on the host. `numel` is the number of elements of the whole vector: the tensor of
-  // all_reduce and broadcast, the input of reduce_scatter, the output of all_gather. `in_flight` is the
-  // number of collectives that are issued before the first wait, each on separate memory.
+  // `group` must outlive this object; to measure the memory limit, pass the group of the ranks on this host.
+  // `pattern` is this rank's input, on the host. `numel` is the number of elements of the whole vector: the
+  // tensor of all_reduce and broadcast, the input of reduce_scatter, the output of all_gather. `in_flight` is
+  // the number of collectives that are issued before the first wait, each on separate memory.
   Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);
@@ -31,8 +31,8 @@ class Exercise {
   // the result of the previous collective. Call Prepare before this function.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // CountWrongElements returns the number of wrong elements of this rank's outputs after one run; the next
-  // function returns the number of elements.
+  // After Prepare and Measure(timer, 1): CountWrongElements returns the number of wrong elements of this
+  // rank's outputs. The next function returns the number of all elements of these outputs.
   int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 

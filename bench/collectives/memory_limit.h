@@ -11,7 +11,7 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend in whose group it is measured: all ranks are on one host.
+// The backend of the group in which the limit is measured, so all ranks are on one host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // Measures the limit that memory sets for the ranks of one host; backends are compared with this limit. A sum

@@ -2,28 +2,29 @@
 
 #include "model/base/flags.h"
 
-// What the flags of benchmarks are for.
+// Marks of the flags of benchmarks: what each flag is for.
 namespace gradsync::bench {
 
-// What is compared, and for how long. After the first launch of --choose, launches have their own.
+// The flag chooses what is compared, and for how long. With --choose, launches after the first one get other
+// values.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
-// The settings in which it is compared.
+// The flag chooses the settings in which rows are compared.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
-// Other frameworks that take turns.
+// The flag chooses other frameworks, whose steps take turns with gradsync's.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
-// How many launches there are.
+// The flag chooses the number of launches.
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
-// Where results go.
+// The flag chooses where results are written.
 inline constexpr FlagMarks kOutput{1 << 4};
-// May differ between the hosts of a run, or is compared otherwise.
+// The flag may have different values on the hosts of a run, or other code compares its values.
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// The estimate of --max_memory reads it.
+// The estimate of --max_memory depends on the flag.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
-// Has a meaning only for models of sequences: sizes of the model, and the sequences.
+// The flag is only for language models: kOfTransformers for the model's sizes, kOfSequences for its data.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
-// Everything that a command for two rows of one setting chooses itself.
+// The flags that a suggested command for two rows of one setting sets itself.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

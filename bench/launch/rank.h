@@ -69,8 +69,8 @@ class Rank {
   // All ranks must call this. `record` has the experiment, and the facts of all records. Throws like
   // RecordWriter.
   void SetRecords(Record record);
-  // Adds to `facts` how often a quota of CPU time has stopped the threads of this host since the start. Adds
-  // nothing without a quota.
+  // Adds to `facts` how often threads of this host had to wait since the start because a quota of CPU time
+  // was used up. Adds nothing without a quota.
   void DescribeThrottling(FactFields& facts) const;
   // Returns the record that contains what all records of a backend have in common.
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }

@@ -69,7 +69,7 @@ std::string RankOptions::device_name() const { return Devices().print(device); }
 std::string RankOptions::OutputDirectory(std::string_view name) const {
   if (!out.empty()) return out;
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-  const std::filesystem::path base = workspace != nullptr ? workspace : std::filesystem::current_path();
+  const std::filesystem::path base = workspace != nullptr ? workspace : CurrentDirectory();
   return (base / "results" / name).string();
 }
 

@@ -28,6 +28,7 @@
 #include "comm/rendezvous/rendezvous.h"
 #include "model/base/error.h"
 #include "model/base/exit_status.h"
+#include "model/base/standard_streams.h"
 
 namespace gradsync::bench {
 namespace {
@@ -86,8 +87,9 @@ void CheckOutputDirectory(const RankOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(options.out, error);
   Require(!error, "--out=", options.out, ": cannot be made: ", error.message());
-  Require(access(options.out.c_str(), W_OK) == 0, "--out=", options.out,
-          ": cannot be written to: ", std::strerror(errno));
+  const bool is_writable = access(options.out.c_str(), W_OK) == 0;
+  const std::string reason = std::strerror(errno);
+  Require(is_writable, "--out=", options.out, ": cannot be written to: ", reason);
 }
 
 // Prints the results on one screen, and the next commands. The tools compute the estimates, and this program
@@ -207,9 +209,7 @@ int LaunchRanks(const RankProgram& program, bool with_mpirun, bool answer, std::
   }
 }
 
-}  // namespace
-
-int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
+int Run(int argc, char** argv, const RankProgram& program) try {
   FlagTable& flags = program.flags;
   const RankOptions& options = program.options;
   bool answer = true, check_only = false;
@@ -274,6 +274,13 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   return comm::IsFirstToReport() ? Fail(kBadArguments, error.what()) : kBadArguments;
 } catch (const comm::CollectiveError& error) {
   return Fail(kFailed, error.what());
+}
+
+}  // namespace
+
+int RunRankProgram(int argc, char** argv, const RankProgram& program) {
+  KeepStandardStreams();
+  return WithWrittenOutput(Run(argc, argv, program));
 }
 
 }  // namespace gradsync::bench

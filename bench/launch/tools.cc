@@ -28,8 +28,9 @@ std::string Summarize(const char* argv0) { return RunfilePath(argv0, "tools/summ
 
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable) {
   std::string path = FindRunfiles(argv0, file)->Rlocation("gradsync/" + file);
-  Require(access(path.c_str(), executable ? X_OK : R_OK) == 0, "cannot ", executable ? "run " : "read ", path,
-          ": ", std::strerror(errno));
+  const bool is_usable = access(path.c_str(), executable ? X_OK : R_OK) == 0;
+  const std::string reason = std::strerror(errno);
+  Require(is_usable, "cannot ", executable ? "run " : "read ", path, ": ", reason);
   return path;
 }
 

@@ -37,8 +37,8 @@ Command ChoiceCommand(const char* argv0, const std::string& records, const std::
 // InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// Return commands that users can type in the workspace: TypedAnswer the command that prints the screen again,
-// TypedNext the commands that print tables and make the report.
+// Return commands that users can type in the workspace. TypedAnswer returns the command that prints the
+// screen again, and TypedNext the commands that print the tables and make the report.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

@@ -19,7 +19,8 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// The maximum number of settings of a variant. A variant with more settings would have a better chance.
+// The maximum number of settings of a variant. A limit is necessary, because the best of many settings looks
+// better by chance.
 inline constexpr size_t kMostSettings = 9;
 
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"

@@ -23,6 +23,7 @@
 #include "comm/processes/file_descriptor.h"
 #include "comm/processes/host.h"
 #include "comm/processes/run_command.h"
+#include "comm/rendezvous/network.h"
 #include "model/base/error.h"
 #include "model/tensor/device.h"
 #include "model/tensor/tensor.h"
@@ -45,7 +46,8 @@ Json DescriptionOf(const model::Tensor& tensor) {
 }
 
 std::string RankZeroHost(const comm::World& world) {
-  if (world.launched_by_self() || world.size == 1) return "127.0.0.1";
+  if (world.launched_by_self() || world.size == 1)
+    return comm::LoopbackAddress(std::chrono::steady_clock::now() + kStartPatience);
   const char* const master = std::getenv("MASTER_ADDR");
   if (master != nullptr) return master;
   return comm::HostName();

@@ -32,6 +32,7 @@
 #include "model/base/error.h"
 #include "model/base/exit_status.h"
 #include "model/base/flags.h"
+#include "model/base/standard_streams.h"
 
 namespace gradsync::bench {
 namespace {
@@ -218,4 +219,7 @@ int RunSuite(int argc, char** argv) try {
 }  // namespace
 }  // namespace gradsync::bench
 
-int main(int argc, char** argv) { return gradsync::bench::RunSuite(argc, argv); }
+int main(int argc, char** argv) {
+  gradsync::KeepStandardStreams();
+  return gradsync::WithWrittenOutput(gradsync::bench::RunSuite(argc, argv));
+}

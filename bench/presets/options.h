@@ -12,7 +12,7 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
-// How long it takes, about: "6 minutes on two cores".
+// Returns the approximate duration of a preset: "6 minutes on two cores".
 std::string_view Length(Preset preset);
 
 // The options on the command line of //bench:suite.

@@ -29,7 +29,7 @@ class ControlGroups {
   int64_t MemoryLeftBytes() const;
   // Returns the number of CPUs whose time the groups allow; infinity if no group has a limit.
   double CpuQuota() const;
-  // Returns the periods of the group that was stopped most often.
+  // Returns the periods of the group whose quota was used up most often.
   Periods CpuPeriods() const;
 
  private:

@@ -311,7 +311,8 @@ RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, 
   std::filesystem::create_directories(dir, error);
   Require(!error, "cannot create directory ", dir, ": ", error.message());
   file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  Require(file_ >= 0, "cannot open ", path_, ": ", std::strerror(errno));
+  const std::string reason = std::strerror(errno);
+  Require(file_ >= 0, "cannot open ", path_, ": ", reason);
   struct stat status {};
   Require(fstat(file_, &status) != 0 || status.st_size == 0, path_, ": there is such a file already");
 }

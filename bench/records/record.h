@@ -151,8 +151,9 @@ struct Provenance {
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // versions by name
   std::string command_line;
-  // The program, and the given flags that do not choose what is compared, in which settings, in how many
-  // launches, and where results go. A tool adds other choices. Empty in records of earlier versions.
+  // The program, and the given flags, without flags that choose rows, settings, the number of launches, or
+  // the output. Tools add such flags to make the command of another run. Empty in records of earlier
+  // versions.
   std::string base_command = {};
   // The clock of the samples; "CUDA events, device, ns" for a GPU.
   std::string clock = "steady_clock, host, ns";

@@ -18,8 +18,8 @@ Scope ScopeOf(std::string_view name);
 // number".
 std::vector<std::string> WrongTypes(const Record& record);
 
-// Returns a line for each series of samples that the first line of such a record must have, and that is
-// missing: "no samples \"step_ns\"".
+// Returns a line for each series of samples that `record` lacks although the schema requires it in the first
+// line of a record of this experiment: "no samples \"step_ns\"".
 std::vector<std::string> MissingSamples(const Record& record);
 
 // Returns a line for each fault of a complete record: wrong types, missing samples, names that the schema

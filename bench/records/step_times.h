@@ -13,9 +13,9 @@ namespace gradsync::bench {
 // A part that is not known is empty, and its time is included in another part. If a turn has several steps,
 // each part is the mean over the steps.
 //
-// Waits are the times that one rank waits. What synchronisation exposes needs all ranks: it is how much later
-// the last rank has averaged() than the last rank has worked() (tools/analysis/pairs.cc), so that a wait for
-// a rank that still computes does not count.
+// Waits are the times that one rank waits. What synchronisation exposes is one value for all ranks: the
+// maximum of averaged() over ranks minus the maximum of worked() over ranks (tools/analysis/pairs.cc). So a
+// wait for a rank that still computes does not count.
 //
 // On a GPU the times of single waits are not known. Then sync_wait has only the time from the end of
 // backward, and all other waits are included in forward, backward and, for strategies that communicate in the

@@ -38,8 +38,8 @@ class StepProfile {
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step, with its marks and the times of its parts, which must be known separately, its waits, the
-  // operations of its forward pass, and the ranges of its tracer.
+  // Adds a step: its marks, the times of its parts (each part must be known by itself), its waits, the
+  // operations of its forward pass, and the ranges that its tracer recorded.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 

@@ -118,7 +118,8 @@ void TraceLog::AddStep(const StepName& name, const StepMarks& marks, std::span<c
 
 void TraceLog::Write(const std::string& path) const {
   std::ofstream out(path);
-  Require(out.good(), path, ": cannot be written: ", std::strerror(errno));
+  const std::string why_not_opened = std::strerror(errno);
+  Require(out.good(), path, ": cannot be written: ", why_not_opened);
   out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
       << Text(Metadata("process_name", rank_, 0, "name", Join("rank ", rank_)));
   for (int row = kPhases; row <= last_row_; ++row) {
@@ -129,7 +130,8 @@ void TraceLog::Write(const std::string& path) const {
   for (const std::string& event : events_) out << ",\n" << event;
   out << "\n], \"otherData\": " << Text({{"origin", origin_}, {"strategies", strategies_}}) << "}\n";
   out.close();
-  Require(!out.fail(), path, ": cannot be written: ", std::strerror(errno));
+  const std::string why_not_written = std::strerror(errno);
+  Require(!out.fail(), path, ": cannot be written: ", why_not_written);
 }
 
 }  // namespace gradsync::bench

@@ -18,8 +18,8 @@ namespace gradsync::bench {
 // Every event has the strategy, the step and the case as arguments.
 //
 // Phases end at the marks of a step, so a phase includes the waits in it. Each of these waits is an event
-// `wait` in the row of the phases, inside of its phase, with the sequence of its collective. A rank waits, as
-// StepTimes::waits() counts it, in the whole phase `sync_exposed`, and outside of it in the events `wait`
+// `wait` in the row of the phases, inside of its phase, with the sequence of its collective. The time that
+// StepTimes::waits() counts is the whole phase `sync_exposed`, and outside of this phase the events `wait`
 // whose argument `counted` is true. On a GPU there are no events `wait`: the times of single waits are not
 // known, and the phase `optimizer` includes the waits of the update.
 class TraceLog {

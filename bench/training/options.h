@@ -15,12 +15,12 @@
 
 namespace gradsync::bench {
 
-// When variants take turns: after each step, or never.
+// Whether variants take turns after each step, or run one after the other.
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// Bucket sizes that //bench:compare compares. Its flags make variants with bucket_elements or published_size,
-// for strategies that have buckets.
+// The bucket sizes that //bench:compare compares. Its flags make variants with the option bucket_elements or
+// published_size of strategies that have buckets.
 struct Sweep {
   bool is_published = false;  // true: batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
@@ -58,7 +58,7 @@ struct TrainingOptions {
   RankOptions ranks;
   model::DType dtype = model::DType::kF32;  // dtype of activations
   bool tf32 = false;
-  // Of a program that learns there may be several: every variant then runs once with each.
+  // //bench:convergence accepts several optimizers, and runs every variant once with each of them.
   std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 

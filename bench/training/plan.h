@@ -57,7 +57,8 @@ struct TrainingPlan : TrainingOptions {
   }
   bool interleaved() const { return order == Order::kInterleaved; }
   // launch_time returns the part of --time for one setting of one launch. The next function returns the part
-  // of it for one group of variants that take turns, which is all variants or, in blocks, one variant.
+  // of launch_time for one group of variants that take turns. A group has all variants or, with
+  // --order=blocks, one variant.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /

@@ -84,8 +84,8 @@ struct Turn {
 // Returns the value of a tensor of one element.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's replica of the model, which all strategies train in turn, so all strategies compute in one
-// memory.
+// Owns one rank's replica of the model. All strategies train this replica in turn, so all of them compute in
+// the same memory.
 class Trainer {
  public:
   // All ranks begin with rank 0's initial weights. `group` is for barriers, initial weights and initial

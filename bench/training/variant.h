@@ -57,8 +57,8 @@ struct TrainingVariant : Variant {
   // Returns the number of steps from one synchronisation to the next.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
   // turn_steps returns the number of timed steps of a turn, whose mean is a sample; the next function returns
-  // the number of untimed steps before them. In such a turn, the next forward, and not a barrier, waits for
-  // weights that a step leaves to it.
+  // the number of untimed steps before them. In a turn of several steps no barrier separates the steps, so
+  // that weights which are still being gathered at the end of a step delay the next forward, as in training.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -97,8 +97,8 @@ struct VariantDefaults {
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
-// Returns the backend of PyTorch's strategies that are comparable with these variants: the one of the first
-// variant with its own, else the default of comm::BackendTraits.
+// Returns the backend of PyTorch's strategies that are compared with these variants: the backend of the first
+// variant that names one, else the default of comm::BackendTraits.
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns PyTorch's strategies that are comparable with these variants, each once for each mode of
 // PeerOptions. Throws InvalidInput, with a line that begins with --with_peers, for a variant that sets

@@ -22,9 +22,9 @@ class CudaStaging {
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
   // Calls `collective` with the request in host memory, and returns when the result is in the GPU's memory.
-  // The compute stream must have computed the tensors. Rethrows an exception of `collective`, after the last
-  // use of the tensors. Throws CudaError, CudaOutOfMemory, and std::runtime_error if a copy takes longer than
-  // the timeout; memory that this copy may still use is never freed.
+  // The compute stream must have computed the tensors. If `collective` throws, waits until no copy uses the
+  // tensors, and then rethrows the exception. Throws CudaError, CudaOutOfMemory, and std::runtime_error if a
+  // copy takes longer than the timeout; memory that this copy may still use is never freed.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:

@@ -29,7 +29,8 @@
 namespace gradsync::comm {
 
 struct GlooTuning {
-  // A vector is exchanged whole if its size, multiplied by the number of other ranks, is at most this size.
+  // A vector is sent whole to every rank if its size, multiplied by the number of other ranks, is at most
+  // this number of bytes.
   size_t direct_bytes = 256 << 10;
   // Longer vectors are sent in segments of at most this size. Measured on loopback: below 512 KiB the cost
   // per message matters, above 4 MiB nothing is gained.

@@ -106,7 +106,7 @@ gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& 
             "interface or address is '", interface_or_address,
             "', expected a network interface or an address of this host");
     network.hostname = !interface_or_address.empty() ? interface_or_address
-                       : is_one_host                 ? "127.0.0.1"
+                       : is_one_host                 ? LoopbackAddress(rendezvous.deadline())
                        : asks_others                 ? towards_others
                                                      : OwnAddress(rendezvous.deadline());
     is_loopback = IsLoopback(network.hostname, rendezvous.deadline());

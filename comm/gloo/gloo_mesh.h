@@ -41,15 +41,16 @@ struct BlockSigpipe : BlockSignals {
 // message is sent after its receiver has asked for the message's slot, so a message that is not expected yet
 // cannot block other messages.
 //
-// An unexpected message ends the process, and does not overwrite memory, because every buffer is unbound.
-// (For buffers that are registered with a slot, gloo's bounds check can overflow.)
+// A message that nobody has asked for ends the process. It cannot overwrite memory, because all buffers are
+// gloo's UnboundBuffers, which have no slot. (For buffers with a slot, gloo's bounds check can overflow.)
 class GlooMesh {
  public:
   // Connects to all ranks, and returns when all have connected. If interface_or_address is empty, uses
-  // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. The
-  // first message of each connection proves to the peer that this rank knows the job's secret and data that
-  // only ranks can read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws CollectiveError, with
-  // the first cause; InvalidInput for an unknown interface or address, and for loopback between hosts.
+  // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. With the
+  // first message of each connection this rank proves that it belongs to the job: it knows the job's secret,
+  // and data that only the job's ranks can read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws
+  // CollectiveError, with the first cause; InvalidInput for an unknown interface or address, and for loopback
+  // between hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -120,8 +121,8 @@ class GlooMesh {
 // - ends every stream with an empty message, so that the receiver always has one more message to wait for,
 //   and
 // - waits for its own messages to leave only after the peer's empty message has confirmed their arrival. If
-//   its own empty messages are queued after messages of another collective that fails, that collective
-//   notices, and Abort ends all waits of this rank.
+//   another collective's messages are in front of this rank's empty messages and that collective fails, its
+//   error calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);

@@ -9,7 +9,7 @@
 
 namespace gradsync::comm {
 
-// Makes a group of some ranks, which becomes a part of a larger group and uses its first cause
+// Makes a group of some ranks, as a part of a larger group. Both groups have one FirstCause
 // (RequestQueueOptions).
 using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions& part,
                                                              const std::shared_ptr<FirstCause>& first_cause)>;
@@ -19,19 +19,19 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // the host's vectors; ranks with equal local ranks reduce this share between hosts; then the ranks of a host
 // gather all shares (Mikami et al., 2018: a torus of two dimensions). With L ranks on each host, the link
 // carries 1/L of the bytes of an all-reduce by the outer backend alone. Vectors are divided into chunks, so
-// that the link carries one chunk while other chunks are reduced in memory. Issuing a collective issues all
-// requests to both parts, each with the request that must be done before it, so the threads of the parts do
-// all the work.
+// that the link carries one chunk while other chunks are reduced in memory. When a collective is issued, all
+// its requests are given to the inner and the outer group at once, each with the request that must be done
+// before it. So the threads of these groups do all the work.
 //
 // The inner backend reduces the vectors of the ranks of a host; then the outer backend reduces the sums of
 // all hosts. Sums of bf16 are added up in f32, because a host's sum must not be rounded before it is
 // complete: 4 bytes per element instead of 2, so the link carries 2/L of the bytes of the outer backend
 // alone.
 //
-// Collectives run one after the other. Allocate, deadlines, lost peers and destruction are as in the parts,
-// except that the timeout for ranks of other hosts is doubled: a rank of another host may wait for a rank of
-// its own host, which is then the first cause. With one host, or one rank on each host, the group uses a
-// single part, and messages name this part.
+// Collectives run one after the other. Allocate, deadlines, lost peers and destruction are as in the inner
+// and outer groups, with one exception: the timeout for ranks of other hosts is doubled, because such a rank
+// may wait for a rank of its own host, which is then the first cause. With one host, or one rank on each
+// host, the group uses a single part, and messages name this part.
 //
 // The options "inner" and "outer" name the parts' backends. Throws the parts' exceptions; also InvalidInput
 // if the hosts have different numbers of ranks.

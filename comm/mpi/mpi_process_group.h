@@ -20,10 +20,10 @@ inline constexpr char kWithoutMpi[] =
 // A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
 // The result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.
 //
-// A collective fails on an MPI error, or if it does not end within the timeout after the previous one. Then
-// all unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that
-// were started cannot be cancelled, so this process keeps the tensors of these collectives, and ends without
-// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// A collective fails if MPI reports an error, or if the timeout passes after the end of the previous
+// collective. Then all unfinished and later collectives also fail. MPI does not report which rank is late.
+// Collectives that were started cannot be cancelled, so this process keeps the tensors of these collectives,
+// and ends without MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //
 // MPI state belongs to the whole process, from the first group to the end of the process. So ranks cannot be
 // threads, and all ranks must make their first group at one time.

@@ -30,8 +30,8 @@ inline constexpr char kWithoutNccl[] =
 // rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
 // never waits for another rank longer than the timeout.
 //
-// See GroupMaker; this group is never a part. Throws InvalidInput also in a build without NCCL,
-// CollectiveError if NCCL rejects the ranks.
+// See GroupMaker; this group is never a part of a larger group. Throws InvalidInput also in a build without
+// NCCL, CollectiveError if NCCL rejects the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

@@ -11,7 +11,7 @@ struct LaunchOptions {
   // the user.
   bool with_mpirun = false;
   // Time between the first failure and the request to the other ranks to stop. During this time the other
-  // ranks may report the first cause. The time ends early when all ranks have ended.
+  // ranks may report the first cause. This time is cut short if all ranks have ended.
   std::chrono::milliseconds settle{1000};
   // Longest time between the ends of the first and the last rank. No other rank would detect that the last
   // rank hangs.

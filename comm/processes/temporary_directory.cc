@@ -19,8 +19,10 @@ namespace {
 std::string MakeDirectory() {
   const char* const base = std::getenv("TMPDIR");
   std::string path = Join(base == nullptr || *base == '\0' ? "/tmp" : base, "/gradsync.XXXXXX");
-  Require(mkdtemp(path.data()) != nullptr, "TMPDIR=", base == nullptr ? "" : base, ": cannot make ", path,
-          ": ", std::strerror(errno), "; expected a directory that can be written to");
+  const bool is_made = mkdtemp(path.data()) != nullptr;
+  const std::string reason = std::strerror(errno);
+  Require(is_made, "TMPDIR=", base == nullptr ? "" : base, ": cannot make ", path, ": ", reason,
+          "; expected a directory that can be written to");
   return path;
 }
 

@@ -16,7 +16,7 @@ namespace gradsync::comm {
 
 // No other rank caused the failure: it is this rank's own failure, or the result of an earlier failure.
 inline constexpr int kNobody = -1;
-// A rank caused the failure, but its number is unknown.
+// Another rank caused the failure, but its number is unknown.
 inline constexpr int kSomebody = -2;
 // The start of a message that blames a rank whose number is unknown.
 inline constexpr char kAnotherRank[] = "another rank";
@@ -69,8 +69,8 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Follows the chain of notes and stores the first cause in first_. Returns false if the chain is a circle.
-  // Throws JobFailed; std::runtime_error if the store is gone.
+  // Follows the notes from rank to rank, and stores the first cause in first_. Returns false if the chain is
+  // a circle. Throws JobFailed; std::runtime_error if the store is gone.
   bool Follow(Deadline deadline);
   // Stores the first cause in first_ if this rank's note blames kSomebody: another note that blames no rank,
   // or, without such a note, a rank without a note. Throws like Follow.

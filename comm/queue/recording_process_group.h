@@ -45,8 +45,8 @@ class RecordingProcessGroup : public GroupDecorator {
   // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
   // failed.
   const std::vector<Entry>& Finish();
-  // Returns the waits since Clear that have ended without an error, in the order of their ends. Finish is no
-  // wait. Only one thread at a time may wait.
+  // Returns the waits since Clear that have ended without an error, in the order of their ends. Calls of
+  // Finish are not listed. Only one thread at a time may wait.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
   // Deletes the entries and the waits. sequence and waited_ns continue.
   void Clear();

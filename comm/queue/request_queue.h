@@ -40,10 +40,10 @@ struct RequestQueueOptions {
   // the larger group finds the first cause.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend with requests that are too short for a switch to another thread; else empty. This function
+  // For a backend whose requests may be shorter than the switch to another thread; else empty. This function
   // is called when a request is issued and the queue is empty. It does the part of the work for which other
-  // ranks wait, and returns true if the rest need not begin before the caller waits. The rest then runs on
-  // the thread that calls Work::Wait, unless a communication thread has started it.
+  // ranks wait. It returns true if the rest of the work may wait until the caller calls Work::Wait; then that
+  // thread does the rest, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
   // If true, a waiting thread also runs requests for which `begin` did not return true and which no
   // communication thread has started.
@@ -93,7 +93,7 @@ class RequestQueue {
   std::condition_variable issued_;
   std::condition_variable finished_;  // notified when a running request has finished
   std::condition_variable failed_;
-  std::deque<std::shared_ptr<Item>> items_;  // requests that do not run yet
+  std::deque<std::shared_ptr<Item>> items_;  // requests that have not been started
   std::set<int64_t> running_;                // positions of running requests in the order of issue
   int64_t num_taken_ = 0;
   int64_t next_sequence_ = 0;

@@ -116,7 +116,7 @@ void Job::Serve(const Place& place, const std::string& host, const Terms& terms)
   Rank0 self = place.Find().value_or(Rank0{});
   if (place.is_file()) {
     while (HasRank0(place)) std::this_thread::sleep_for(kRetry);
-    self = {{is_one_host ? "127.0.0.1" : OwnAddress(deadline_), "0"}, RandomHex()};
+    self = {{is_one_host ? LoopbackAddress(deadline_) : OwnAddress(deadline_), "0"}, RandomHex()};
   } else if (!is_one_host && IsLoopbackOnlyHere(self.address.host, deadline_)) {
     throw std::runtime_error(Join("rank 0 cannot listen on ", self.address.host,
                                   " for other hosts, because that name means loopback here: name an "

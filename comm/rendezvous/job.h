@@ -42,11 +42,11 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 
 // The ranks of a job, after they have found each other and agreed on their terms.
 //
-// Rank 0 listens at the place, or publishes its address there until all ranks have joined. Rank 0 listens on
-// loopback if the launcher says that all ranks are on this host, else on the address by which other hosts
-// reach this host. The other ranks connect to rank 0, each side proves that it knows the job's secret
-// (comm/rendezvous/protocol.h), and rank 0 compares the terms. Rank 0 rejects processes of another job or
-// run, and a second process of a rank.
+// Rank 0 listens at the rendezvous (Place), or publishes its address there until all ranks have joined. Rank
+// 0 listens on loopback if the launcher says that all ranks are on this host, else on the address by which
+// other hosts reach this host. The other ranks connect to rank 0, each side proves that it knows the job's
+// secret (comm/rendezvous/protocol.h), and rank 0 compares the terms. Rank 0 rejects processes of another job
+// or run, and a second process of a rank.
 class Job {
  public:
   // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
@@ -72,7 +72,7 @@ class Job {
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   // Connects to rank 0, and retries until the deadline.
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether another rank 0 is at the place. Throws Refused if it remains there.
+  // Returns whether a rank 0 of another run is at the place. Throws Refused if that rank 0 remains there.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 

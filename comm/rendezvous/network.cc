@@ -26,6 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kRetry = std::chrono::milliseconds(20);
+constexpr char kLoopback[] = "127.0.0.1", kLoopback6[] = "::1";
 
 struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -159,8 +160,10 @@ std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
     if (!sockets.empty()) return sockets;
     const int error = errno;
     if (Clock::now() >= deadline || error != EADDRINUSE) {
+      const bool lacks_loopback = error == EADDRNOTAVAIL && address.host == kLoopback;
       throw std::runtime_error(
-          Join("cannot listen on ", address.host, " port ", address.port, ": ", ErrorText(error)));
+          Join("cannot listen on ", address.host, " port ", address.port, ": ", ErrorText(error),
+               lacks_loopback ? "; give loopback its address: ip addr add 127.0.0.1/8 dev lo" : ""));
     }
     while_taken();
     std::this_thread::sleep_for(kRetry);
@@ -229,8 +232,12 @@ std::string OwnAddress(Deadline deadline) {
     // 192.0.2.1, which is reserved for documentation, represents any other host.
     return OwnAddressTowards({.host = is_known ? name : "192.0.2.1", .port = "9"}, deadline);
   } catch (const std::runtime_error&) {
-    return "127.0.0.1";
+    return LoopbackAddress(deadline);
   }
+}
+
+std::string LoopbackAddress(Deadline deadline) {
+  return !IsOwnAddress(kLoopback, deadline) && IsOwnAddress(kLoopback6, deadline) ? kLoopback6 : kLoopback;
 }
 
 bool IsOwnAddress(const std::string& host, Deadline deadline) {

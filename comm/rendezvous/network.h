@@ -15,13 +15,13 @@ struct HostPort {
   std::string port;
 };
 
-// Parses "host:port", "1.2.3.4:port" and "[::1]:port" with a port from 1 to 65535. Throws InvalidInput, which
-// quotes `url`.
+// Parses "host:port", "1.2.3.4:port" and "[::1]:port" with a port from 1 to 65535. `url` is the whole
+// address; only the error message uses it. Throws InvalidInput.
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. Port "0"
-// selects a free port. While the port is in use, retries until the deadline, and calls `while_taken`, which
-// may throw, before each attempt.
+// selects a free port. If the port is in use, retries until the deadline, and calls `while_taken`, which may
+// throw, before each new attempt.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
@@ -36,6 +36,8 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
 // Returns the address at which other hosts most likely reach this host: the address of its name, or, if that
 // is loopback, the address of the default route. Returns loopback if there is no such address.
 std::string OwnAddress(Deadline deadline);
+// Returns this host's address of loopback: 127.0.0.1, or ::1 if the host has that alone.
+std::string LoopbackAddress(Deadline deadline);
 // Returns whether a host name or address is one of this host's addresses, or only loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);

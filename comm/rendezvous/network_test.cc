@@ -105,6 +105,7 @@ TEST(NetworkTest, KnowsLoopback) {
     EXPECT_FALSE(IsLoopbackOnlyHere(host, DeadlineInAMinute())) << host;
   }
   EXPECT_TRUE(IsOwnAddress("127.0.0.1", DeadlineInAMinute()));
+  EXPECT_EQ(LoopbackAddress(DeadlineInAMinute()), "127.0.0.1");
   EXPECT_FALSE(IsOwnAddress("203.0.113.7", DeadlineInAMinute()));
 }
 

@@ -7,7 +7,8 @@
 
 namespace gradsync::comm {
 
-// The address and the run of rank 0. The run is a random text; it is empty if ranks need not know it.
+// The address and the run of rank 0. The run is a random text that identifies one start of rank 0; empty if
+// ranks need not know it.
 struct Rank0 {
   HostPort address;
   std::string run;

@@ -58,10 +58,10 @@ void Channel::Send(const Frame& frame, Deadline deadline) {
   bytes += frame.payload;
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t sent = send(socket_.get(), bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+    const int error = errno;
     if (sent > 0) {
       done += static_cast<size_t>(sent);
-    } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(socket_, POLLOUT, deadline))) {
-      const int error = errno;
+    } else if (error != EINTR && (error != EAGAIN || !WaitFor(socket_, POLLOUT, deadline))) {
       // The other side would interpret the next frame as the rest of this frame.
       shutdown(socket_.get(), SHUT_WR);
       ThrowLost(error);

@@ -46,8 +46,8 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// Limits that are much larger than real messages: for a process that has not joined, and for a rank, whose
-// value may have a line for each of thousands of ranks.
+// Limits of the length of messages, much larger than real messages. The first is for a process that has not
+// joined. The second is for a rank, whose value may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;

@@ -38,8 +38,9 @@ class StoreServer : public Store {
   // have not left receive the cause even if they send a request later.
   ~StoreServer() override;
 
-  // Returns the hosts of all ranks when they have joined. If ranks are missing at the deadline, the job fails
-  // with the message of `missing`, which can ask for each rank whether it has joined. Throws JobFailed.
+  // Returns the hosts of all ranks when all ranks have joined. If ranks are missing at the deadline, the job
+  // fails with the message that `missing` returns; the argument of `missing` tells of each rank whether it
+  // has joined. Throws JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);

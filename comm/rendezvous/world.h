@@ -26,7 +26,8 @@ struct World {
   int local_size = 1;
   // "file:///shared/directory" or "tcp://host:port". Empty only for a world of one.
   std::string rendezvous{};
-  // "self", "torchrun", "mpirun", "srun", "mpirun or srun"; "none" for a process without a launcher.
+  // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
+  // if the variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
   // The launcher's name for this job, empty if it has no name; and the secret that only the job's ranks know,
   // empty if there is no secret.

@@ -45,10 +45,11 @@ class SharedBuffers {
 
 // Runs the collectives of one rank, one at a time.
 //
-// Each collective begins with a notice, which describes the collective, so ranks that disagree always notice
-// it. There are two memories for notices, which are used in turn: a rank writes its next notice after it has
-// read all ranks' previous notices, so it overwrites only a notice that all ranks have read. The rest of a
-// collective depends on the size and place of vectors:
+// Each rank begins a collective with a notice: a description of the collective in shared memory. The other
+// ranks compare it with their own, so ranks that issue different collectives always fail. There are two
+// memories for notices, which are used in turn: a rank writes its next notice after it has read all ranks'
+// previous notices, so it overwrites only a notice that all ranks have read. The rest of a collective depends
+// on the size and place of vectors:
 // - Short vectors are part of the notice, and each rank computes the whole result.
 // - Vectors in one shared buffer on all ranks are read in place. In an all-reduce each rank sums its slice of
 //   all vectors, in rank order, and writes the result to all vectors.

@@ -44,9 +44,9 @@ class ShmMesh {
   // Counts one step. Ranks that have waited for this step see everything that this rank wrote before the
   // step.
   void Step();
-  // Sets how long WaitForAll spins before it sleeps, and whether it yields to other threads while it spins,
-  // because such a thread may be the rank for which it waits. If there are fewer CPUs than ranks, it spins
-  // only if it yields.
+  // Sets how long WaitForAll spins before it sleeps, and whether it yields the CPU to other threads while it
+  // spins: one of these threads may be the rank for which it waits. If there are fewer CPUs than ranks, it
+  // spins only if it yields.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;

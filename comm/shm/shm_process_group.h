@@ -11,7 +11,7 @@ namespace gradsync::comm {
 // are reduced in place if the tensors of all ranks are in one allocation; other tensors are copied through
 // windows.
 //
-// Ranks always compare every collective before they run it, which costs no additional message here.
+// Ranks check that all of them run the same collective, each time. Here this needs no additional message.
 //
 // If a rank does nothing within the timeout, or a peer is lost, the collective fails; all unfinished and
 // later collectives fail, as with gloo. Other ranks notice the death of a rank within 50 ms, and the rank's

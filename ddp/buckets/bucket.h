@@ -10,8 +10,8 @@
 
 namespace gradsync::ddp {
 
-// The alignment of adjacent data is a cache line, because kernels store whole vectors, and because two ranks
-// should not write to one line.
+// Data of different parameters or ranks start on different cache lines, because kernels store whole vectors,
+// and because two ranks should not write to one line.
 inline constexpr size_t kLineBytes = 64;
 
 // A bucket is a group of parameters whose gradients are sent together. All parameters of a bucket have one
@@ -86,8 +86,8 @@ BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
-// Adds a bucket that has only `param` to a plan for the other parameters of `order`. The bucket's position
-// follows the order in which gradients become ready.
+// Adds a bucket to a plan for the other parameters of `order`. The new bucket has only `param`. The bucket's
+// position follows the order in which gradients become ready.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 

@@ -20,7 +20,8 @@ namespace gradsync::ddp {
 //   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
 //   rows         untouched rows of an embedding's gradient are not sent
 //
-// The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
+// To compute a mean without a pass over memory, the loss is divided by the world size, and all-reduces
+// compute sums.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",

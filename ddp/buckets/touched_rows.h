@@ -16,7 +16,7 @@ namespace gradsync::ddp {
 //
 // All ranks agree once on the maximum number of rows in a message, and every rank receives the messages of
 // all ranks. If a rank has more rows, or its gradient is dense in this step, its message contains a flag, and
-// then all ranks send the whole gradient. So ranks need no negotiation before a message.
+// then all ranks send the whole gradient. So ranks exchange nothing before a message.
 class TouchedRows {
  public:
   // Returns the gradients that are cheaper to send by rows, because the messages of all ranks are together

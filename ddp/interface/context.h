@@ -27,9 +27,10 @@ struct StrategyOptions {
   bool check_gradients = false;
   // For tests on the CPU: if true, gathered weights become NaN when they are freed.
   bool spoil_weights = false;
-  // True if no other strategy trains these parameters before this strategy is destroyed or Reset. A strategy
-  // that keeps only parts of the weights may then return the parameters' own memory to the system (on the
-  // CPU). The caller must write the weights again after the strategy is destroyed, and before a Reset.
+  // True if no other strategy trains these parameters until this strategy is destroyed or Reset is called. A
+  // strategy that keeps only parts of the weights may then return the parameters' own memory to the system
+  // (on the CPU). The caller must write the weights again after the strategy is destroyed, and before a
+  // Reset.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. Throws InvalidInput for values that
   // the traits do not allow.

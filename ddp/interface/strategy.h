@@ -66,8 +66,8 @@ class Strategy {
   // Returns the number of bytes that this rank does not send in a step because rows are untouched; nullopt if
   // the strategy sends all rows.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
-  // The work of an update: the largest rank's over the mean of all ranks; nullopt: ranks share no work, or
-  // share it evenly.
+  // Returns the work of an update on the rank that has most, divided by the mean of all ranks; nullopt if
+  // ranks do not divide the update, or divide it evenly.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
   // Makes every p.grad() the whole mean over ranks. Only checks call this, between Finish and Update; it does

@@ -9,8 +9,8 @@ namespace gradsync::ddp {
 
 // Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[] and
 // indices[], in the order of their indices, and replaces them by zeros. If `indices` is null, `count` must be
-// the number of all elements. Of equal elements, the first elements are taken. NaN and infinity count as
-// larger than any number, so they are always sent. `scratch` must have the size of `from`.
+// the number of all elements. Among elements of equal magnitude, the first elements are taken. NaN and
+// infinity count as larger than any number, so they are always sent. `scratch` must have the size of `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 

@@ -14,7 +14,7 @@ class LowRank {
  public:
   // `stream` is the random stream of the initial Q. Both factors together must have less than 1 /
   // min_compression of the gradient's elements; otherwise the whole gradient is sent. Throws InvalidInput if
-  // min_compression is below 1: `rank` might then not be below the numbers of rows and columns.
+  // min_compression is below 1, because `rank` could then exceed the number of rows or columns.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }

@@ -8,18 +8,21 @@
 
 namespace gradsync::ddp {
 
-// Buckets whose equal parts divide no matrix.
+// A plan in which each rank updates whole matrices: no part of a bucket begins or ends inside a matrix.
 struct OwnedPlan {
   BucketPlan plan;
-  double largest_work = 1;  // of an update of matrices: the largest rank's, over the mean of all ranks
+  // Work of updating matrices on the rank that has most, divided by the mean of all ranks.
+  double largest_work = 1;
 };
 
-// Packs the matrices (model::IsMatrix) of `order` into buckets of `num_parts` parts, the largest first, each
-// into the part with the least work. All parts of a bucket are as long as its longest; what they lack is
-// padding. A bucket is the longest run of matrices within `bucket_bytes` whose padding is at most a tenth; if
-// there is none, the shortest run beyond. A rest that needs more padding joins as many buckets before it as
-// help. The work is the multiplications of model::Muon. All other parameters are in buckets of PlanPlaced.
-// The buckets are in the order in which gradients become ready, if `order` is.
+// Packs the matrices (model::IsMatrix) of `order` into buckets of `num_parts` parts. Within a bucket,
+// matrices are assigned one by one, the largest first, to the part with the least work; the work is the
+// number of multiplications of model::Muon. Shorter parts are padded to the length of the longest part. A
+// bucket takes as many consecutive matrices as fit into `bucket_bytes` with at most a tenth of padding. If no
+// number of matrices does, the bucket takes the smallest number above `bucket_bytes` that does. If the last
+// bucket needs more padding, it is merged with as few of the buckets before it as suffice. All other
+// parameters are in buckets of PlanPlaced. If `order` is the order in which gradients become ready, so is the
+// order of the buckets.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp

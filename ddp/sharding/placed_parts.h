@@ -14,24 +14,24 @@ inline constexpr Option kGather = {.name = "gather",
                                    .role = Option::Role::kCarry,
                                    .words = kGatherWords};
 
-// Sharded updates whose gradients are views of buckets, as in `core`; weights travel through the same
-// storage. With gather=forward (kGather) all-gathers begin when all parts are updated, the first layers'
-// first, and each read of the next forward waits for its own (ddp/sharding/carried_weights.h). Over shm, too,
-// every rank then has whole weights.
+// A sharded strategy whose gradients are views of buckets, as in `core`. Weights are gathered in the memory
+// of the buckets. With gather=forward (kGather) the all-gathers begin when all parts are updated, in the
+// order of the layers, and in the next forward each read of a weight waits for the all-gather of this weight
+// (ddp/sharding/carried_weights.h). Then every rank has whole weights, also over shm.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // The update waits for each bucket, and writes weights, of which nothing may be on its way any more.
+  // Waits for all gathers of weights, because the update, which waits for each bucket, writes the weights.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
-  // What forward waits for comes first.
+  // The gathers for which forward waits come first.
   BucketPlan plan() const override;
 
  protected:
-  // `traits` have kGather. `plan`: see ShardedStrategy.
+  // `traits` must have the option kGather. `plan` is as in ShardedStrategy.
   PlacedParts(const Traits& traits, BucketPlan plan, const StrategyContext& context);
 
  private:
@@ -43,7 +43,7 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// Traits::more_copies of a strategy with kGather.
+// The function Traits::more_copies of a strategy with kGather.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

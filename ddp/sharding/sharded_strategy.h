@@ -12,7 +12,7 @@ namespace gradsync::ddp {
 
 // Pads a bucket so that the parts of all ranks have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
-// Buckets in reverse forward order, padded. `traits` have small_first and small_last.
+// Returns padded buckets in reverse forward order. `traits` must have the options small_first and small_last.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
@@ -54,8 +54,8 @@ class ShardedStrategy : public OverlappedBuckets {
   // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
   // have equal size. If `in_common` is true, ranks that share memory keep one copy of the weights.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
-  // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients, by
-  // bucket, and of the values; without values, they are in the parameters. Makes the optimizer of these parts
+  // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients and
+  // values, by bucket. Without values, the values are in the parameters. Makes the optimizer of these parts
   // with the settings of `like`; if `like` is null, the first update makes the optimizer.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});

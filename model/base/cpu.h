@@ -2,7 +2,7 @@
 
 namespace gradsync {
 
-// What .bazelrc's -march=x86-64-v3 has compilers assume of a processor, and older ones lack.
+// Features that the compiler may use (-march=x86-64-v3 in .bazelrc) and that older processors lack.
 struct CpuFeatures {
   bool avx2 = false;
   bool fma = false;

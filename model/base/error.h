@@ -51,8 +51,8 @@ class InvalidInput : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Throws InvalidInput with the joined parts unless `ok`. It makes text of the parts only then: a part that is
-// costly to make into text, such as a shape, is passed as it is.
+// Throws InvalidInput with the joined parts unless `ok`. The parts become text only if it throws, so pass a
+// shape itself and not its text, which would be made in every call.
 template <class... Parts>
 void Require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

@@ -6,7 +6,8 @@ namespace gradsync {
 inline constexpr int kDone = 0;          // the program succeeded, or printed its help
 inline constexpr int kFailed = 1;        // the program or a rank failed, or there was no input
 inline constexpr int kBadArguments = 2;  // bad arguments, which one line on stderr names
-inline constexpr int kNo = 3;            // the answer is no: a row is slower, an interval is too wide
-inline constexpr int kLacking = 4;       // this machine lacks something: memory, matplotlib, PyTorch
+// The measured answer is negative: a row is slower, or an interval is too wide.
+inline constexpr int kNo = 3;
+inline constexpr int kLacking = 4;  // this machine lacks something: memory, matplotlib, PyTorch
 
 }  // namespace gradsync

@@ -54,10 +54,20 @@ std::vector<std::string> SplitCommas(std::string_view text) {
   return absl::StrSplit(absl::string_view(text.data(), text.size()), ',');
 }
 
+std::string CurrentDirectory() {
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::current_path(error);
+  Require(!error, "the current directory cannot be used: ", error.message(),
+          "; change to a directory that exists");
+  return directory.string();
+}
+
 std::string ResolvePath(std::string_view path) {
   namespace fs = std::filesystem;
   const char* const typed_in = std::getenv("BUILD_WORKING_DIRECTORY");
-  const fs::path base = typed_in != nullptr ? fs::path(typed_in) : fs::current_path();
+  const fs::path base = typed_in != nullptr            ? fs::path(typed_in)
+                        : fs::path(path).is_absolute() ? fs::path()
+                                                       : fs::path(CurrentDirectory());
   return (base / fs::path(path)).lexically_normal().string();
 }
 

@@ -17,9 +17,9 @@
 
 // Parses command-line flags into a struct of options.
 //
-// This is a small table and not Abseil's flags, for two reasons: a bad value must end in exactly one line
-// that says what the flag takes, with exit status 2; and options must be values, so that a test, or the
-// suite, can parse a command line without globals.
+// Abseil's flags are not used, for two reasons. A bad value must end the program with exit status 2 and
+// exactly one line, which names the accepted values. And a test, or the suite, must be able to parse a
+// command line without global variables.
 namespace gradsync {
 
 // Returns the parts of `text` between commas.
@@ -80,8 +80,8 @@ Kind<std::string> Path(std::string what);
 // Returns the Kind of a text that is not empty.
 Kind<std::string> Text(std::string what);
 
-// What flags are for, as bits that a program defines. Code that treats several flags alike asks for a mark,
-// so that no list repeats names of flags.
+// What flags are for, as bits that a program defines. Code that treats several flags alike selects them by a
+// mark, and not by a list of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
   return FlagMarks{static_cast<uint32_t>(a) | static_cast<uint32_t>(b)};
@@ -151,18 +151,19 @@ class FlagTable {
   bool help_requested() const { return help_requested_; }
   // Returns whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
-  // These functions throw InvalidInput for the first flag that Parse found on the command line and that is
-  // one of `names`, or has one of `marks`, or none of them: "--NAME: ", and the reason, such as "has no
-  // effect with --trace".
+  // These functions throw InvalidInput if the command line has a flag that is not allowed: a flag of `names`,
+  // a flag with one of `marks`, or (RefuseAllBut) a flag with none of `marks`. The message is "--NAME: " and
+  // the reason, such as "has no effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
-  // Returns each flag that has none of `except`, with "--", and its value as given, or its default.
+  // Returns the name, with "--", and the value (as given, or the default) of each flag that has no mark of
+  // `except`.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
-  // Returns --NAME=VALUE of each flag that Parse found on the command line and that has none of `except`.
+  // Returns --NAME=VALUE for each flag on the command line that has no mark of `except`.
   std::vector<std::string> Given(FlagMarks except) const;
-  // Returns the usage, or the version if it was asked for. Without a topic, it has the summary and the flags
-  // by groups, on about one screen. With a topic, it has all flags of the topic.
+  // Returns the usage, or the version if it was asked for. The usage without a topic has the summary and the
+  // flags by groups, on about one screen. With a topic, the usage has all flags of the topic.
   std::string Usage() const;
 
  private:
@@ -210,5 +211,7 @@ class FlagTable {
 // Returns an absolute path. A relative `path` starts at BUILD_WORKING_DIRECTORY, which `bazel run` sets, or
 // else at the current directory.
 std::string ResolvePath(std::string_view path);
+// Throws InvalidInput if the current directory was removed, or may not be looked up.
+std::string CurrentDirectory();
 
 }  // namespace gradsync

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "model/base/error.h"
@@ -319,6 +320,26 @@ TEST(FlagTableTest, NamesStandForValues) {
   EXPECT_THAT([&] { Parse(again, {"--order=block"}); },
               ::testing::ThrowsMessage<InvalidInput>(
                   "--order=block: expected interleaved or blocks; did you mean blocks?"));
+}
+
+TEST(ResolvePathTest, ADirectoryThatIsGoneIsNamed) {
+  ASSERT_EQ(unsetenv("BUILD_WORKING_DIRECTORY"), 0);
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path gone = std::filesystem::path(::testing::TempDir()) / "gone";
+  std::filesystem::create_directory(gone);
+  std::filesystem::current_path(gone);
+  std::filesystem::remove(gone);
+  EXPECT_EQ(ResolvePath("/tmp/x"), "/tmp/x");  // does not count from it
+  try {
+    ResolvePath("results");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InvalidInput& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "the current directory cannot be used: No such file or directory; change to a directory that "
+        "exists");
+  }
+  std::filesystem::current_path(before);
 }
 
 TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {

@@ -22,7 +22,7 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // A table whose first column has names. Omits columns that do not fit.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // Number of last rows, which are kept if there is room for other rows.
+  // The number of rows at the end that are kept when rows are omitted, if there is room for other rows.
   size_t num_last = 0;
   // Number of left-aligned columns; other columns are right-aligned.
   size_t num_left = static_cast<size_t>(-1);

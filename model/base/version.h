@@ -4,8 +4,8 @@
 
 namespace gradsync {
 
-// The version of all programs; CHANGELOG.md has what a user notices in it. The Python package has the same
-// (tools/pytorch/gradsync/__init__.py).
+// The version of all programs; CHANGELOG.md lists the changes that users notice. The Python package has the
+// same version (tools/pytorch/gradsync/__init__.py).
 inline constexpr std::string_view kVersion = "0.1.0";
 
 }  // namespace gradsync

@@ -184,7 +184,8 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
   Require(!error, path_, ": cannot open: ", error.message());
   Require(is_regular, path_, ": not a regular file");  // Opening a pipe would wait for its writer.
   file_.open(path_, std::ios::binary);
-  Require(file_.is_open(), path_, ": cannot open: ", std::strerror(errno));
+  const std::string reason = std::strerror(errno);
+  Require(file_.is_open(), path_, ": cannot open: ", reason);
   const auto file_bytes = static_cast<uint64_t>(file_.seekg(0, std::ios::end).tellg());
   Require(file_bytes >= kLengthBytes, path_, ": ", file_bytes,
           " bytes are too short for a safetensors file, which begins with 8 bytes of header length");
@@ -244,9 +245,10 @@ void SafetensorsFile::Read(uint64_t offset_bytes, std::span<std::byte> into) con
   file_.clear();
   file_.seekg(static_cast<std::streamoff>(offset_bytes));
   if (file_.read(reinterpret_cast<char*>(into.data()), std::ssize(into))) return;
+  const std::string reason = std::strerror(errno);
   throw std::runtime_error(file_.eof() ? Join(path_, ": has ended since it was opened, at byte ",
                                               offset_bytes + static_cast<uint64_t>(file_.gcount()))
-                                       : Join(path_, ": cannot read: ", std::strerror(errno)));
+                                       : Join(path_, ": cannot read: ", reason));
 }
 
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
@@ -254,7 +256,8 @@ void WriteSafetensors(const std::string& path, std::span<const std::pair<std::st
   const std::string header = MakeHeader(path, tensors, metadata);
   const std::string temporary_path = Join(path, ".", gettid(), ".tmp");
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(temporary_path.c_str(), "wbe"), std::fclose);
-  Require(file != nullptr, path, ": cannot create: ", std::strerror(errno));
+  const std::string reason = std::strerror(errno);
+  Require(file != nullptr, path, ": cannot create: ", reason);
   absl::Cleanup remove = [&] { unlink(temporary_path.c_str()); };
   const auto check = [&](bool ok) {
     if (!ok) throw std::runtime_error(Join(path, ": cannot write: ", std::strerror(errno)));

@@ -8,7 +8,8 @@
 // (attention_cudnn.h).
 //
 // The (seq, seq) matrices are computed for one block of query rows at a time, with only the keys that the
-// block may see. Backward computes them again from the rows' log-sum-exp (FlashAttention, arXiv:2205.14135).
+// block may see. Backward computes these matrices again from the log-sum-exp of each row (FlashAttention,
+// arXiv:2205.14135).
 //
 // On CUDA both kernels throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {

@@ -38,8 +38,8 @@ struct AdamW {
   }
 };
 
-// Muon's momentum, an exponential mean of gradients, with Nesterov's step ahead. The new value is the update
-// to be orthogonalized; the old value counts for nothing.
+// Muon's momentum: an exponential mean of gradients, in Nesterov's form. The result is the update before it
+// is orthogonalized; the rule does not read the old value.
 template <class T>
 struct Nesterov {
   T momentum, rest;  // rest: 1 - momentum
@@ -50,7 +50,7 @@ struct Nesterov {
   }
 };
 
-// A sum of the value and what is read as its gradient.
+// Computes keep * value + add * grad. `grad` is any tensor with the value's shape, passed as a gradient.
 template <class T>
 struct Blend {
   T keep, add;

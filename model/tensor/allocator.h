@@ -32,8 +32,8 @@ class CachingAllocator {
  public:
   struct Stats {
     int64_t source_allocations = 0;  // number of calls of MemorySource::Acquire so far
-    size_t bytes_held = 0;           // bytes taken from the source and not returned, or counted in
-    size_t bytes_in_use = 0;         // bytes of allocated blocks, or counted in
+    size_t bytes_held = 0;           // bytes taken from the source and not returned, plus bytes of CountIn
+    size_t bytes_in_use = 0;         // bytes of allocated blocks, plus bytes of CountIn
     size_t peak_bytes_in_use = 0;
   };
 

@@ -8,8 +8,8 @@
 namespace gradsync::model::kernels {
 
 // Calls fn(begin, end) for consecutive parts of [0, n), one per compute thread of the device, and returns
-// when all calls are done. All parts except the last are multiples of `grain`. The calling thread does work
-// of at most one grain itself. fn must not throw.
+// when all calls are done. All parts except the last are multiples of `grain`. If the work is at most one
+// grain, the calling thread does it itself. fn must not throw.
 template <class Fn>
 void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 4096) {
   const int64_t grains = (n + grain - 1) / grain;

@@ -47,9 +47,9 @@ enum class State {
 // The recommendation for a place, which is a setting over one backend. A choice ignores rows that are lossy
 // or wrong, and rows without a verdict.
 //
-// In 95 of 100 cases all its statements are correct together: if the bounds of the fastest row against all
-// other rows are correct (Hsu, see FindLeads), this row is a candidate, and the step of each row is longer
-// than its step by at most the row's largest bound against a candidate.
+// In 95 of 100 cases all statements of a choice are correct together. These are the cases in which the bounds
+// of FindLeads (Hsu) are correct for the truly fastest row: then this row is a candidate, and no row's step
+// is longer than the fastest row's step by more than the row's largest bound against a candidate.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline, with which all rows are compared
@@ -65,11 +65,12 @@ struct Choice {
   // bound of every candidate. All fields here are fractions of the baseline's step.
   double behind = 0;
   // Lower bound of how much longer all other rows' steps are, if the baseline is the only candidate; else
-  // lower bound of how much longer the baseline's step is. It is the end of an interval where the interval
-  // shows it, else a bound of `bounds`.
+  // lower bound of how much longer the baseline's step is. It is the end of the difference's interval if the
+  // interval does not contain 0, else the bound in `bounds`.
   double lead = kNaN;
-  // One-sided bounds of differences to the baseline that the advice rests on, where the interval of the row
-  // contains 0: above 0 the row is at least so much slower, below 0 at least so much faster.
+  // One-sided bounds of those differences to the baseline that the advice uses although their intervals
+  // contain 0. A bound above 0 means that the row is slower by at least this fraction; a bound below 0 means
+  // that it is faster by at least this fraction.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // difference of the first candidate to the other candidates
 

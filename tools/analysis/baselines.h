@@ -2,12 +2,12 @@
 
 #include <string_view>
 
-// The strategies with which others are compared, unless the user names another.
+// The strategies with which other strategies are compared, unless the user names another baseline.
 namespace gradsync::tools {
 
-// Of times. A difference to the best known strategy is the most useful difference.
+// The baseline for times. The most useful comparison is with the best known strategy.
 inline constexpr std::string_view kDefaultBaseline = "core";
-// Of losses.
+// The baseline for losses.
 inline constexpr std::string_view kLossBaseline = "naive";
 
 }  // namespace gradsync::tools

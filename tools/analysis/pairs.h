@@ -15,8 +15,8 @@ void EstimateInTurn(Setting* setting);
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // Returns the difference of the steps of two rows, as a fraction of the step of `base`, for each pair. The
-// intervals of all pairs are simultaneous, and end at -1: no step is shorter than nothing. There are no
-// intervals if Setting::void_reason is set, or if rows did not take turns.
+// intervals of all pairs are simultaneous. They are cut off at -1, because no step takes less than no time.
+// There are no intervals if Setting::void_reason is set, or if rows did not take turns.
 struct RowPair {
   const Row* own;
   const Row* base;

@@ -33,8 +33,8 @@ std::string_view WordOf(Verdict verdict);
 // A row is a variant in a setting. In all_reduce a row is a backend, and its step is one collective.
 struct Row {
   const Measurement* measured = nullptr;  // phases, percentiles, configuration and facts; never null
-  // True if only the launch that chose the rows of the others (`--choose`) measured this row. The row's
-  // estimates come from that launch.
+  // True if only the first launch measured this row, because this launch dropped the row (`--choose`). The
+  // row's estimates come from that launch.
   bool left_early = false;
   // Text of the variant, with the backend only if rows over several backends are compared.
   std::string label{};
@@ -110,7 +110,7 @@ struct Setting {
   size_t num_rounds = 0;  // number of rounds of all launches together; 0 if variants did not take turns
   size_t num_launches = 0;
   size_t num_looks = 1;     // planned number of checks whether the run may end (`--precision`)
-  Confidence confidence{};  // of the intervals of a family
+  Confidence confidence{};  // the confidence with which the setting's intervals are computed
   double round_s = 0;       // wall-clock time of a round; if unknown, the sum of all rows' steps
   // Reason why no comparison of the setting has a verdict: "fewer than 10 steps (`n<10`)". Empty if
   // comparisons may have verdicts.

@@ -6,10 +6,12 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
-#   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings
+#   <!-- begin: prediction_errors docs/recordings -->  tools/dev/prediction_errors.py docs/recordings, or likewise
+#                                                      accelerator_errors.py
 #   <!-- begin: answer what_if docs/recordings/gpu/gpt2.jsonl.gz ... -->    or what `gradsync what_if` prints
-#   <!-- begin: published_predictions -->              what published_predictions.py prints
+#   <!-- begin: published FILE -->                     what published.py prints of published steps
 #   <!-- begin: lines 1-9 screen docs/records/tiny --> only those lines of a screen or an answer
+#   <!-- begin: rows ^core ddp docs/records/tiny -->   only rows of a table whose first cell matches, without its sentences
 #   <!-- begin: names kFacts -->  what bench/records/names.h says of this part of a record
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt, or
@@ -24,6 +26,7 @@
 # shows the commands that measured its records.
 # A picture is made by the command in the line above it, which writes the file named first:
 #   <!-- picture: docs/images/cost.svg report docs/records/small --figure=cost -->
+#   <!-- picture: docs/images/scaling.svg what_if docs/recordings/... --world_size=2,4,8 -->     drawn by `gradsync what_if`
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -85,6 +88,18 @@ table() {  # table NAME ARGUMENT...
   fi
   (cd "$scratch" && "$programs/summarize" --table="$1" "${@:2}" </dev/null) |
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
+}
+
+# The rows of a table whose first cell, without marks of bold text, matches an extended regular expression without spaces.
+rows_of() {  # rows_of PATTERN, of standard input
+  awk -F ' *[|] *' -v pattern="$1" '
+    /^[*][*]/ { left_out = 1; next }
+    /^$/ && left_out { left_out = 0; next }
+    !/^[|]/ { heading = 0; print; next }
+    ++heading <= 2 { print; next }
+    { cell = $2; gsub(/[*][*]/, "", cell) }
+    cell ~ pattern { print; ++count }
+    END { exit !count }' || { echo "docs.sh: no row matches $1" >&2; return 1; }
 }
 
 package() {  # package COMMAND...: what Debian's Python makes of the package for PyTorch, whose `gradsync what_if` prints it
@@ -175,6 +190,14 @@ once() {
     { while (blank > 0) { print ""; --blank } print }'
 }
 
+picture() {  # picture FILE PROGRAM ARGUMENT...: below $scratch
+  if [[ $2 == what_if ]]; then
+    package -m gradsync "${@:2}" --plot="$scratch/$1" >"$scratch/points"
+  else
+    (cd "$scratch" && "$programs/$2" "${@:3}" --out="$1" </dev/null)
+  fi
+}
+
 remake() {  # remake DOCUMENT: as it should be
   local line inside=false
   local -a words cut
@@ -187,16 +210,19 @@ remake() {  # remake DOCUMENT: as it should be
     if [[ $line =~ ^'<!-- begin: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
       cut=(cat)
-      if [[ ${words[0]} == lines ]]; then
+      if [[ ${words[0]} == rows ]]; then
+        cut=(rows_of "${words[1]}")
+        words=("${words[@]:2}")
+      elif [[ ${words[0]} == lines ]]; then
         cut=(sed --quiet "$((1 + ${words[1]%-*})),$((1 + ${words[1]#*-}))p;1p;\$p")  # with the fences
         words=("${words[@]:2}")
       fi
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
-        prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
+        prediction_errors | accelerator_errors) package "tools/dev/${words[0]}.py" "${words[@]:1}" ;;
         warnings) warnings ;;
         names) names "${words[@]:1}" ;;
-        published_predictions) fenced package tools/dev/published_predictions.py ;;
+        published) fenced package tools/dev/published.py "${words[@]:1}" ;;
         answer) fenced package -m gradsync "${words[@]:1}" | "${cut[@]}" ;;  # what_if ARGUMENT...
         machines) machines "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
@@ -205,7 +231,7 @@ remake() {  # remake DOCUMENT: as it should be
       inside=true
     elif [[ $line =~ ^'<!-- picture: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
-      (cd "$scratch" && "$programs/${words[1]}" "${words[@]:2}" --out="${words[0]}" </dev/null >&2)
+      picture "${words[@]}" >&2
       place "$scratch/${words[0]}" "${words[0]}" >&2
     fi
   done <"$1"

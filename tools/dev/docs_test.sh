@@ -15,7 +15,7 @@ printf 'import os, sys; sys.exit(os.path.exists("complaints_commands"))\n' >tool
 cat >bazel-bin/tools/summarize <<'TOOL'
 #!/bin/bash
 if [[ $1 == --table=cells ]]; then
-  printf '%s\n' '' '## Cells' '' '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' '| **a b@c**   |      12.5 |           |' \
+  printf '%s\n' '' '## Cells' '' '**Only other rows are slow.**' '' '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' '| **a b@c**   |      12.5 |           |' \
     '| other       |      13.0 | +1.0 [0.5, 1.5] |' '| other:one   |      14.0 | |' '| twice | 1 | |' '| twice | 1 | |' \
     '' 'More:' '' '| variant | peak |' '|:--|--:|' '| **a b@c** | 7.03 |'
   exit
@@ -28,6 +28,13 @@ cat >bazel-bin/tools/report <<'TOOL'
 printf '<dc:description>%s</dc:description>\n%s\n' "$(cat "$1"/*.jsonl)" $$ >"${3#--out=}"
 TOOL
 chmod +x bazelw bazel-bin/tools/*
+# The package draws a picture of its arguments, of which the last is the file.
+mkdir -p tools/pytorch/gradsync
+cat >tools/pytorch/gradsync/__main__.py <<'TOOL'
+import sys
+path = sys.argv[-1].removeprefix("--plot=")
+open(path, "w").write(f"<dc:description>{sys.argv[1:-1]}</dc:description>\n")
+TOOL
 for name in a b; do echo "{\"gradsync_commit\":\"0123456789$name\",\"dirty\":false}" | gzip >docs/records/$name/x.jsonl.gz; done
 printf 'a 1 bench/ddp\nb 1 bench/ddp\n' >docs/records/commands.txt
 touch docs/recordings/commands.txt
@@ -68,6 +75,14 @@ echo 'See docs/records/a and docs/records/b.' >docs/other.md
 echo '{"gradsync_commit":"9876543210","dirty":true}' | gzip >docs/records/b/x.jsonl.gz
 check 1 'docs/other.md: Measured at 012345678: a; at 987654321, with changes: b. It needs' --check
 rm docs/other.md
+
+echo '<!-- picture: docs/images/curve.svg what_if docs/recordings/a.jsonl --world_size=2,4 -->' >docs/curve.md
+check 1 '^docs.sh: docs/images/curve.svg differs' --check
+check 0 '^docs/images/curve.svg$'
+grep --quiet --fixed-strings "['what_if', 'docs/recordings/a.jsonl', '--world_size=2,4']" docs/images/curve.svg ||
+  fail "what is drawn by what_if"
+check 0 '' --check
+rm docs/curve.md docs/images/curve.svg
 
 # A comment between two commands belongs to neither, and recordings' commands need no --out.
 printf '%s\n' '# Between.' 'b 2 bench/suite --d' >>docs/records/commands.txt
@@ -117,6 +132,22 @@ for complaints in prose commands; do
   rm "complaints_$complaints"
 done
 rm docs/commands.md
+
+# Rows whose first cell matches, in the first table of a name. Sentences above it are about all rows, and left out.
+rows() {  # rows PATTERN ROW...
+  printf '%s\n' "<!-- begin: rows $1 cells docs/records/a -->" '| variant     | step (ms) | delta (%) |' '|:--|--:|--:|' "${@:2}" '' \
+    'More:' '' '| variant | peak |' '|:--|--:|' '<!-- end -->'
+}
+rows ^other >docs/rows.md
+check 0 '^docs/rows.md$'
+diff docs/rows.md <(rows ^other '| other       |      13.0 | +1.0 [0.5, 1.5] |' '| other:one   |      14.0 | |') || fail "the rows"
+rows '^a.b@c$' >docs/rows.md
+check 0 ''
+grep --quiet '^| \*\*a b@c\*\*   |' docs/rows.md || fail "a bold row"
+grep --quiet 'Only other rows' docs/rows.md && fail "a sentence about all rows"
+rows nothing >docs/rows.md
+check 1 '^docs.sh: no row matches nothing$' --check
+rm docs/rows.md
 
 printf 'x\n%.0s' {1..131} >README.md
 check 1 '^docs.sh: README.md has 131 lines, expected at most 130' --check

@@ -23,6 +23,19 @@ class PredictionErrorsTest(unittest.TestCase):
                          ["Ten: 10, median 5.5 %, nine in ten within 9.0 %, the largest 10.0 %."])
         self.assertEqual(prediction_errors.sizes("None", [None]), [])
 
+    def test_intervals_hold_the_models_error_if_processors_are_shared(self):
+        launches = [launch(), launch()]
+        for one in launches:
+            for step in steps_of(one, "probe"):
+                step["collectives"]["cpu_ns"] = step["collectives"]["wall_ns"]
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as directory:
+            path = pathlib.Path(directory) / "a.loopback.jsonl"
+            os.rename(written(*launches), path)
+            line, = prediction_errors.coverage([path])
+            self.assertEqual(prediction_errors.coverage([path]), [line])  # errors are put back
+        self.assertIn("Of steps of other launches, at the computation there: 2, inside of what is predicted: 100 %; without the "
+                      "model's own error in the intervals: 0 %.", line)
+
     def test_each_recording_is_predicted_from_itself_its_launches_and_loopback(self):
         # 97 ms are predicted of all; DDP takes 90, 100 in one launch, and 60 over one link.
         slow, fast = launch(), launch()
@@ -41,7 +54,7 @@ class PredictionErrorsTest(unittest.TestCase):
                 prediction_errors.main(directory, "--summary")
         # 97 ms beside 60, 95 and 90; beside 90 and 100; beside the other of these; beside 60.
         # Without synchronisation it takes 63; a step of 60 costs nothing that a part could be of.
-        self.assertEqual(lines[:9], [
+        self.assertEqual(lines[:10], [
             "Errors of predictions: 3, median 7.8 %, nine in ten within 61.7 %, the largest 61.7 %.",
             "Of costs, which are steps less those without synchronisation: 2, median 16.1 %, nine in ten within 25.9 %, the largest "
             "25.9 %.",
@@ -50,14 +63,16 @@ class PredictionErrorsTest(unittest.TestCase):
             "Of 0 pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is predicted: 0.",
             "", "By one launch of two, of its own steps: 2, median 5.4 %, nine in ten within 7.8 %, the largest 7.8 %.",
             "Of the other launch's steps: 2, median 5.4 %, nine in ten within 7.8 %, the largest 7.8 %.",
+            "Of steps of other launches, at the computation there: 2, inside of what is predicted: 0 %; without the model's own "
+            "error in the intervals: 0 %. The spread of the logarithms of their costs: 0.17.",
             "From loopback, over the link of another model's recording: 1, median 61.7 %, nine in ten within 61.7 %, the largest "
             "61.7 %."])
-        self.assertIn("whose rate and latency alone are given: 1, median", lines[9])
-        self.assertEqual(lines[10], "Of these 1 are outside of what is predicted: 1.")
-        self.assertEqual([line for line in lines if not line.startswith("  ")][11:],
+        self.assertIn("whose rate and latency alone are given: 1, median", lines[10])
+        self.assertEqual(lines[11], "Of these 1 are outside of what is predicted: 1.")
+        self.assertEqual([line for line in lines if not line.startswith("  ")][12:],
                          ["", "```", "a.1gbit", "a.loopback", "b.1gbit", "```"])
-        self.assertIn("  as the script has it            95.27 to 98.69 ms    90 ms +- 0.0 %         +7.8 %   +25.9 %", lines)
-        self.assertEqual(out.getvalue().splitlines()[len(lines):], lines[:11])
+        self.assertIn("  as the script has it            97 [95.29, 98.86] ms     90 ms +- 0.0 %         +7.8 %   +25.9 %", lines)
+        self.assertEqual(out.getvalue().splitlines()[len(lines):], lines[:12])
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + b
 inline constexpr auto kWorked =
     SampleName::Of("worked_ns");  // adds the strategy's own work: BeginStep and hooks
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // adds all waits
-// All waits of a rank. What a step exposes is the difference of the maxima over ranks of kAveraged and
-// kWorked.
+// All waits of a rank. What a step exposes is the maximum of kAveraged over ranks minus the maximum of
+// kWorked over ranks.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// How much earlier than the last rank the other ranks finished computing, on average. The other ranks wait
-// during this time, but this wait is not communication.
+// The time from the end of a rank's computation to the end of the last rank's computation, as a mean over the
+// other ranks. They wait during this time, but not for communication.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Published statistics of a series without samples, in seconds; NaN for values that were not published.

@@ -68,12 +68,13 @@ class FileBuffer : public std::streambuf {
   std::string Error() const {
     int status = Z_OK;
     const std::string reason = gzerror(file_.get(), &status);
-    return status == Z_OK ? "" : status == Z_ERRNO ? std::strerror(errno) : reason;
+    return status == Z_OK ? "" : status == Z_ERRNO ? std::strerror(read_error_) : reason;
   }
 
  private:
   int_type underflow() override {
     const int num_bytes = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+    if (num_bytes < 0) read_error_ = errno;
     if (num_bytes <= 0) return traits_type::eof();
     setg(buffer_.data(), buffer_.data(), buffer_.data() + num_bytes);
     return traits_type::to_int_type(*gptr());
@@ -81,6 +82,7 @@ class FileBuffer : public std::streambuf {
 
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
   std::array<char, size_t{1} << 16> buffer_;
+  int read_error_ = 0;
 };
 
 // Calls `take(number, line)` with each line that is not blank; numbers count from 1.

@@ -41,7 +41,7 @@ class WhatIfTest(unittest.TestCase):
         slow = launch()
         for step in steps_of(slow, "none"):
             step["step_ns"] *= 2
-        named = {"link": "1Gbit,5us", "world_size": 8, "ranks_per_host": 4}
+        named = {"link": "1Gbit,5us", "world_size": 8, "ranks_per_host": 4, "algorithm": "best"}
         plain = gradsync.what_if(path, **named).ddp.step_s.value
         for arguments in (
             {"link": "2Gbit,5us"},

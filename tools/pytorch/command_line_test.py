@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import gradsync
+from gradsync import check_flags, record_flags
 from gradsync.__main__ import USAGE
 from sample_recordings import launch, screen, written
 
@@ -47,13 +48,29 @@ class CommandLineTest(unittest.TestCase):
         for flag in ("-h", "--help"):
             self.assert_run([flag], 0, USAGE + "\n", "")
         self.assert_run([], 2, "", USAGE + "\n")
-        expected = "gradsync: no command recrod: expected record, what_if or check (--help)\n"
+        expected = (
+            "gradsync: no command recrod: expected record, what_if, trace or check (--help)\n"
+        )
         self.assert_run(["recrod"], 2, "", expected)
 
     def test_without_pytorch_record_and_check_say_what_they_need(self):
         for command, status in (("record", 4), ("check", 2)):
             expected = f"{command}: no module torch: it needs PyTorch 2.3 or newer\n"
             self.assert_run([command, "train.py"], status, "", expected)
+
+    def test_help_and_limits_are_printed_without_pytorch(self):
+        for command, module in (("record", record_flags), ("check", check_flags)):
+            done = self.run_gradsync(command, "--help", stdout=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(f"\n{module.LIMITS}\n", done.stdout)
+            self.assertIn("--continue", done.stdout)
+            # A flag of the script is no flag of the command.
+            expected = f"{command}: no module torch: it needs PyTorch 2.3 or newer\n"
+            status = 2 if command == "check" else 4
+            self.assert_run([command, "train.py", "--help"], status, "", expected)
+            self.assert_run(
+                [command, "--nonsense"], 2, "", "gradsync: unrecognized arguments: --nonsense\n"
+            )
 
     def test_a_pytorch_that_is_too_old_is_refused(self):
         with tempfile.TemporaryDirectory() as directory:

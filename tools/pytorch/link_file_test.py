@@ -4,10 +4,11 @@ import gzip
 import json
 import os
 import random
+import re
 import tempfile
 import unittest
 
-from gradsync import Refused
+from gradsync import Refused, nccl_json, nccl_output, osu_output
 from gradsync.link import MeasuredLink
 from gradsync.link_file import read_link
 from gradsync.recording import Recording
@@ -21,6 +22,19 @@ from sample_logs import (
     seconds,
 )
 from sample_recordings import launch, screen, written
+
+try:
+    from re import _parser as parser
+except ImportError:  # before Python 3.11
+    import sre_parse as parser
+
+
+def begins_with_repeat(pattern):
+    """Whether a pattern begins with a repeat of something, that no assertion stands before."""
+    (first, argument), *_ = parser.parse(pattern)
+    while first == parser.SUBPATTERN:
+        (first, argument), *_ = argument[-1]
+    return first == parser.MAX_REPEAT
 
 
 class LinkFileTest(LogTest):
@@ -42,6 +56,7 @@ class LinkFileTest(LogTest):
             world_size=4,
         )
         self.assert_right(["mpirun -np 8 -N 2 osu_allreduce -m 1:1"] + text, 8)
+        self.assert_right(["salloc -n 16 mpirun -np 8 osu_allreduce -m 1:1"] + text, 8)
         self.assert_refused(
             ["mpirun -n 8 osu_allreduce -f", *text, "mpirun -n 4 osu_allreduce -f", *text],
             "several numbers of ranks",
@@ -68,6 +83,59 @@ class LinkFileTest(LogTest):
             "takes 0 s, expected more than 0",
         )
 
+    def test_columns_of_osu_allreduce_are_those_of_its_heading(self):
+        def printed(heading, row):
+            rows = [f"{size:<10} {row(1e6 * seconds(size))}" for size in SIZES]
+            return [
+                "srun -n 2 osu_allreduce -f",
+                "# OSU MPI Allreduce Latency Test v7.5",
+                f"# Size       Avg Latency(us)   {heading}",
+                *rows,
+            ]
+
+        self.assert_right(printed("Validation", lambda us: f"{us:.2f}  Pass"))
+        self.assert_right(
+            printed("Validation", lambda us: f"{us:.2f}  Fail"), says=["check of results FAILED"]
+        )
+        tail = "P50 Tail Lat(us)  P90 Tail Lat(us)  P99 Tail Lat(us)"
+        self.assert_right(
+            printed(tail, lambda us: f"{us:.2f} {0.9 * us:.2f} {3 * us:.2f} {9 * us:.2f}")
+        )
+        whole = "Min Latency(us)   Max Latency(us)  Iterations   Validation   P99 Tail Lat(us)"
+        lines = printed(whole, lambda us: f"{us:.2f} {us / 2:.2f} {2 * us:.2f} 100 Pass {us:.2f}")
+        self.assert_right(lines)
+        self.assert_right([f"{place:6}\t{line}" for place, line in enumerate(lines)])
+        self.assert_refused(
+            printed("Energy(J)", lambda us: f"{us:.2f} 1.00"), "expected Size and Avg Latency(us)"
+        )
+        self.assert_refused(
+            printed("", lambda us: f"{us:.2f}") + printed("", lambda us: f"{4 * us:.2f}"),
+            "differ by up to 4 times, at ",
+        )
+
+    def test_web_pages_have_other_blanks(self):
+        self.assert_right([line.replace("  ", " \u00a0") for line in log()])
+        self.assert_right([line.replace("  ", "\u2009\u202f") for line in log()])
+
+    def test_lines_take_steps_in_proportion_to_their_lengths(self):
+        # A search tries each place where a pattern may begin. Those that begin with a repeat would
+        # read the rest of a run of digits, of letters or of blanks from each place in it.
+        patterns = {
+            f"{module.__name__}.{name}": value
+            for module in (nccl_output, nccl_json, osu_output)
+            for name, value in vars(module).items()
+            if isinstance(value, re.Pattern)
+        }
+        self.assertGreater(len(patterns), 10)
+        for name, pattern in patterns.items():
+            whole = name.endswith("REST") or name.endswith("LATENCY")  # of one word, by fullmatch
+            self.assertTrue(whole or not begins_with_repeat(pattern.pattern), name)
+            self.assertNotIn(".*?", pattern.pattern, name)
+        self.assertTrue(begins_with_repeat(r"(\d+)\s+(\d+)"))
+        digits = "9" * 4000
+        self.assert_refused([digits] * 300, "none of its lines is a measurement")
+        self.assert_right(log() + [digits] * 300 + [digits + " 1 "] * 300)
+
     def test_records_of_gradsync_are_of_one_backend(self):
         def record(rank, **changes):
             # The rank that came last waited least.
@@ -92,6 +160,15 @@ class LinkFileTest(LogTest):
         self.assertAlmostEqual(link.costs.seconds(1 << 20), 4.5e-3)
         self.assertAlmostEqual(link.costs.processor(1 << 20, 1), 0.9 / 6.75)
         self.assertEqual(self.read(record(0, facts={"channels": 1})).costs.channels, 1)
+        slow = {"time_ns": [12_000_000] * 10, "communication_cpu_ns": [900_000] * 10}
+        twice = self.read(record(0) + "\n" + record(0, run_id="b", samples=slow))
+        self.assertEqual(
+            list(twice.says),
+            [
+                "measurements of one size differ by up to 1.6 times, at 1 MiB: 7.5 ms and 12 ms; "
+                "their mean counts"
+            ],
+        )
         self.assert_refused(
             record(0, schema="gradsync.record/4"),
             "schema gradsync.record/4, expected gradsync.record/5",

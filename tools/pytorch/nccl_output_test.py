@@ -189,6 +189,7 @@ class NcclOutputTest(LogTest):
             for line in (" ".join(row.split()[:5]) + info, " " + " ".join(row.split()[5:]))
         ]
         self.assert_right(log(rows=rows))
+        self.assert_right(log(rows=[part for row in rows for part in (row, "1", "2 3")]))
         rows = rows_of()
         self.assert_right(log(rows=rows[:8] + [info] + rows[8:]))
         self.assert_right(

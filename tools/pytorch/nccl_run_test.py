@@ -51,6 +51,67 @@ class NcclRunTest(LogTest):
         )
         self.assert_refused(log(2) + log(4), "measured by 2 and by 4 ranks")
 
+    def test_a_reduction_to_one_rank_is_no_all_reduce(self):
+        rooted = [row.replace("sum -1", "sum 0") for row in rows_of()]
+        self.assert_refused(log(rows=rooted, named=False), "with redop none or a root")
+        self.assert_refused(log(rows=rooted), "says all_reduce and root 0: expected -1")
+        self.assert_refused(
+            ["mpirun -np 2 /usr/local/bin/reduce_perf_mpi -b 1K"] + log(rows=rooted, named=False),
+            "measured reduce: expected all_reduce",
+        )
+
+    def test_programs_are_named_by_words_that_end_in_perf(self):
+        def named(line):
+            return [line] + log(4, "all_gather", named=False)
+
+        for line in (
+            "srun /home/user/net_perf/nccl-tests/build/all_gather_perf -b 1K",
+            "srun -p gpu_perf ./all_gather_perf -b 1K",
+            "./all_gather_perf -b 1K  # on partition gpu_perf",
+            "mpirun -np 4 /usr/local/bin/all_gather_perf_mpi -b 1K",
+            "./build/all_gather_perf -b 1K > all_reduce_perf.txt",
+            "cd all_reduce_perf/today && ./all_gather_perf",
+        ):
+            self.assert_refused(named(line), "measured all_gather: expected all_reduce")
+        self.assert_refused(named("./own_perf -b 1K"), "measured own: expected all_reduce")
+
+    def test_measurements_of_one_size_have_to_agree(self):
+        def slower(factor, sizes=SIZES):
+            rows = rows_of(sizes=[size for size in SIZES if size not in sizes])
+            return rows + [
+                " ".join([str(size), str(size // 4), "float sum -1", *times(size, slower=factor)])
+                for size in sizes
+            ]
+
+        self.assert_right(log() + log())
+        agreeing = self.read(log() + log(rows=slower(1.4)))
+        expected = self.read(log()).costs.seconds(1 << 20) * 1.2
+        self.assertAlmostEqual(agreeing.costs.seconds(1 << 20) / expected, 1, places=3)
+        self.assert_refused(
+            log() + log(rows=slower(4)),
+            "measurements of one size differ by up to 4 times, at ",
+            "; keep one of them in the file",
+        )
+        self.assert_refused(
+            log() + log(rows=slower(1.6, [1 << 20])),
+            "differ by up to 1.6 times, at 1 MiB: 1.099 ms and 1.758 ms",
+        )
+        self.assert_refused(log(rows=rows_of() + slower(2)), "differ by up to 2 times")
+        # Only all-gathers disagree.
+        gathers = [
+            " ".join(
+                [
+                    str(size),
+                    str(size // 4),
+                    "float none -1",
+                    *times(size, 2, "all_gather", slower=3),
+                ]
+            )
+            for size in SIZES
+        ]
+        both = log(2, "all_gather") + log(2, "all_gather", rows=gathers)
+        self.assert_refused(log() + both, "differ by up to")
+
     def test_one_type_and_redop_count(self):
         others = [
             row.replace("float sum", f"{kind} {redop}").replace(" 51.", " 99.")

@@ -1,9 +1,13 @@
 """What a step should take, of launches whose numbers can be computed by hand."""
 
+import math
 import unittest
 
 from gradsync import Refused
 from gradsync.prediction import largest_zero1_part
+from gradsync.processors import Processors
+from gradsync.question import RING_ERROR
+from gradsync.replay import REPLICATED_ERROR, ROW_ERROR
 from sample_recordings import (
     MIB,
     MS,
@@ -12,6 +16,7 @@ from sample_recordings import (
     changed,
     launch,
     predict,
+    question,
     sent_by,
     steps_of,
     written,
@@ -25,6 +30,14 @@ def wire(seconds_of_all, latency="0.000001us"):
     return f"{8e-9 * 4 * MIB / seconds_of_all:.12f}Gbit,{latency}"
 
 
+def computing(part):
+    """A launch whose computation takes this part of a processor."""
+    one = launch()
+    for step in steps_of(one, "none"):
+        step["cpu_ns"] = part * step["step_ns"]
+    return one
+
+
 class PredictionTest(unittest.TestCase):
     def assert_step(self, expected_ms, *launches, delta=1e-6, **more):
         self.assertAlmostEqual(
@@ -36,9 +49,53 @@ class PredictionTest(unittest.TestCase):
         self.assertAlmostEqual(one.step_s.value, (20 + 40 + 40 + 1 + 6) * 1e-3)
         self.assertAlmostEqual(one.exposed_s, 40e-3)
         self.assertAlmostEqual(one.floor_s, 20e-3 + 10e-3 + 40e-3)
+
+    def test_an_interval_holds_links_and_this_models_own_error(self):
         # 40 ms of collectives, which another launch's memory changes by 3 %.
-        for end, sign in ((one.step_s.low, -1), (one.step_s.high, 1)):
-            self.assertAlmostEqual(end, one.step_s.value + sign * 40e-3 * 1.96 * 0.03, delta=0.3e-3)
+        one = predict(computing(1e-9)).step_s
+        for end, sign in ((one.low, -1), (one.high, 1)):
+            self.assertAlmostEqual(end, one.value + sign * 40e-3 * 1.96 * 0.03, delta=0.3e-3)
+        # The model's own error counts as far as computation and communication take a processor.
+        for part, used in ((0.5, 1), (1, 0.5), (1, 0.25)):
+            shared = computing(part)
+            for sent in sent_by(shared):
+                sent["cpu_ns"] = used * sent["wall_ns"]
+            one = predict(shared).step_s
+            own = part * used * math.hypot(REPLICATED_ERROR, ROW_ERROR)
+            far = math.exp(1.96 * math.hypot(own, 0.03))
+            self.assertAlmostEqual(one.low, 63e-3 + 44e-3 / far, delta=1.5e-3)
+            self.assertAlmostEqual(one.high, 63e-3 + 44e-3 * far, delta=4e-3)  # of 1000 draws
+        # Between four ranks three hops of half the bytes, which nobody has measured, take 60 ms.
+        four = predict(computing(1e-9), flags={"world_size": 4}).step_s
+        for end, sign in ((four.low, -1), (four.high, 1)):
+            far = math.exp(sign * 1.96 * RING_ERROR)
+            self.assertAlmostEqual(end, four.value + 60e-3 * (far - 1), delta=1e-3)
+        gpu = predict({**computing(0.5), "device": "NVIDIA H200"}).step_s
+        self.assertGreater(gpu.high, 63e-3 + 44e-3 * math.exp(1.8 * REPLICATED_ERROR))
+
+    def test_processors_are_those_that_computation_was_measured_to_take(self):
+        def of(one, **changes):
+            recording = question([{**one, **changes}]).recording
+            return Processors.of(recording.first)
+
+        # Two ranks of a host share its two processors.
+        self.assertEqual(of(launch()), Processors(1, 1))
+        self.assertEqual(of(launch(), threads=4), Processors(4, 4))
+        self.assertEqual(of(computing(0.25)), Processors(1, 0.25))
+        self.assertEqual(of(computing(0.25), threads=4), Processors(1, 0.25))
+        self.assertEqual(of(computing(0.25), hosts=["a", "b"]), Processors(2, 0.25))
+        self.assertEqual(of(computing(3)), Processors(3, 3))
+
+    def test_computation_without_a_processor_is_not_slowed_down(self):
+        # The first bucket's 10 ms take all of a processor, within 30 ms of backward.
+        def step(part, expected):
+            one = computing(part)
+            for sent in sent_by(one):
+                sent["cpu_ns"] = sent["wall_ns"]
+            self.assert_step(expected, one, **A_SCRIPTS_OWN)
+
+        step(1e-9, 20 + 70 + 7)
+        step(1, 20 + 10 + 20 + 20 + 30 + 7)
 
     def test_buckets_overlap_backward_and_each_other(self):
         # The first goes from 10 to 20 ms, the second from 40 to 70.
@@ -228,7 +285,7 @@ class PredictionTest(unittest.TestCase):
         # Between 2 ranks the bytes of an all-reduce travel once: 100 ms, and two latencies. A data
         # sheet tells it to 10 %.
         flags = {"link": wire(0.1, "1ms")}
-        over = predict(flags=flags).step_s
+        over = predict(computing(1e-9), flags=flags).step_s
         self.assertAlmostEqual(over.value, 0.169)
         self.assertAlmostEqual(over.low, over.value - 0.102 * 1.96 * 0.095, delta=2e-3)
         self.assertAlmostEqual(over.high, over.value + 0.102 * 1.96 * 0.105, delta=2e-3)
@@ -240,12 +297,21 @@ class PredictionTest(unittest.TestCase):
         equal = launch()  # four ranks share three equal parameters
         equal["parameters"][1]["numel"] = equal["parameters"][0]["numel"]
         self.assert_step(
-            61 + 2 + 6 * (1 + 25) + 4 * (1 + 25),
+            61 + 2 + 6 * (1 + 25) + 2 * 4 * (1 + 25),  # a root of four sends to two ranks
             equal,
             zero1=True,
             flags={**flags, "world_size": 4, "algorithm": "ring"},
         )
         self.assert_step(20 + 40 + 77 + 7, flags=flags, **A_SCRIPTS_OWN)
+        # gloo knows a ring alone; NCCL chooses: here a tree, 2 x 3 latencies and all bytes twice.
+        many = {**flags, "world_size": 8, "link": wire(0.001, "10ms")}
+        ring, tree = 67 + 14 * (10 + 0.125), 67 + 2 * (3 * 10 + 1)
+        self.assert_step(ring, flags=many)
+        self.assert_step(ring, flags={**many, "algorithm": "ring"})
+        self.assert_step(tree, flags={**many, "algorithm": "best"})
+        nccl = {**launch(), "backend": "nccl"}
+        self.assert_step(tree, nccl, flags=many)
+        self.assert_step(ring, nccl, flags={**many, "algorithm": "ring"})
         # Where bytes take the processor, 10 ms a MiB, they take it over a wire too, beside the
         # wire's time for frames: so much of the first bucket's time slows down the 30 ms of
         # backward that are left.

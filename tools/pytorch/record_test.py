@@ -87,6 +87,7 @@ class RecordTest(RecordingTestCase):
             self.assertLessEqual(parts + sent["wall_ns"], s["step_ns"])
             self.assertEqual("copy_back_ns" in s, s["mode"] == "probe" and not launch["views"])
             self.assertEqual("collectives" in s, s["mode"] == "probe")
+            self.assertEqual("cpu_ns" in s, s["mode"] == "none")
             if s["mode"] == "probe":
                 self.assertGreater(sent["cpu_ns"], 0)
             if s["mode"] == "probe" and sent["kind"] == "bf16":
@@ -133,6 +134,10 @@ class RecordTest(RecordingTestCase):
             self.assertEqual(one["optimizer"], "AdamW")
             self.assertEqual(one["command"], script)
             self.assertEqual(len(one["hosts"]), 2)
+            for load in one["loads"]:  # of this machine, which ran two ranks
+                self.assertGreater(load["busy_part"], 0)
+                self.assertGreaterEqual(load["load_average"], 0)
+            self.assertEqual(len(one["loads"]), 2 * os.path.exists("/proc/stat"))
             self.assertTrue(one["processor"])
             self.assertFalse(one["rows"][0]["bf16"])
             names = [p["name"] for p in one["parameters"]]

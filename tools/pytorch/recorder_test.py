@@ -13,6 +13,7 @@ from run_ranks import sys, torch
 import torch.distributed as dist
 
 from gradsync import units
+from gradsync.flat_buffer import FlatBuffer
 from gradsync.recorder import Recorder
 from gradsync.sharded import recorder_of
 from gradsync.step_machine import State
@@ -63,6 +64,43 @@ class RecorderTest(RecordingTestCase):
             assert sent[0] == (None, False), sent
 
         self.launch(run)
+
+    def test_processor_time_is_of_what_is_timed(self):
+        out = self.directory / "out.jsonl"
+        spent = [100]
+
+        def run(rank):
+            dist.init_process_group("gloo")
+            model = DDP(net())
+            average = FlatBuffer.average
+
+            def averages_for_long(buffer, as_bf16):
+                spent[0] += 10**6
+                average(buffer, as_bf16)
+
+            def spend(ns):
+                spent[0] += ns
+
+            FlatBuffer.average = averages_for_long
+            model.module[0].register_forward_hook(lambda *_: spend(7))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0)
+            optimizer.register_step_pre_hook(lambda *_: spend(5))
+            recording = Recorder(model, out, rounds=3)
+            recording._clock.cpu_ns = lambda: spent[0]
+            inputs, targets = batch_of(rank)
+            while not recording.done:
+                spend(1000)  # between two steps
+                for passes in range(2):
+                    model.require_backward_grad_sync = passes == 1
+                    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        self.launch(run)
+        for steps in json.loads(out.read_text())["ranks"]:
+            alone = [step["cpu_ns"] for step in steps if step["mode"] == "none"]
+            self.assertEqual(alone, [7 + 7 + 5] * 4)
+            self.assertFalse([s for s in steps if s["mode"] != "none" and "cpu_ns" in s])
 
     def test_one_process_has_steps_and_no_collectives(self):
         out = self.directory / "alone.jsonl"

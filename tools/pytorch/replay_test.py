@@ -1,17 +1,18 @@
 """Costs of collectives, and replays of steps with them, in numbers that can be computed by hand."""
 
+import itertools
 import math
 import unittest
 from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
-from gradsync import Refused, network, replay
+from gradsync import Refused, drawing, network, replay
 from gradsync.link import Cost, Curve, LinkCosts, MeasuredLink, Operation
 from gradsync.network import Network, Wire
+from gradsync.processors import Processors
 from gradsync.replay import (
     Collective,
-    Processors,
     RankStep,
     Scenario,
     Schedule,
@@ -289,10 +290,22 @@ class DrawTest(unittest.TestCase):
         self.assertEqual(len(self.draws(16384, buckets=60)), 12)
 
     def test_a_bootstrap_takes_all_values_and_normal_paces(self):
-        paces, picks = zip(*replay.resamples(5), strict=True)
-        self.assertEqual(len(paces), 1000)
-        self.assertAlmostEqual(fmean(paces), 0, delta=0.1)
-        self.assertAlmostEqual(stdev(paces), 1, delta=0.1)
+        picks = drawing.resamples(5)
+        drawn = drawing.deviations()
+        self.assertEqual((len(picks), len(drawn)), (1000, 1000))
+        of_each = (
+            [one.link for one in drawn],
+            [one.replicated for one in drawn],
+            [one.sharded for one in drawn],
+            drawing.row_deviations("a"),
+            drawing.row_deviations("b"),
+        )
+        for own in of_each:
+            self.assertAlmostEqual(fmean(own), 0, delta=0.1)
+            self.assertAlmostEqual(stdev(own), 1, delta=0.1)
+        for one, other in itertools.combinations(of_each, 2):  # they are independent
+            products = [a * b for a, b in zip(one, other, strict=True)]
+            self.assertAlmostEqual(fmean(products), 0, delta=0.1)
         taken = Counter(pick for own in picks for pick in own)
         self.assertEqual((sorted(taken), sum(taken.values())), ([0, 1, 2, 3, 4], 5000))
         for count in taken.values():
@@ -300,9 +313,8 @@ class DrawTest(unittest.TestCase):
 
     def test_every_answer_draws_the_same_numbers(self):
         # These are equal on every release of Python.
-        (pace, picks), *_ = replay.resamples(5)
-        self.assertAlmostEqual(pace, 1.706411686714408, 12)
-        self.assertEqual(picks, [4, 0, 0, 4, 3])
+        self.assertAlmostEqual(drawing.deviations()[0].link, -0.7128650723073232, 12)
+        self.assertEqual(drawing.resamples(5)[0], [4, 4, 0, 0, 4])
         self.assertEqual(self.draws(4), self.draws(4))
         self.assertEqual(self.draws(4)[:2], [[0, 16, 100, 105], [1, 8, 101, 115]])
 
@@ -310,7 +322,9 @@ class DrawTest(unittest.TestCase):
 class PredictTest(unittest.TestCase):
     """Of 12 equal rounds of two ranks."""
 
-    def predicted(self, *ranks, sizes=(1,), used=0.0, log_error=0.0, waits=Waits.OPTIMIZER):
+    def predicted(
+        self, *ranks, sizes=(1,), used=0.0, log_error=0.0, waits=Waits.OPTIMIZER, **errors
+    ):
         kind = Operation.ALL_REDUCE if waits is Waits.OPTIMIZER else Operation.ALL_GATHER
         return replay.predict(
             Scenario(
@@ -321,8 +335,36 @@ class PredictTest(unittest.TestCase):
                 processors=Processors(1, 1),
                 log_error=log_error,
                 waits=waits,
+                **errors,
             )
         )
+
+    def test_rows_share_the_models_error_and_have_one_of_their_own(self):
+        # Both cost 2 s, in one collective or in two.
+        def steps(**errors):
+            one = [RankStep(0, 2, [4] * 2, 4, 1)]
+            other = [RankStep(0, 2, [4], 4, 1)]
+            return (
+                self.predicted(*one, sizes=(1, 1), **errors).step_s,
+                self.predicted(*other, sizes=(2,), **errors).step_s,
+            )
+
+        one, other = steps(model_error=0.5)
+        self.assertAlmostEqual(one.high, 5 + 2 * math.exp(1.96 * 0.5), delta=0.6)
+        self.assertAlmostEqual(one.low, 5 + 2 * math.exp(-1.96 * 0.5), delta=0.2)
+        difference = one.less(other)
+        self.assertAlmostEqual(difference.low, 0)
+        self.assertAlmostEqual(difference.high, 0)
+        one, other = steps(row_error=0.5)
+        self.assertAlmostEqual(one.high, 5 + 2 * math.exp(1.96 * 0.5), delta=0.6)
+        difference = one.less(other)
+        self.assertLess(difference.low, -2)
+        self.assertGreater(difference.high, 2)
+        self.assertEqual(one.less(steps(row_error=0.5)[0]).high, 0)  # the same row
+        # What ranks do in their own steps is no part of the cost, but copies are.
+        copies = steps(model_error=0.5, copies_s=3)[0]
+        self.assertAlmostEqual(copies.high, 2 + 5 * math.exp(1.96 * 0.5), delta=1.5)
+        self.assertGreater(copies.high, 12)
 
     def test_a_step_begins_with_its_last_rank(self):
         one = self.predicted(*[RankStep(begin, 2, [2], 4, 1) for begin in (10, 13)])

@@ -17,6 +17,7 @@ from gradsync.recording_file import append_launch, parse_launch, read_bytes, rea
 from gradsync.schema import (
     CollectiveKind,
     Collectives,
+    HostLoad,
     Launch,
     Memory,
     Row,
@@ -52,6 +53,9 @@ def with_everything():
             "optimizer_bytes": 11,
         },
     )
+    one["loads"] = [
+        {"steal_part": 0.25, "busy_part": 0.5, "load_average": average} for average in (1.5, 2.5)
+    ]
     for parameter in one["parameters"]:
         parameter["dtype"] = "float32"
     one["rows"][0].update(fsdp=True, whole=True)
@@ -89,6 +93,7 @@ class ReadTest(unittest.TestCase):
         self.assertEqual(
             read.memory, Memory(1, 2, 3, True, 4, (2, 0, 1), (5, 6, 7), (8, 9, 10), 11)
         )
+        self.assertEqual(read.loads[1], HostLoad(0.25, 0.5, 2.5))
         step = read.ranks[1][4]
         self.assertIs(step.mode, StepMode.PROBE)
         self.assertEqual(
@@ -116,6 +121,7 @@ class ReadTest(unittest.TestCase):
             ("", "", "", (), 0, None),
         )
         self.assertEqual(Launch.from_json(launch()).units, ())
+        self.assertEqual(Launch.from_json(launch()).loads, ())
         self.assertIsNone(Launch.from_json(launch()).ranks[0][0].collectives)
 
     def test_memory_that_was_not_seen(self):
@@ -175,6 +181,7 @@ class RefusedTest(unittest.TestCase):
             ("rows[0].color", lambda one: one["rows"][0].update(color=1)),
             ("memory.color", lambda one: one["memory"].update(color=1)),
             ("units[1].color", lambda one: one["units"][1].update(color=1)),
+            ("loads[1].color", lambda one: one["loads"][1].update(color=1)),
             ("parameters[2].color", lambda one: one["parameters"][2].update(color=1)),
             ("ranks[1][0].color", lambda one: one["ranks"][1][0].update(color=1)),
             (
@@ -217,12 +224,18 @@ class RefusedTest(unittest.TestCase):
             ("units[0] is 5, expected an object", {"units": [5]}),
             ("ranks[0] is 5, expected a list", {"ranks": [5]}),
             ("memory lacks parameters", {"memory": {"ready_bytes": [1]}}),
+            ("loads of 1 ranks, expected 2", {"loads": with_everything()["loads"][:1]}),
+            (
+                "loads[0].steal_part is 1.5, expected 0 to 1",
+                {"loads": [{**with_everything()["loads"][0], "steal_part": 1.5}] * 2},
+            ),
         ):
             self.assertEqual(self.said_of(lambda one, change=change: one.update(change)), said)
         self.assertEqual(self.said_of(lambda one: one.pop("views")), "no views")
         self.assertEqual(self.said_of(lambda one: one["rows"][0].pop("bf16")), "no rows[0].bf16")
         self.assertEqual(
-            self.said_of(lambda one: one["memory"].update(order=[0, 0])), "memory lacks parameters"
+            self.said_of(lambda one: one["memory"].update(order=[0, 0])),
+            "memory has a gradient twice in its order: record again",
         )
         self.assertEqual(
             self.said_of(lambda one: one["memory"].update(order=[3])), "memory lacks parameters"

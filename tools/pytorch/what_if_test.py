@@ -42,8 +42,9 @@ class AnswerTest(unittest.TestCase):
             "3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu, threads each: 1; "
             "launches: 1\n",
             "A step without synchronisation takes 63 ms.",
-            "with buckets of 25 MiB (the first: 1 MiB) will take ",
-            "For 30 ms of it ranks wait for gradients",
+            "with buckets of 25 MiB (the first: 1 MiB) will take 97.00 [",
+            "] ms (95 %):\n   63.00 ms  computation of the slowest rank\n",
+            " 30.00 ms  ranks only wait for gradients after backward (exposed)\n",
             "no_sync",
         ):
             self.assertIn(said, text)
@@ -207,10 +208,12 @@ class AnswerTest(unittest.TestCase):
         for sent in sent_by(late):
             sent.update(wall_ns=sent["wall_ns"] // 20, ns=[ns // 20 for ns in sent["ns"]])
         self.assertIn("The best bucket size", screen(late))
-        # A launch much slower than another hides what sizes differ by.
+        # A launch whose steps cost much more than another's hides what sizes differ by.
         slow = json.loads(json.dumps(late))
         for step in steps_of(slow, "probe"):
             step["optimizer_ns"] = 600 * MS
+        for sent in sent_by(slow):
+            sent["cpu_ns"] = sent["wall_ns"]
         self.assertIn("which differ by less than can be told", screen(late, slow))
 
     def test_says_what_options_gain(self):
@@ -225,9 +228,37 @@ class AnswerTest(unittest.TestCase):
         one = launch()
         for i, step in enumerate(steps_of(one, "probe")):
             step["before_ns"] = 60 * MS if i % 4 == 0 else step["before_ns"]
-        self.assertNotIn("slowest", screen(one))
-        self.assertIn(", and 107 ms on the slowest of 64 ranks.\n", screen(one, world_size=64))
-        self.assertIn("107 ms", screen(one, world_size=16384, link="400Gbit"))
+        self.assertEqual(ask(one).slowest_s, None)
+        self.assertAlmostEqual(ask(one, world_size=64).slowest_s, 107e-3)
+        self.assertIn("64 ranks are assumed to vary like the 2 ranks", screen(one, world_size=64))
+        self.assertAlmostEqual(ask(one, world_size=16384, link="400Gbit").slowest_s, 107e-3)
+
+    def test_an_answer_for_gpus_says_first_how_wrong_published_costs_were_predicted(self):
+        words = "published costs of 4 and 8 GPUs were predicted within a factor of"
+        lines = screen(changed(device="NVIDIA H100")).splitlines()
+        self.assertIn(words, lines[1])
+        self.assertNotIn(words, screen(launch()))
+
+    def test_says_which_collectives_no_link_changes(self):
+        one = launch()
+        for count, own_bytes, said in (
+            (
+                2,
+                3000,
+                "2 collectives of the script itself, 3 kB, count as computation: a link does "
+                "not change them.",
+            ),
+            (
+                1,
+                8,
+                "1 collective of the script itself, 8 B, counts as computation: a link does not "
+                "change it.",
+            ),
+        ):
+            for step in steps_of(one, "none"):
+                step.update(own_collectives=count, own_bytes=own_bytes)
+            self.assertIn(f"In each step {said}", screen(one))
+        self.assertNotIn("of the script itself", screen(launch()))
 
     def test_says_what_it_assumes(self):
         self.assertIn(
@@ -244,6 +275,16 @@ class AnswerTest(unittest.TestCase):
             "of its data sheet; ranks of a host exchange 200 Gbit/s (--within).\n",
             screen(**named, ranks_per_host=8),
         )
+        own = "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree"
+        best = "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
+        nccl = changed(backend="nccl")
+        self.assertIn(f"{own}, as gloo does it.\n", screen(**named))
+        self.assertIn(own, screen(**named, algorithm="ring"))
+        self.assertIn(best, screen(**named, algorithm="best"))
+        self.assertIn(best, screen(nccl, **named))
+        for one in (launch(), nccl):
+            told = screen(one, **named, algorithm="tree")
+            self.assertIn("Assumed: collectives take the algorithm tree.\n", told)
         # Nobody knows what communication takes of processors where nothing was communicated, or
         # tells it.
         assumed, silent = (

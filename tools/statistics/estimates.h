@@ -42,14 +42,14 @@ struct LaunchEffect {
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// What the intervals of a family must hold for.
+// The confidence of the intervals of a family.
 struct Confidence {
   double chance = 0.05;        // probability that at least one interval is wrong
   LaunchEffect launches = {};  // variation between launches, unless the family itself shows more
 };
 
-// The smallest number of samples with which intervals have their nominal coverage, for samples as skewed as
-// steps.
+// The smallest number of samples with which 95 % intervals contain the true value in 95 % of cases, for
+// samples that are as skewed as times of steps.
 inline constexpr size_t kFewestForInterval = 10;
 
 // A difference in every round of a run: the step of one strategy minus the step of another strategy.
@@ -83,7 +83,7 @@ struct RoundDifferences {
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// What the launches of a family have of their own, be it by chance.
+// Estimates how much launches vary in addition to rounds, also if this variation may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // Returns a one-sided lower bound for each difference of the family. The differences are X - Y for one row X

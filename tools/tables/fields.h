@@ -20,8 +20,8 @@ void Append(std::vector<T> more, std::vector<T>* all) {
   all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// A column, and the function that computes its value from a Subject, which is what a line of the table
-// describes.
+// A column, and the function that computes its value from a Subject. A row of the table describes one
+// Subject.
 template <class Subject>
 struct Field {
   using Value = std::variant<double, std::string, Warnings, Estimate>;

@@ -22,7 +22,7 @@ struct Summary {
   Report report;                           // tables of the settings
   Problems problems;
   int64_t num_records = 0;           // number of records that were used
-  std::vector<std::string> remarks;  // one line each, about the tables as a whole
+  std::vector<std::string> remarks;  // remarks about all tables, one line each
 };
 
 // Returns the reason why no table can contain the record; empty if a table can contain it.

@@ -78,8 +78,7 @@ class Table {
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
   // Adds a sentence about what the data show. The sentence is printed above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
-  // Adds a line that is printed below the table.
-  // An empty note is none.
+  // Adds a line that is printed below the table. An empty note is not added.
   void AddNote(std::string note) {
     if (!note.empty()) notes_.push_back(std::move(note));
   }

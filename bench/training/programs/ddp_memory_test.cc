@@ -122,6 +122,25 @@ TEST_F(ResidentMemoryTest, ResidentMemoryIsThatOfTheSetting) {
   for (const auto& [rank, bytes] : saved) EXPECT_GT(bytes, 200 << 20) << rank;
 }
 
+// A spot check gathers all weights, which no step does. They would be 4 bytes for each parameter.
+TEST_F(ResidentMemoryTest, ResidentMemoryIsWithoutThatOfSpotChecks) {
+  const std::string out = FreshDirectory();
+  Arguments arguments = Micro(out, {"--strategies=zero3", "--verify=false"});
+  for (const auto& [flag, value] : {std::pair{"--num_layers", "8"}, {"--d_model", "512"}, {"--d_ff", "4096"}})
+    arguments = With(arguments, flag, value);
+  const ProgramResult result = RunProgram(kDdp, arguments);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Record> records = RecordsIn(out);
+  ASSERT_EQ(records.size(), 2u);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.checks.IntOr("spot_checks", 0), 1);
+    const int64_t program_bytes =
+        record.facts.IntOr("peak_resident_bytes", 0) - record.facts.IntOr("peak_bytes_in_use", 0);
+    EXPECT_GT(program_bytes, 0);
+    EXPECT_LT(program_bytes, 2 * record.facts.IntOr("num_parameters", 0));
+  }
+}
+
 // Each host has all parts. A rank that trains alone takes 4 bytes more for each parameter than on a single
 // host, for what goes to the other one; a copy of its own of the weights would be as much again.
 TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {

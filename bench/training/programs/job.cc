@@ -52,6 +52,7 @@ struct RunningVariant {
   std::vector<int64_t> disturbance_ns = {};  // this rank's terms (Disturbance)
   std::optional<StepProfile> profile = {};   // set with --profile
   int64_t spot_checks = 0, equal_spot_checks = 0;
+  std::optional<int64_t> peak_resident_bytes = {};  // until the first spot check
 };
 
 class TrainingJob : public RankJob {
@@ -117,7 +118,6 @@ class TrainingJob : public RankJob {
     }
     std::vector<RunningVariant> all = Prepare(setting, variants);
     TakeTurns(setting, all);
-    const int64_t peak_bytes = plan_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
     for (RunningVariant& running : all) {
       Record more;
       if (!running.stepper->variant().is_peer()) {
@@ -128,7 +128,9 @@ class TrainingJob : public RankJob {
                      running.allocations ? Value(*running.allocations) : Value(std::string("unknown")));
       rank_.DescribeThrottling(more.facts);
       running.stepper->Describe(more.facts);
-      if (peak_bytes > 0) more.facts.Set("peak_resident_bytes", peak_bytes);
+      const std::optional<int64_t> peak_bytes =
+          running.peak_resident_bytes ? running.peak_resident_bytes : PeakResidentBytes();
+      if (plan_.is_alone() && peak_bytes) more.facts.Set("peak_resident_bytes", *peak_bytes);
       if (running.profile) {
         running.profile->WriteTo(more);
         notes_ += Join("\n", NameOf(running), ", mean of ", running.record.samples.at("forward_ns").size(),
@@ -206,6 +208,8 @@ class TrainingJob : public RankJob {
         RunningVariant& running = all[static_cast<size_t>(i)];
         TakeStep(running, plan_.warmup_steps + round, round, batch);
         if (!running.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
+          // A check needs memory of its own, such as all weights on each rank.
+          if (running.spot_checks == 0) running.peak_resident_bytes = PeakResidentBytes();
           ++running.spot_checks;
           if (verifier_.SpotCheck(*running.stepper, round)) ++running.equal_spot_checks;
         }

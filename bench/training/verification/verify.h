@@ -36,7 +36,7 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // gradients and parameters are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // The names of what gradients and parameters are compared with.
+  // The names, for messages, of the results with which gradients and parameters are compared.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 

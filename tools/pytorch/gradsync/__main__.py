@@ -1,27 +1,36 @@
-"""The command line: `python -m gradsync record|what_if|check`, and `gradsync` once installed."""
+"""The command line: `python -m gradsync COMMAND`, or `gradsync COMMAND` once installed."""
 
 from __future__ import annotations
 
 import sys
 from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, LACKING, __version__, what_if_command
+from gradsync import (
+    BAD_ARGUMENTS,
+    LACKING,
+    __version__,
+    check_flags,
+    record_flags,
+    what_if_command,
+)
 
 USAGE = """\
 python -m gradsync record [--out=FILE] [--continue] [--rounds=N] train.py ARGS...
 torchrun --nproc_per_node=2 -m gradsync record [--no-ddp] ... train.py ARGS...
-    runs a script, as it is, until enough of its steps are recorded: one for one process, or one that uses
-    DistributedDataParallel, for which it prints the answer. FILE (gradsync.jsonl) gets a line for each launch: launch it three
-    times. `record --help` says what it does not record.
+    runs a script, unchanged, until enough of its steps are recorded: a script for one process, or one that uses
+    DistributedDataParallel or fully_shard, for which it prints the answer. Each launch adds a line to FILE (gradsync.jsonl);
+    launch it three times. `record --help` lists what it cannot record.
 gradsync what_if FILE [--help]
-    asks on: other links, other numbers of ranks.
+    predicts steps over other links and with other numbers of ranks.
+gradsync trace rank0.json.gz rank1.json.gz ... [--help]
+    shows what in traces of torch.profiler lengthens a step, and for which rank the others wait.
 python -m gradsync check train.py ARGS, or by torchrun as above
-    compares what optimizers are handed with the mean of all ranks' gradients: 0 the same, 1 a difference, 2 cannot be checked,
-    5 check itself has failed.
+    compares the gradients that optimizers get with the mean of all ranks' gradients. Exit status: 0 the same, 1 a difference,
+    2 check cannot compare, 5 check itself has failed. `check --help` lists what it cannot check.
 gradsync --version
     prints the version.
 """  # noqa: E501
-COMMANDS = ("record", "what_if", "check")
+COMMANDS = ("record", "what_if", "trace", "check")
 OLDEST_PYTORCH = (2, 3)  # the first with torch.amp.GradScaler and torch.compiler.is_compiling
 NEEDS = "it needs PyTorch {}.{} or newer".format(*OLDEST_PYTORCH)
 
@@ -48,6 +57,8 @@ def print_answer(recording: str) -> None:
 
 def run_with_pytorch(command: str, arguments: list[str]) -> NoReturn:
     """Runs `record` or `check`, and ends the process."""
+    parser = check_flags.parser() if command == "check" else record_flags.parser()
+    parser.parse_args(arguments)  # prints help, and refuses wrong flags, also without PyTorch
     # 2 of `check` says that it cannot check.
     status = BAD_ARGUMENTS if command == "check" else LACKING
     try:
@@ -72,10 +83,14 @@ def main() -> NoReturn:
     if command == "":
         end(USAGE, BAD_ARGUMENTS)
     if command not in COMMANDS:
-        expected = "record, what_if or check (--help)"
+        expected = "record, what_if, trace or check (--help)"
         end(f"gradsync: no command {command}: expected {expected}", BAD_ARGUMENTS)
     if command == "what_if":
         sys.exit(what_if_command.main(arguments))
+    if command == "trace":
+        from gradsync.trace import command as trace_command
+
+        sys.exit(trace_command.main(arguments))
     run_with_pytorch(command, arguments)
 
 

@@ -1,4 +1,4 @@
-"""What ranks tell each other of a step, and whether it agrees. Needs no PyTorch."""
+"""Compares what the ranks report about a step. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 
 @dataclasses.dataclass
 class RankStep:
-    """What a rank says of a step before its update. Values of dictionaries are texts to compare."""
+    """What a rank reports about a step before its update. The values of dictionaries are texts,
+    which are compared between ranks.
+    """
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -39,9 +41,10 @@ class RankStep:
 
 
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Says what differs between ranks, and what should differ and does not.
+    """Finds what differs between ranks although it should be equal, and what is equal although it
+    should differ.
 
-    `where`: the update, as a finding names it.
+    `where`: the text by which findings name the update.
     """
     for topic in (Topic.PARAMETERS, Topic.SETTINGS, Topic.WEIGHTS, Topic.BUFFERS, Topic.VERSIONS):
         difference = _first_difference([getattr(rank, topic.value) for rank in ranks])
@@ -86,7 +89,9 @@ def _have_same_targets(rank: RankStep, other: RankStep) -> bool:
 
 
 def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
-    """Describes the first key whose values differ between ranks that have it, if there is one."""
+    """Describes the first key whose values differ between the ranks that have this key; empty if
+    there is no such key.
+    """
     first_with: dict[str, tuple[int, str]] = {}
     for number, values in enumerate(ranks):
         for key, value in values.items():
@@ -99,5 +104,5 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """Returns the most passes that a rank took in the step, and at least one."""
+    """Returns the largest number of passes that a rank took in the step; at least 1."""
     return max(1, *(len(rank.losses) for rank in ranks))

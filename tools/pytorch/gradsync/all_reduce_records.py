@@ -13,6 +13,7 @@ from gradsync.estimates import trimmed_mean
 from gradsync.link import KINDS, Cost, LinkCosts, MeasuredLink, Operation
 from gradsync.log_text import read_text
 from gradsync.refusing import require
+from gradsync.repeats import differing
 from gradsync.schema import NS
 from gradsync.units_text import ranks_text
 
@@ -23,7 +24,7 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """What all ranks of one run measured together."""
+    """The measurement of all ranks of one run."""
 
     backend: str
     world_size: int
@@ -35,7 +36,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What one rank measured: `time_ns` and CPU time of communication, by sample."""
+    """The measurement of one rank: `time_ns` and the CPU time of communication, for each sample."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]
@@ -43,7 +44,7 @@ class RankRecord:
 
 
 def link_of(path: str) -> MeasuredLink:
-    """Returns what was measured: `path` is a file of records, or a directory of such files.
+    """Returns the measured link. `path` is a file of records, or a directory of such files.
 
     Raises Refused if the records are of several backends or numbers of ranks, and KeyError or
     TypeError if a line is no record.
@@ -65,7 +66,9 @@ def link_of(path: str) -> MeasuredLink:
         _cost_of(one, ranks) for one, ranks in measured.items() if one.collective in KIND_NAMES
     ]
     first, *_ = next(iter(measured.values()))
-    return MeasuredLink(LinkCosts(costs, first.channels), world_size)
+    spread = differing(costs)
+    says = (f"{spread.text()}; their mean counts",) if spread else ()
+    return MeasuredLink(LinkCosts(costs, first.channels), world_size, says)
 
 
 def _records_of(path: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What `gradsync what_if` tells, as data: text.py makes a screen of it, and as_json() JSON.
+"""The data of an answer of `gradsync what_if`. text.py makes a screen of them, and as_json() JSON.
 
 Times are seconds. Predicted times have an interval of 95 %.
 """
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradsync.estimates import Estimate, Interval
+from gradsync.parts import StepParts, Variation
 from gradsync.recording import RankTimes
+from gradsync.schema import HostLoad
 
 BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compared
 
@@ -20,8 +22,9 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 class ScriptStep:
     """A step with the script's own settings.
 
-    `exposed_s`: for how long ranks wait for collectives. `floor_s`: no order of these collectives
-    takes less. `is_sharded`: by fully_shard, where the sizes of buckets mean nothing.
+    `exposed_s`: how long ranks wait for collectives. `floor_s`: the shortest time that any order of
+    these collectives can take. `is_sharded`: whether the script uses fully_shard, for which sizes
+    of buckets have no meaning. `parts` add up to the step.
     """
 
     bucket_bytes: int
@@ -30,11 +33,12 @@ class ScriptStep:
     step_s: Interval
     exposed_s: float
     floor_s: float
+    parts: StepParts
 
 
 @dataclass(frozen=True)
 class BucketSize:
-    """A step of DistributedDataParallel with this bucket_cap_mb, and how many buckets that makes.
+    """A step of DistributedDataParallel with this bucket_cap_mb, and the number of its buckets.
 
     `cost_s`: what the step takes more than its passes take without synchronisation.
     """
@@ -50,8 +54,8 @@ class BucketSize:
 class OtherLink:
     """A step over another link.
 
-    `change`: how much longer it takes, as a part of the step over the asked link. `is_told`:
-    whether their intervals do not overlap.
+    `change`: how much longer the step takes, as a fraction of the step over the asked link.
+    `is_told`: whether the data show the difference, because the two intervals do not overlap.
     """
 
     name: str
@@ -62,13 +66,13 @@ class OtherLink:
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """Steps that the script synchronised, and what is predicted of them.
+    """Measured steps that the script itself synchronised, and their prediction.
 
-    `error`: how much longer the prediction is, as a part of what was measured; `cost_error`: the
-    same of what a step takes more than its passes, None if it takes nothing more.
-    `second_run_error`: how far the second half of the launches is from the first half, None of one
-    launch. `is_as_planned`: whether DistributedDataParallel made the predicted buckets, or did not
-    tell.
+    `error`: how much longer the predicted step is, as a fraction of the measured step.
+    `cost_error`: the same error of the cost, which is the step less its passes without
+    synchronisation; None if there is no cost. `second_run_error`: the difference between the second
+    and the first half of the launches, as a fraction; None for one launch. `is_as_planned`: whether
+    DistributedDataParallel made the predicted buckets; also true if its buckets are unknown.
     """
 
     name: str
@@ -84,11 +88,11 @@ class MeasuredStep:
 class Way:
     """A way to train the model on the asked ranks.
 
-    `sent_bytes`: by a rank in a step. `is_same`: whether it trains as DistributedDataParallel does.
-    `memory_bytes`: of a rank, for tensors, at the peak of a step; None if the recording holds no
-    memory. `cost_s`: what a step takes more than its passes take without synchronisation. `change`
-    and `is_told`: as of OtherLink, from the first way. Where nothing can be told, `why` says why,
-    and the others are None.
+    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
+    same weights as DistributedDataParallel. `memory_bytes`: the peak of a rank's tensors in a step;
+    None if the recording holds no memory. `cost_s`: how much longer a step takes than its passes
+    without synchronisation. `change` and `is_told`: the difference to the first way, as in
+    OtherLink. If the step cannot be predicted, `why` has the reason, and the other fields are None.
     """
 
     way: str
@@ -107,19 +111,25 @@ class Way:
 class Answer:
     """The answer to one question.
 
-    `recording`: its path; what it holds follows: numbers of parameters and launches, bytes of all
-    gradients, ranks. `world_size`: of the asked ranks. `notes`: sentences on what is assumed.
-    `none_s`: a step without synchronisation. `ranks`: times of each recorded rank. `slowest_s`: a
-    step without synchronisation on the slowest of the asked ranks, if they are more than were
-    recorded. `units`: how many fully_shard has, and `schedule`, what is assumed of them.
+    `recording`: the path of the recording. The next fields describe its contents: numbers of
+    parameters and launches, bytes of all gradients, ranks. `world_size`: the number of ranks that
+    the question asks for. `notes`: sentences about assumptions. `none_s`: the time of a step
+    without synchronisation. `ranks`: times of each recorded rank. `slowest_s`: a step without
+    synchronisation on the slowest rank, if more ranks are asked for than were recorded. `units`:
+    the number of units of fully_shard. `schedule`: what is assumed about the units.
 
-    `ddp`: the script's own step. `sizes`: DistributedDataParallel with other sizes of buckets, of
-    which those of `best_bucket_cap_mb` cannot be told from the fastest. `links`: other links.
-    `measured`: own steps of the script where the answer holds. `pairs` of them differ in sizes of
-    buckets alone, and by more than their intervals; of `pairs_right` the faster one is predicted.
+    `ddp`: the script's own step. `variation`: how much of its lost time is communication, and how
+    much is waiting for slower ranks. `load`: the load of the busiest host of the recorded ranks;
+    None if unknown.
 
-    `ways`: other ways to train, and `advice`: a sentence on the fastest. With `memory_limit_bytes`
-    `batches` has how many times the recorded batch fits, by way.
+    `sizes`: DistributedDataParallel with other sizes of buckets. `best_bucket_cap_mb`: the sizes
+    that are not shown to be slower than the fastest. `links`: other links. `measured`: the script's
+    own steps, if they were recorded where the answer holds. `pairs`: the number of pairs of these
+    rows that differ only in the size of buckets, and by more than their intervals. `pairs_right`:
+    for how many pairs the faster row is predicted.
+
+    `ways`: other ways to train. `advice`: a sentence about the fastest way. `batches`: for each
+    way, how many times the recorded batch fits into `memory_limit_bytes`, if there is a limit.
     """
 
     recording: str
@@ -139,6 +149,8 @@ class Answer:
     units: int
     schedule: str
     ddp: ScriptStep
+    variation: Variation
+    load: HostLoad | None
     sizes: Sequence[BucketSize]
     links: Sequence[OtherLink]
     measured: Sequence[MeasuredStep]
@@ -152,10 +164,10 @@ class Answer:
 
 
 def as_json(value: Any) -> Any:
-    """Returns an answer, or a part of it, as json.dumps() takes it.
+    """Returns an answer, or a part of an answer, for json.dumps().
 
-    Names are those of the dataclasses. An interval is [value, low, high]; of a measured value
-    without an interval low and high are null.
+    Names are the names of the dataclasses. An interval is [value, low, high]. If a measured value
+    has no interval, low and high are null.
     """
     if isinstance(value, Interval):
         return [value.value, value.low, value.high]

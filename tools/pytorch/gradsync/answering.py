@@ -1,9 +1,11 @@
-"""Answers questions: the public function what_if(), and each part of an answer."""
+"""Answers questions: has the public function what_if(), and computes each part of an answer."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import overload
 
 from gradsync import Refused
 from gradsync.answer import (
@@ -15,63 +17,130 @@ from gradsync.answer import (
     ScriptStep,
     Way,
 )
+from gradsync.curve import Curve, curve_of, named_questions
 from gradsync.estimates import estimate
 from gradsync.memory import parse_bytes
 from gradsync.notes import notes_of
+from gradsync.parts import parts_of, variation_of
 from gradsync.prediction import Predictor
 from gradsync.question import LinkOptions, Question, question_of
 from gradsync.recording import Recording
 from gradsync.replay import Prediction, Waits
-from gradsync.schema import CollectiveKind, Launch, Row, StepMode
+from gradsync.schema import CollectiveKind, HostLoad, Launch, Row, StepMode
 from gradsync.sharding import units_of, waits_of
 from gradsync.ways import PredictedWay, UnknownWay, Ways, advice, batches
 
 ROUNDING = 1e-9
+NO_MEMORY = "--memory is for one number of ranks and one link"
+NO_MEASURED = "--measured is for several numbers of ranks, such as --world_size=2,4,8, or links"
 OTHER_LINKS = (("a link that takes twice as long", 2), ("a link that takes half as long", 0.5))
 
 
+Path = str | os.PathLike[str]
+
+
+@overload
 def what_if(
-    recording: str | os.PathLike[str],
+    recording: Path,
     *,
     world_size: int | None = None,
-    link: str | os.PathLike[str] | None = None,
+    link: Path | None = None,
     ranks_per_host: int = 1,
     within: str = LinkOptions.within,
-    algorithm: str = LinkOptions.algorithm,
+    algorithm: str | None = LinkOptions.algorithm,
     processor_percent: float | None = None,
-    at: str | os.PathLike[str] | None = None,
+    at: Path | None = None,
     memory: str | float | None = None,
-) -> Answer:
+) -> Answer: ...
+
+
+@overload
+def what_if(
+    recording: Path,
+    *,
+    world_size: Sequence[int],
+    link: Path | list[str] | tuple[str, ...] | None = None,
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str | None = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: Path | None = None,
+    measured: Sequence[Path] = (),
+) -> Curve: ...
+
+
+@overload
+def what_if(
+    recording: Path,
+    *,
+    world_size: int | None = None,
+    link: list[str] | tuple[str, ...],
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str | None = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: Path | None = None,
+    measured: Sequence[Path] = (),
+) -> Curve: ...
+
+
+def what_if(
+    recording: Path,
+    *,
+    world_size: int | Sequence[int] | None = None,
+    link: Path | list[str] | tuple[str, ...] | None = None,
+    ranks_per_host: int = 1,
+    within: str = LinkOptions.within,
+    algorithm: str | None = LinkOptions.algorithm,
+    processor_percent: float | None = None,
+    at: Path | None = None,
+    memory: str | float | None = None,
+    measured: Sequence[Path] = (),
+) -> Answer | Curve:
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
     recording: a file that `gradsync record` wrote.
-    world_size: the number of ranks, 2 or more; None: as recorded.
+    world_size: the number of ranks, 2 or more; None: as recorded. Several numbers: returns a Curve.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        as recorded.
+        as recorded. A list of such texts: returns a Curve.
     ranks_per_host, within, algorithm: for a link that is a rate. How many ranks share a host's
         link, the link between them, and how collectives go around: "best", "ring", "tree" or
-        "hierarchical".
+        "hierarchical"; None: as the recorded backend's do.
     processor_percent: what communication uses of a rank's processors; None: as measured.
     at: a recording of the model where the answer is to hold; computation is scaled to its.
-    memory: what a rank has for tensors, in bytes or as "80GB".
+    memory: what a rank has for tensors, in bytes or as "80GB". Not for a Curve.
+    measured: for a Curve: recordings of the model with other numbers of ranks, whose own steps are
+        put beside predictions.
 
     Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
     file or the flag of the command, if the question cannot be answered.
     """
-    options = LinkOptions(
-        link=None if link is None else os.fspath(link),
-        ranks_per_host=ranks_per_host,
-        within=within,
-        algorithm=algorithm,
-    )
+    are_links = isinstance(link, (list, tuple))
+    texts = [*link] if isinstance(link, (list, tuple)) else [link]
+    options = [
+        LinkOptions(
+            link=None if text is None else os.fspath(text),
+            ranks_per_host=ranks_per_host,
+            within=within,
+            algorithm=algorithm,
+        )
+        for text in texts
+    ]
     limit = parse_bytes(memory) if isinstance(memory, str) else memory
     if memory is not None and not limit:
         raise Refused(f"--memory={memory}: expected bytes such as 80GB")
+    if are_links or isinstance(world_size, Sequence):
+        sizes = [*world_size] if isinstance(world_size, Sequence) else [world_size]
+        if memory is not None:
+            raise Refused(NO_MEMORY)
+        return curve_of(named_questions(recording, options, sizes, at, processor_percent), measured)
+    if measured:
+        raise Refused(NO_MEASURED)
     return answer_of(
         question_of(
             recording,
-            options,
+            options[0],
             world_size=world_size,
             at=at,
             processor_percent=processor_percent,
@@ -112,11 +181,13 @@ def answer_of(question: Question) -> Answer:
         units=len(units_of(launch)),
         schedule=_schedule(launch),
         ddp=_script_step(row, prediction),
+        variation=variation_of(prediction, launch),
+        load=_load(recording),
         sizes=sizes,
         links=_links(predictor, prediction),
         measured=measured,
         best_bucket_cap_mb=[
-            size.bucket_cap_mb for size in sizes if size.step_s.overlaps(best.step_s)
+            size.bucket_cap_mb for size in sizes if not size.step_s.is_told_from(best.step_s)
         ],
         advice=advice(ways, limit),
         batches=batches(ways, limit) if limit else {},
@@ -135,12 +206,27 @@ def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
         step_s=prediction.step_s,
         exposed_s=prediction.exposed_s,
         floor_s=prediction.floor_s,
+        parts=parts_of(prediction),
+    )
+
+
+def _load(recording: Recording) -> HostLoad | None:
+    """Returns the largest loads over all launches and hosts; None if the loads of a launch are
+    unknown.
+    """
+    if not all(launch.loads for launch in recording.launches):
+        return None
+    loads = [load for launch in recording.launches for load in launch.loads]
+    return HostLoad(
+        steal_part=max(load.steal_part for load in loads),
+        busy_part=max(load.busy_part for load in loads),
+        load_average=max(load.load_average for load in loads),
     )
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts DistributedDataParallel with several sizes of buckets, without those that make the
-    same buckets as the size before.
+    """Predicts DistributedDataParallel with several sizes of buckets. Omits a size that makes the
+    same buckets as the previous size.
     """
     sizes: list[BucketSize] = []
     last: list[int] = []
@@ -163,7 +249,7 @@ def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
 
 
 def _best(sizes: list[BucketSize]) -> BucketSize:
-    """Returns the fastest size; of sizes that differ by rounding alone, the smallest."""
+    """Returns the fastest size. If several sizes differ only by rounding, returns the smallest."""
     least_s = min(size.step_s.value for size in sizes)
     return next(size for size in sizes if size.step_s.value <= least_s * (1 + ROUNDING))
 
@@ -177,14 +263,14 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
                 name=name,
                 step_s=step,
                 change=step.value / prediction.step_s.value - 1,
-                is_told=not step.overlaps(prediction.step_s),
+                is_told=step.is_told_from(prediction.step_s),
             )
         )
     return links
 
 
 def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
-    """`none_s`: as many passes as a step has, without synchronisation."""
+    """`none_s`: the time of the passes of a step without synchronisation."""
     first = ways[0]
     assert isinstance(first, PredictedWay)  # DistributedDataParallel
     return [_way(way, first, none_s) for way in ways]
@@ -214,12 +300,12 @@ def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> 
         memory_bytes=way.bytes_of_batch(),
         cost_s=way.step_s.value - none_s,
         change=way.step_s.value / first.step_s.value - 1,
-        is_told=not way.step_s.overlaps(first.step_s),
+        is_told=way.step_s.is_told_from(first.step_s),
     )
 
 
 def _schedule(launch: Launch) -> str:
-    """Returns what is assumed of the ways that use fully_shard."""
+    """Returns the assumptions of the ways that use fully_shard."""
     units = "the script's units" if launch.units else "repeated blocks as units"
     are_tried = any(
         step.collectives and step.collectives.kind is CollectiveKind.FULLY_SHARD
@@ -235,14 +321,16 @@ def _schedule(launch: Launch) -> str:
 
 
 def measured_steps(question: Question) -> list[MeasuredStep]:
-    """Returns the script's own steps beside what is predicted of them, where the answer holds."""
+    """Returns the script's own steps with their predictions, if they were recorded where the answer
+    holds.
+    """
     measured, _ = _measured(Predictor(question))
     return measured
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
-    """Returns the script's own steps, and of each pair that differs in sizes of buckets alone, and
-    by more than intervals, whether the faster one is predicted.
+    """Returns the script's own steps. Also returns, for each pair of them that differs only in the
+    size of buckets and by more than the intervals, whether the faster one is predicted.
     """
     question = predictor.question
     if not question.at and not question.is_as_recorded:

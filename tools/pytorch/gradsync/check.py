@@ -29,35 +29,19 @@ import runpy
 import sys
 from typing import NoReturn
 
+from gradsync.check_flags import parser
 from gradsync.ending import end_rank
 from gradsync.events import place
 from gradsync.findings import Status
 from gradsync.watching import Watch
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        end_rank(message, Status.UNKNOWN)
-
-
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog="check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--groups",
-        type=int,
-        default=1,
-        help="checks parameters in this number of groups, one after the other",
-    )
-    parser.add_argument(
-        "--continue", action="store_true", dest="goes_on", help="lets the script train on"
-    )
-    parser.add_argument("script", nargs=argparse.REMAINDER, help="runs train.py ARGS...")
-    flags = parser.parse_args(argv)
+    arguments = parser()
+    flags = arguments.parse_args(argv)
     name = flags.script[0] if flags.script else ""
     if not os.path.isfile(name) or flags.groups < 1:
-        parser.error(f"no script {name}, or --groups={flags.groups} is less than 1")
+        arguments.error(f"no script {name}, or --groups={flags.groups} is less than 1")
     return flags
 
 

@@ -14,27 +14,32 @@ Mark = int | torch.cuda.Event
 
 @dataclass(frozen=True)
 class Span:
-    """From one mark to another."""
+    """The time from one mark to another."""
 
     begin: Mark
     end: Mark
 
 
 class Clock(Protocol):
-    """What a device's moments are measured by."""
+    """A clock that marks moments in a device's work."""
 
     def mark(self) -> Mark:
         """Marks this moment in the device's work."""
 
     def ns(self, span: Span) -> int:
-        """Returns nanoseconds. Marks of a GPU need settle() before."""
+        """Returns the span in nanoseconds. For a GPU, call settle() first."""
 
     def settle(self) -> None:
         """Waits until the device has done all its work."""
 
+    def cpu_ns(self) -> int:
+        """Returns the CPU time of all threads of this process, in nanoseconds; 0 if the device does
+        not compute on CPUs.
+        """
+
 
 class HostClock:
-    """The clock of models on a CPU, whose work is done when a call returns."""
+    """The clock of models on a CPU: an operation is done when its call returns."""
 
     def mark(self) -> Mark:
         return time.monotonic_ns()
@@ -47,9 +52,12 @@ class HostClock:
     def settle(self) -> None:
         pass
 
+    def cpu_ns(self) -> int:
+        return time.process_time_ns()
+
 
 class CudaClock:
-    """The clock of models on a GPU, whose work follows the calls."""
+    """The clock of models on a GPU, which executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
@@ -63,6 +71,9 @@ class CudaClock:
 
     def settle(self) -> None:
         torch.cuda.synchronize()
+
+    def cpu_ns(self) -> int:
+        return 0
 
 
 def clock_of(device: torch.device) -> Clock:

@@ -1,4 +1,4 @@
-"""What ranks tell each other."""
+"""Exchanges values between ranks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import torch.distributed as dist
 
 
 def flat_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a view for collectives, of which gloo's know no complex numbers."""
+    """Returns a flat view for collectives. Complex numbers become pairs of real numbers, because
+    gloo has no complex numbers.
+    """
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def gathered(
     value: Any, device: torch.device | str, group: dist.ProcessGroup | None = None
 ) -> list[Any]:
-    """Returns the values of all ranks, in their order. A value has to be what JSON can hold.
+    """Returns the values of all ranks, in rank order. JSON must be able to represent each value.
 
     PyTorch's own all_gather_object needs NumPy, which gradsync does not need.
     """

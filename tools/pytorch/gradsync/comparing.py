@@ -1,4 +1,6 @@
-"""Compares what optimizers get with the mean of all ranks' gradients, and makes findings of it."""
+"""Compares the gradients that optimizers get with the mean of all ranks' gradients, and reports
+findings.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first gradient that differs from the mean, and `rank`, the first that gets it so."""
+    """The first gradient that differs from the mean. `rank`: the first rank that gets this
+    gradient.
+    """
 
     p: torch.nn.Parameter
     rank: int
@@ -48,10 +52,10 @@ class _Question:
 
 
 class Comparer:
-    """Compares what ranks have, and holds what was found.
+    """Compares gradients, weights and settings between ranks, and keeps the findings.
 
-    All ranks have to call its methods together. They raise Refused if ranks do not meet, or cannot
-    be compared.
+    All ranks must call its methods together. The methods raise Refused if a rank does not come, or
+    if ranks cannot be compared.
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
@@ -72,7 +76,7 @@ class Comparer:
         self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
-        """Returns what was compared until now."""
+        """Returns what has been compared so far."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -282,7 +286,7 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns the parameters to which autograd has delivered on any rank.
+        """Returns the parameters for which autograd has delivered a gradient on any rank.
 
         Those that are as clipping has left them are not among them: they are compared as they were
         before.
@@ -387,7 +391,7 @@ class Comparer:
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Says if right gradients are those of a wrong loss."""
+        """Reports a loss that is wrong although the gradients are the mean."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

@@ -34,7 +34,9 @@ def hook_of(ddp: DDP) -> str:
 
 
 def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
-    """Returns DDP's settings; `changes` are fields that it does not know, such as passes."""
+    """Returns DDP's settings. `changes` has the fields that DDP does not know, such as the number
+    of passes.
+    """
     bucket_bytes = int(ddp.bucket_bytes_cap)
     is_default = getattr(ddp, "bucket_bytes_cap_default", bucket_bytes == DEFAULT_BUCKET_BYTES)
     sizes = str(ddp_facts(ddp).get("rebuilt_bucket_sizes", ""))
@@ -51,7 +53,9 @@ def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
 
 
 class DdpTarget(ModelTarget):
-    """A model whose script synchronises it by DDP, which decides in forward whether it will."""
+    """A model that the script synchronises by DDP. DDP decides in forward whether it will
+    synchronise.
+    """
 
     kind = Target.DDP
     has_own_steps = True
@@ -90,7 +94,9 @@ class DdpTarget(ModelTarget):
         return is_joining(self.ddp)
 
     def before_step(self, turn: Turn) -> None:
-        """Sends buffers, of steps without synchronisation before they begin."""
+        """Makes buffers equal on all ranks: for a step without synchronisation, before the step
+        begins.
+        """
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

@@ -1,4 +1,4 @@
-"""How a rank of a script ends that must not train on."""
+"""Ends a rank of a script that must not go on training."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import quantiles
 
 TRIMMED = 0.2  # the part of the values that is left out at each end
 NORMAL_975 = 1.959963984540054  # 97.5 % of a normal distribution are below it
@@ -13,30 +14,63 @@ NORMAL_90 = 1.2816
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the limits between which it is with a probability of 95 %."""
+    """A value and the limits between which it is with a probability of 95 %.
+
+    `draws`: what else it may be, equally likely, by launch; none of a measured value. All predicted
+    values of one question are drawn with the same errors, so that those in common leave a
+    difference.
+    """
 
     value: float
     low: float
     high: float
+    draws: Sequence[Sequence[float]] = field(default=(), repr=False, compare=False)
 
-    def overlaps(self, other: Interval) -> bool:
-        return self.low <= other.high and other.low <= self.high
+    @classmethod
+    def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
+        """Returns the interval that spans those of all launches, because another launch may be as
+        any of these.
+        """
+        limits = [_limits(own) for own in draws]
+        return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
+
+    def is_told_from(self, other: Interval) -> bool:
+        """Returns whether the interval of the difference does not hold 0."""
+        difference = self.less(other)
+        return not difference.low <= 0 <= difference.high
+
+    def less(self, other: Interval) -> Interval:
+        """Returns this value less another, which is drawn with the same errors."""
+        draws = [
+            [a - b for a, b in zip(own, others, strict=True)]
+            for own, others in zip(self.draws, other.draws, strict=True)
+        ]
+        return Interval.of(self.value - other.value, draws)
 
     def scaled(self, factor: float) -> Interval:
         """Returns the interval with all of its values multiplied."""
-        return Interval(factor * self.value, factor * self.low, factor * self.high)
+        draws = [[factor * one for one in own] for own in self.draws]
+        return Interval(factor * self.value, factor * self.low, factor * self.high, draws)
+
+
+def _limits(draws: Sequence[float]) -> tuple[float, float]:
+    """Returns the limits of the middle 95 % of these values."""
+    low, *_, high = quantiles(draws, n=40, method="inclusive")
+    return low, high
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured value, and its interval if there are enough values to tell one."""
+    """A measured value, and its interval if there are enough values for one."""
 
     value: float
     interval: Interval | None
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without a fifth at each end, which a few disturbed steps hardly change."""
+    """Returns the mean without the smallest and the largest fifth of the values. A few disturbed
+    steps hardly change it.
+    """
     kept = _kept(values)
     return sum(kept) / len(kept)
 
@@ -47,12 +81,12 @@ def _kept(values: Sequence[float]) -> list[float]:
 
 
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
-    """Returns the trimmed mean of all values and an interval of 95 % for it.
+    """Returns the trimmed mean of all values, and its 95 % interval.
 
-    `launches` are the values of each launch, at least one in all. The interval is Yuen's (The
-    two-sample trimmed t for unequal population variances, Biometrika 61, 1974). Where launches
-    differ by more than their values explain, and than chance does in one case of ten, each launch
-    counts as one value.
+    `launches` has the values of each launch; there must be at least one value. The interval is
+    Yuen's (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If
+    launches differ by more than the variation of their values explains (tested at 10 %), each
+    launch counts as one value.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -99,7 +133,7 @@ def _variance_of_mean(
 
 
 def _chi_square_90(degrees: int) -> float:
-    """Returns what chi-square / degrees exceeds in one case of ten.
+    """Returns the value that chi-square / degrees exceeds with a probability of 10 %.
 
     Wilson and Hilferty, The distribution of chi-square, PNAS 17, 1931.
     """
@@ -108,7 +142,7 @@ def _chi_square_90(degrees: int) -> float:
 
 
 def _squared_t(degrees: int) -> float:
-    """Returns the square of what Student's t exceeds in one case of forty.
+    """Returns the square of the value that Student's t exceeds with a probability of 2.5 %.
 
     Wallace, Bounds on normal approximations to Student's and the chi-square distributions, Annals
     of Mathematical Statistics 30, 1959.

@@ -1,7 +1,7 @@
-"""What a process calls while it trains, told to listeners.
+"""Tells listeners which functions of PyTorch a process calls while it trains.
 
-PyTorch's names are replaced while there is a listener: from the first listen() on, until the last
-stop_listening(). Nothing is kept in the script's objects, which it may copy and save.
+Functions of PyTorch are replaced while there is a listener, from the first listen() to the last
+stop_listening(). The script's objects are not changed, because the script may copy and save them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LIBRARIES = tuple(
 
 
 class Listener:
-    """Something that is told what a script calls. By default it ignores each event."""
+    """Receives events: what a script calls. By default a listener ignores each event."""
 
     def on_forward(self, model: torch.nn.Module) -> None:
         """A DDP, or the outermost module of a class that watch_calls() watches, is called."""
@@ -51,20 +51,22 @@ class Listener:
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """The outermost module of a watched class is called so; after on_forward()."""
+        """The outermost module of a watched class is called with these arguments. Comes after
+        on_forward().
+        """
 
     def on_called(self, module: torch.nn.Module) -> None:
         """The call that on_call() told of has ended, or failed."""
 
     def on_prepare(self, reducer: Any) -> bool:
-        """DDP is about to prepare this reducer for synchronising. Returns whether it may."""
+        """DDP is about to prepare this reducer for synchronising. Returns whether DDP may do so."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
-        """What torch.autograd.backward is called with; before on_backward()."""
+        """torch.autograd.backward is called with these tensors. Comes before on_backward()."""
 
     def on_backward(self) -> None:
-        """The outermost backward pass begins: a checkpoint's is within another."""
+        """The outermost backward pass begins. (The pass of a checkpoint is within another pass.)"""
 
     def on_backward_end(self) -> None:
         """The outermost backward pass has ended."""
@@ -72,14 +74,16 @@ class Listener:
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        """step() begins. Returns what to call it with, or None for the arguments that it has."""
+        """An optimizer's step() begins. Returns other arguments for the call, or None to keep its
+        arguments.
+        """
         return None
 
     def on_updated(self, optimizer: Optimizer) -> None:
-        """step() has ended."""
+        """An optimizer's step() has ended."""
 
     def on_scaled(self, optimizer: Optimizer) -> None:
-        """A GradScaler has stepped this optimizer, or has left its step out."""
+        """A GradScaler has called step() of this optimizer, or has skipped the call."""
 
 
 def script_lines(error: BaseException | None = None) -> list[str]:
@@ -115,15 +119,15 @@ def _is_scripts(frame: FrameType) -> bool:
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
     """Returns FILE:LINE of the script, or of other code that is not in a library.
 
-    The line is the one that runs, or the one that raised `error`. If there is none, as in a thread
-    of autograd, it is `otherwise`, or the script.
+    The line is the current line, or the line that raised `error`. If there is no such line, as in a
+    thread of autograd, returns `otherwise`, or the script.
     """
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
 
 
 def _listening() -> Iterator[Listener]:
-    """Yields all listeners but those that stop listening while others are told."""
+    """Yields all listeners, except those that stop listening during the loop."""
     for listener in listeners.copy():
         if listener in listeners:
             yield listener
@@ -135,7 +139,9 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """Tells of calls of this class's modules until `patches` are undone, but in compiled code."""
+    """Tells listeners about calls of this class's modules until `patches` are undone. Calls in
+    compiled code are not seen.
+    """
     inside = False
 
     def told_call(
@@ -159,7 +165,9 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 
 class _Backward:
-    """Tells of backward passes. `depth`: how many run; a checkpoint's is within another."""
+    """Tells listeners about backward passes. `depth`: the number of passes that run; the pass of a
+    checkpoint runs within another pass.
+    """
 
     def __init__(self) -> None:
         self.depth = 0
@@ -184,11 +192,11 @@ class _Backward:
 
 
 class _StepHook:
-    """A hook of PyTorch that is called around every optimizer's step().
+    """A hook that PyTorch calls around every optimizer's step().
 
-    PyTorch iterates over a dictionary of such hooks, from which only the last can be removed
-    meanwhile. If listening ends within a call and other people's hooks follow, this one stays, does
-    nothing, and is removed when it can be.
+    PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
+    can be removed. If listening ends within a call and other hooks follow, this hook stays, does
+    nothing, and is removed later.
     """
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
@@ -266,21 +274,24 @@ def _replace_names() -> None:
 
     _patches.replace(DDP, "_pre_forward", told_pre_forward)
     _patches.replace(Reducer, "prepare_for_backward", told_prepare)
-    _patches.replace(torch.autograd, "backward", _backward.told)
-    _patches.replace(torch.amp.GradScaler, "step", _tell_scaled)
+    # A compiled function that calls backward() would go on to compile what listeners do.
+    _patches.replace(torch.autograd, "backward", untraced(_backward.told))
+    _patches.replace(torch.amp.GradScaler, "step", untraced(_tell_scaled))
     _patches.keep(_StepHook(before_every_step, _tell_update))
     _patches.keep(_StepHook(after_every_step, _tell_updated))
 
 
 def listen(listener: Listener) -> None:
-    """Tells `listener` of all events, after those that listen already."""
+    """Adds a listener. It is told about each event after the earlier listeners."""
     if not listeners:
         _replace_names()
     listeners.append(listener)
 
 
 def stop_listening(listener: Listener) -> None:
-    """Tells `listener` of no more events, also not of the one that others are told now."""
+    """Removes a listener. It is told about no more events, not even the event that other listeners
+    are told about now.
+    """
     if listener not in listeners:
         return
     listeners.remove(listener)
@@ -289,7 +300,7 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether a backward pass runs that torch.autograd.backward began."""
+    """Returns whether a backward pass of torch.autograd.backward is running."""
     return _backward.depth > 0
 
 

@@ -1,4 +1,4 @@
-"""What `check` has found, and how it says so."""
+"""The findings of `check`, and their texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Status(enum.IntEnum):
-    """Exit statuses of `check`. torchrun makes 1 of all but SAME."""
+    """Exit statuses of `check`. torchrun turns all of them except SAME into 1."""
 
     SAME = 0
     DIFFERS = 1
@@ -42,7 +42,7 @@ class Topic(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A line of the report. With the status SAME it is a note: nothing is wrong."""
+    """A line of the report. A finding with the status SAME is a note: nothing is wrong."""
 
     status: Status
     text: str
@@ -101,7 +101,7 @@ class Findings:
 
 @dataclasses.dataclass
 class Coverage:
-    """What was checked, for the line that says that nothing differs."""
+    """What was checked. The line that reports no difference prints it."""
 
     parameters: int  # that were compared
     known_parameters: int  # to which autograd delivered gradients
@@ -112,7 +112,7 @@ class Coverage:
 
 @dataclasses.dataclass
 class Cost:
-    """What checking has cost this rank."""
+    """The time and memory that checking has cost this rank."""
 
     seconds: float
     peak_bytes: int  # of sums of gradients, in host memory

@@ -1,4 +1,4 @@
-"""One buffer for all gradients of a model, in which they are communicated as in DDP's buckets."""
+"""One buffer for all gradients of a model, for collectives like those of DDP's buckets."""
 
 from __future__ import annotations
 
@@ -12,29 +12,37 @@ import torch.distributed as dist
 class FlatBuffer:
     """A tensor of bytes that holds this rank's part of the mean of each gradient.
 
-    `slots`: by parameter, a view with its shape and dtype. `parts`: by dtype, a flat view of its
-    gradients, in which complex numbers are pairs of real ones. `wire`: a flat view of the whole, in
-    the dtype that most bytes have.
+    `slots`: for each parameter a view with the parameter's shape and dtype. `parts`: for each dtype
+    a flat view of the gradients of this dtype; complex numbers are pairs of real numbers. `wire`: a
+    flat view of the whole buffer, in the dtype of most of its bytes.
     """
 
-    def __init__(self, params: Sequence[torch.nn.Parameter], ranks: int) -> None:
+    def __init__(
+        self,
+        params: Sequence[torch.nn.Parameter],
+        ranks: int,
+        dtypes: Sequence[torch.dtype] = (),
+    ) -> None:
+        """`dtypes`: of slots, by default those of the parameters."""
         self.params = params
         self.share = 1 / ranks
+        dtypes = dtypes or [param.dtype for param in params]
+        sizes = [p.numel() * dtype.itemsize for p, dtype in zip(params, dtypes, strict=True)]
         # The largest elements come first, so that gradients of one dtype are adjacent and aligned.
         order = sorted(
             range(len(params)),
-            key=lambda i: (-params[i].element_size(), str(params[i].dtype)),
+            key=lambda i: (-dtypes[i].itemsize, str(dtypes[i])),
         )
-        widest = params[order[0]].element_size()
-        total = -(-sum(p.nbytes for p in params) // widest) * widest
+        widest = dtypes[order[0]].itemsize
+        total = -(-sum(sizes) // widest) * widest
         self.flat = torch.zeros(total, dtype=torch.uint8, device=params[0].device)
         self.parts: list[torch.Tensor] = []
         slots: dict[int, torch.Tensor] = {}
         offset = 0
-        for dtype, same in itertools.groupby(order, key=lambda i: params[i].dtype):
+        for dtype, same in itertools.groupby(order, key=dtypes.__getitem__):
             begin = offset
             for i in same:
-                end = offset + params[i].nbytes
+                end = offset + sizes[i]
                 slots[i] = self.flat[offset:end].view(dtype).view(params[i].shape)
                 offset = end
             number = dtype.to_real() if dtype.is_complex else dtype
@@ -44,13 +52,15 @@ class FlatBuffer:
         self._kept: torch.Tensor | None = None
 
     def put(self, i: int) -> None:
-        """Copies the gradient of a parameter to its slot, as this rank's part of the mean."""
+        """Copies the gradient of a parameter to its slot, divided by the number of ranks."""
         gradient = self.params[i].grad
         assert gradient is not None
         torch.mul(gradient, self.share, out=self.slots[i])
 
     def fill(self, is_there: Sequence[bool]) -> None:
-        """Puts all gradients but those that are there, and zeros for parameters without one."""
+        """Copies all gradients that are not in the buffer yet, and writes zeros for parameters
+        without a gradient.
+        """
         for i, param in enumerate(self.params):
             if param.grad is None:
                 self.slots[i].zero_()
@@ -58,7 +68,7 @@ class FlatBuffer:
                 self.put(i)
 
     def keep(self) -> None:
-        """Keeps a copy of what is in the buffer, for average()."""
+        """Keeps a copy of the buffer's contents for average()."""
         self._kept = self.flat.clone()
 
     def copy_back(self) -> None:
@@ -68,8 +78,8 @@ class FlatBuffer:
                 param.grad.copy_(slot)
 
     def average(self, as_bf16: bool) -> None:
-        """Gives each rank the gradients that DDP would, of what keep() has kept, or else of the
-        gradients that there are. `as_bf16`: as bf16_compress_hook has it.
+        """Gives each rank the gradients that DDP would compute, from the copy of keep() or, without
+        a copy, from the current gradients. `as_bf16`: averages like bf16_compress_hook.
         """
         used = torch.tensor(
             [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device
@@ -91,7 +101,7 @@ class FlatBuffer:
                 param.grad.copy_(slot)
 
     def release(self) -> None:
-        """Gives gradients that are views of the buffer memory of their own."""
+        """Moves gradients that are views of the buffer to their own memory."""
         own = self.flat.untyped_storage().data_ptr()
         for param in self.params:
             gradient = param.grad

@@ -1,4 +1,4 @@
-"""What the host tells of its processors, on Linux and macOS."""
+"""Facts about the host's processors, on Linux and macOS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SYSCTL_SECONDS = 5
 
 
 def processor_name() -> str:
-    """Returns the processor's name as its maker has it, or else the architecture."""
+    """Returns the maker's name of the processor, or the architecture if the name is unknown."""
     try:
         match = re.search(r"^model name\s*: (.*)$", CPUINFO.read_text(), re.MULTILINE)
     except OSError:
@@ -22,7 +22,7 @@ def processor_name() -> str:
 
 
 def _name_on_macos() -> str:
-    """Returns what sysctl prints, or an empty text where it does not know."""
+    """Returns what sysctl prints; empty if sysctl does not know the name."""
     command = ["sysctl", "-n", "machdep.cpu.brand_string"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SYSCTL_SECONDS)
@@ -32,7 +32,7 @@ def _name_on_macos() -> str:
 
 
 def usable_cores() -> int:
-    """Returns on how many logical CPUs this process may run."""
+    """Returns the number of logical CPUs on which this process may run."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS does not bind processes to CPUs

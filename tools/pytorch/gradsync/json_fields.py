@@ -1,4 +1,6 @@
-"""Reads the fields of a JSON object one by one, and refuses in one line what is not as expected."""
+"""Reads the fields of a JSON object one by one. A field that is not as expected raises Refused,
+with one line.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class JsonObject:
     that kind. A field without a default must be there. Numbers must be within `least` and `most`,
     both included.
 
-    In a `with` statement it also refuses, at the end, fields that nothing has read:
+    At the end of a `with` statement, fields that were not read also raise Refused:
 
         with JsonObject(value, place) as fields:
             return Unit(name=fields.text("name"))
@@ -102,15 +104,13 @@ class JsonObject:
     def each(
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
-        """Returns what `read` makes of each value of a list; it is called with the value and its
-        place.
-        """
+        """Returns the list of read(value, place) for each value of a list."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))
 
     def optional(self, name: str, read: Callable[[object, str], T]) -> T | None:
-        """Returns what `read` makes of an object, or None if there is none, or an empty one."""
+        """Returns read(object), or None if the object is missing or empty."""
         self._read.add(name)
         value = self._values.get(name)
         if name not in self._values or value == {}:

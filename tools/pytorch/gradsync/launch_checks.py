@@ -1,4 +1,4 @@
-"""What must hold of a launch beside its types, and of several launches together."""
+"""Checks a launch beyond the types of its fields, and checks that several launches fit together."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ AGREEING_FIELDS = (
     "passes",
     "views",
     "link_rate",
+    "sharing_ranks",
 )
 
 
 def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
-    """Returns the first of the fields in which two launches differ. Hosts may have other names, if
-    the same ranks share one.
+    """Returns the first field in which two launches differ. Host names may differ, if the same
+    ranks share a host.
     """
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
@@ -44,8 +45,8 @@ def _comparable(launch: Launch, name: str) -> object:
 
 
 def check_launch(launch: Launch) -> None:
-    """Raises Refused if parts of a launch contradict each other, or what a step must have is
-    missing.
+    """Raises Refused if parts of a launch contradict each other, or if a step lacks something that
+    it must have.
     """
     counts = len(launch.ranks), len(launch.hosts)
     _require(bool(launch.parameters), "no parameters")
@@ -55,6 +56,10 @@ def check_launch(launch: Launch) -> None:
     )
     _require(
         len({len(steps) for steps in launch.ranks}) == 1, "ranks have different numbers of steps"
+    )
+    _require(
+        len(launch.loads) in (0, launch.world_size),
+        f"loads of {len(launch.loads)} ranks, expected {launch.world_size}",
     )
     if launch.memory:
         _check_memory(launch.memory, len(launch.parameters))
@@ -70,10 +75,12 @@ def check_launch(launch: Launch) -> None:
 
 def _check_memory(memory: Memory, parameters: int) -> None:
     _require(
-        len(memory.ready_bytes) == parameters
-        and len(memory.order) == len(set(memory.order))
-        and max(memory.order, default=-1) < parameters,
+        len(memory.ready_bytes) == parameters and max(memory.order, default=-1) < parameters,
         "memory lacks parameters",
+    )
+    _require(
+        len(memory.order) == len(set(memory.order)),
+        "memory has a gradient twice in its order: record again",
     )
 
 

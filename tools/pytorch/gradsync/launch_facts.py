@@ -1,4 +1,4 @@
-"""What a recording says of a model and of where it trains, before a step is recorded."""
+"""Facts about a model and its machine that are known before a step is recorded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 import torch.distributed as dist
 
 from gradsync.host import processor_name, usable_cores
-from gradsync.schema import Launch, Parameter
+from gradsync.schema import Launch
 from gradsync.target import ModelTarget
 from gradsync.world import World
 
 
 def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Launch:
-    """Returns a launch without steps. What the first steps will tell is missing: hosts, the
-    optimizer and the number of passes.
+    """Returns a launch without steps. It lacks what only the first steps show: hosts, the optimizer
+    and the number of passes.
     """
     is_on_gpu = world.device.type == "cuda"
     return Launch(
@@ -33,11 +33,9 @@ def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Laun
         cores=usable_cores(),
         views=target.views,
         link_rate=int(os.environ.get("GRADSYNC_LINK_RATE", "0")),
-        parameters=tuple(
-            Parameter(name, p.numel(), p.nbytes, str(p.dtype).removeprefix("torch."))
-            for name, p in target.named
-        ),
+        parameters=target.parameters(),
         units=target.units,
+        sharing_ranks=target.sharing_ranks,
         optimizer="",
         passes=1,
         hosts=(),

@@ -1,4 +1,4 @@
-"""The file to which launches are added."""
+"""Checks whether a launch can be added to a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gradsync.recording_file import parse_launch, read_bytes
 
 
 class UnusableFile(Refused):
-    """A file that a launch cannot be added to."""
+    """A launch cannot be added to this file."""
 
 
 def check_usable(path: str, **known: Any) -> None:
-    """Raises UnusableFile if a launch cannot be added to a file, whose launches what_if uses
-    together: they have to agree in the fields of schema.Launch that are known of it.
+    """Raises UnusableFile if a launch cannot be added to a file. what_if uses all launches of a
+    file together, so they must have equal values in the given fields of schema.Launch.
     """
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")

@@ -1,4 +1,4 @@
-"""Adds a launch to a file, and notices early if it cannot."""
+"""Adds a launch to a file. Reports early if the file cannot be used."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from collections.abc import Iterable, Sequence
 
 from gradsync import Refused
 from gradsync.collectives import gathered
+from gradsync.host_load import CpuTimes, load_between
 from gradsync.launch_checks import AGREEING_FIELDS
 from gradsync.launch_file import check_usable
 from gradsync.recording_file import append_launch
-from gradsync.schema import Launch, Memory, Row, Step, json_of
+from gradsync.schema import HostLoad, Launch, Memory, Row, Step, json_of
 from gradsync.world import World
 
 AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree in
 
 
 class LaunchWriter:
-    """One launch, of which more is known with each step. All ranks call the same methods; rank 0
-    reads and writes the file. Methods raise UnusableFile if the file holds other launches.
+    """One launch, about which each step tells more. All ranks must call the same methods; rank 0
+    reads and writes the file. The methods raise UnusableFile if the file holds launches of another
+    script or machine.
     """
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
         self.launch = launch
         self._path = path
         self._world = world
+        self._begin = CpuTimes.now()
 
     def start(self, optimizers: str) -> None:
         """The first step has shown the names of the model's optimizers."""
@@ -44,12 +47,17 @@ class LaunchWriter:
             check_usable(self._path, **known)
 
     def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
-        """Adds the launch with this rank's steps. Raises Refused if the file was left as it was."""
+        """Adds the launch, with this rank's steps, to the file. Raises Refused, and leaves the file
+        unchanged, if this fails.
+        """
         ranks = gathered([json_of(step) for step in steps], self._world.device)
+        load = load_between(self._begin, CpuTimes.now())
+        loads = gathered(load and json_of(load), self._world.device)
         self.launch = dataclasses.replace(
             self.launch,
             rows=tuple(rows),
             memory=memory,
+            loads=tuple(map(HostLoad.from_json, loads)) if all(loads) else (),
             ranks=tuple(tuple(map(Step.from_json, own)) for own in ranks),
         )
         if self._world.rank == 0:

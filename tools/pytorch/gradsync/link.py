@@ -1,4 +1,5 @@
-"""What collectives cost between ranks: seconds, and processors, by their bytes.
+"""The costs of collectives between ranks: seconds, and use of processors, as functions of the
+bytes.
 
 Costs are measured by probes (probes.py) or by other programs (link_file.py), or computed from a
 link's rate and latency (network.py).
@@ -18,7 +19,7 @@ from gradsync.refusing import require
 
 
 class Operation(str, Enum):
-    """What a collective does with a vector. Its bytes are those of all ranks' parts together.
+    """The kind of a collective. Its bytes are the bytes of the whole vector.
 
     UNIT_GATHER and UNIT_REDUCE are the all-gather and the reduce-scatter of a unit of FSDP2, with
     the copies that FSDP2 makes before and after them.
@@ -38,10 +39,11 @@ SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is take
 
 @dataclass(frozen=True)
 class Cost:
-    """What collectives of one size take.
+    """The measured costs of collectives of one size.
 
-    `in_flight` of them ran at the same time and took `seconds` together. `bytes`: of one whole
-    vector. `processor`: what they used meanwhile of one rank's processors, in CPU-seconds a second.
+    `in_flight` collectives ran at the same time, and took `seconds` together. `bytes`: the size of
+    one whole vector. `processor`: the CPU time that the collectives used on one rank, in
+    CPU-seconds per second.
     """
 
     bytes: float
@@ -54,7 +56,7 @@ class Cost:
 class Curve:
     """A quantity that was measured at some sizes, in bytes, and is linear between them.
 
-    Several measurements of one size count as their mean.
+    If one size has several measurements, their mean is used.
     """
 
     def __init__(self, points: Iterable[tuple[float, float]]) -> None:
@@ -74,7 +76,7 @@ class Curve:
         return self.values[left] + slope * part
 
     def ratio_at(self, size: float) -> float:
-        """Returns a quantity that stays what it is outside of the measured sizes, such as a use of
+        """Returns a quantity that is constant outside of the measured sizes, such as the use of
         processors.
         """
         if len(self.sizes) == 1:
@@ -84,9 +86,9 @@ class Curve:
     def time_at(self, size: float) -> float:
         """Returns a quantity that has a latency and a rate, such as seconds.
 
-        Above the largest size it is in proportion to bytes. Below the smallest it follows the line
-        through the first two points, which begins at the latency, but is at least in proportion to
-        bytes, so that it is never negative.
+        Above the largest size it is proportional to the bytes. Below the smallest size it follows
+        the line through the first two points, but is at least proportional to the bytes, so it is
+        never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -104,7 +106,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """What `in_flight` collectives at the same time take together, and use of processors."""
+    """Curves of the time and CPU use of `in_flight` collectives that run at the same time."""
 
     in_flight: int
     seconds: Curve
@@ -137,12 +139,23 @@ class LinkCosts:
         }
 
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
-        """Returns these costs, but for these operations those that the curves have.
+        """Returns these costs, with other curves for these operations.
 
-        `more`: of each operation curves with growing numbers in flight, the first of a single one.
+        `more`: for each operation the curves, ordered by the number of collectives in flight,
+        beginning with 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}
+        return other
+
+    def without_units(self) -> LinkCosts:
+        """Returns these costs without those of FSDP2's units."""
+        other = copy.copy(self)
+        other._curves = {
+            kind: curves
+            for kind, curves in self._curves.items()
+            if kind not in (Operation.UNIT_GATHER, Operation.UNIT_REDUCE)
+        }
         return other
 
     def changed(self, pace: float = 1, processor: float | None = None) -> LinkCosts:
@@ -159,7 +172,7 @@ class LinkCosts:
         )
 
     def has(self, kind: Operation) -> bool:
-        """Whether costs of this operation itself are known."""
+        """Whether this operation itself was measured."""
         return kind in self._curves
 
     def sizes(self, kind: Operation = Operation.ALL_REDUCE) -> list[float]:
@@ -171,37 +184,37 @@ class LinkCosts:
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:
-        """Returns what a single collective takes. An operation without costs takes half as long as
-        an all-reduce of the same size.
+        """Returns the time of a single collective. An operation without measured costs takes half
+        as long as an all-reduce of the same size.
         """
         return self._of(kind).seconds.time_at(size) / (1 if self.has(kind) else 2)
 
     def processor(
         self, size: float, in_flight: int, kind: Operation = Operation.ALL_REDUCE
     ) -> float:
-        """Returns what so many collectives at the same time use of one rank's processors, in
-        CPU-seconds a second.
+        """Returns the CPU time that this number of concurrent collectives uses on one rank, in
+        CPU-seconds per second.
         """
         return self._of(kind, in_flight).processor.ratio_at(size)
 
     def gain(self, size: float, in_flight: int) -> float:
-        """Returns how much faster concurrent all-reduces are than consecutive ones; below 1 if they
-        slow each other down.
+        """Returns the speed of concurrent all-reduces divided by the speed of consecutive
+        all-reduces; below 1 if they slow each other down.
         """
         together = self._of(Operation.ALL_REDUCE, in_flight)
         return together.in_flight * self.seconds(size) / together.seconds.time_at(size)
 
     def _of(self, kind: Operation, in_flight: int = 1) -> Curves:
-        """Returns the curves of the most that were measured together, but no more than these."""
+        """Returns the curves for the largest measured number of concurrent collectives that is at
+        most this number.
+        """
         curves = self._curves.get(kind) or self._curves[Operation.ALL_REDUCE]
         return [one for one in curves if one.in_flight <= in_flight][-1]
 
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """Costs between this number of ranks. `says`: lines for the reader about how they were
-    measured.
-    """
+    """Costs between this number of ranks. `says`: lines for users about the measurement."""
 
     costs: LinkCosts
     world_size: int

@@ -1,7 +1,7 @@
-"""Reads links that somebody has measured: what nccl-tests, rccl-tests or osu_allreduce printed or
-wrote, records of gradsync's all_reduce, or a recording.
+"""Reads files of measured links: output of nccl-tests, rccl-tests or osu_allreduce, records of
+gradsync's all_reduce, or a recording.
 
-What a file says is checked before it is believed (nccl_run.py).
+Rows that contradict themselves are not used (nccl_run.py).
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import os
 from collections.abc import Sequence
 
 from gradsync import Refused, all_reduce_records, osu_output
+from gradsync.json_logs import log_of
 from gradsync.link import KINDS, LinkCosts, MeasuredLink, Operation
 from gradsync.log_text import read_text
-from gradsync.nccl_output import is_header, runs_of, runs_of_json
+from gradsync.nccl_json import is_measurement, runs_of_documents
+from gradsync.nccl_output import is_header, runs_of
 from gradsync.nccl_run import Run
 from gradsync.recording import Recording
 from gradsync.refusing import require
+from gradsync.repeats import refuse_differing
 
 EXPECTED = (
     "expected what nccl-tests, rccl-tests or osu_allreduce printed, records of all_reduce, "
@@ -24,11 +27,12 @@ EXPECTED = (
 )
 LONGEST_LINE = 4096  # characters; what is longer is no measurement
 HEAD = 200  # characters in which a file of records tells what it is
-NO_NAME = "a collective that is not named, with redop none"
+NO_NAME = "a collective that is not named, with redop none or a root"
+BRACES = ("{", "[")
 
 
 def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
-    """Returns what was measured. `world_size` is used if the file lacks the number of ranks.
+    """Returns the measured link. `world_size` is used if the file lacks the number of ranks.
 
     Raises Refused, in one line that begins with the path.
     """
@@ -52,18 +56,20 @@ def _read(path: str, world_size: int) -> Recording | MeasuredLink:
         return all_reduce_records.link_of(path)
     if '"gradsync_torch"' in text.partition("\n")[0]:
         return Recording(path)
-    if text.startswith("{"):
-        return _link_of_runs(runs_of_json(text), is_of_nccl_tests=True)
-    lines = [line for line in text.splitlines() if len(line) < LONGEST_LINE]
+    log = log_of(text, is_measurement)
+    lines = [line for line in log.lines if len(line) < LONGEST_LINE]
     has_header = any(map(is_header, lines))
     if any(map(osu_output.is_title, lines)) and not has_header:
         return osu_output.link_of(lines, world_size)
-    return _link_of_runs(runs_of(lines), is_of_nccl_tests=has_header)
+    runs = [*runs_of_documents(log.documents, lines), *runs_of(lines)]
+    if not runs and text.startswith(BRACES):
+        json.loads(text)  # tells where it is cut off
+    return _link_of_runs(runs, is_of_nccl_tests=has_header or bool(log.documents))
 
 
 def _link_of_runs(runs: Sequence[Run], is_of_nccl_tests: bool) -> MeasuredLink:
-    """Returns what these runs of nccl-tests measured together: all-reduces, and perhaps
-    all-gathers. Raises Refused if there is no all-reduce, or the numbers of ranks differ."""
+    """Returns the link that these runs of nccl-tests measured: all-reduces, and perhaps
+    all-gathers. Raises Refused if there is no all-reduce, or if the numbers of ranks differ."""
     begins = (
         "begins as nccl-tests do and has no rows"
         if is_of_nccl_tests
@@ -86,5 +92,6 @@ def _link_of_runs(runs: Sequence[Run], is_of_nccl_tests: bool) -> MeasuredLink:
         f"measured by {' and by '.join(map(str, worlds))} ranks, expected as many",
     )
     costs = [cost for one in checked for cost in one.costs]
+    refuse_differing(costs)
     says = sorted({line for one in checked for line in one.says})
     return MeasuredLink(LinkCosts(costs), worlds[0], says)

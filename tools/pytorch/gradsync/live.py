@@ -1,8 +1,8 @@
-"""What tensors a step keeps alive beside weights, gradients and the optimizer's state: activations,
-and what is computed from them.
+"""Measures the bytes of tensors that a step keeps alive, other than weights, gradients and the
+optimizer's state: mostly activations.
 
-The step must not synchronise. Storages are counted from the operation that makes or takes them
-until they are freed.
+The step must not synchronise. A storage counts from the first operation that makes or reads it
+until it is freed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from gradsync.torch_private import tensors_of
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """Returns the storage of a tensor, of a DTensor that of its own part; None if it has none."""
+    """Returns the storage of a tensor, or of this rank's part of a DTensor; None if there is no
+    storage.
+    """
     tensor = getattr(tensor, "_local_tensor", tensor)
     return tensor.untyped_storage() if tensor.layout is torch.strided else None
 
@@ -31,7 +33,7 @@ def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts bytes of tensors that operations make or take, from start() to end()."""
+    """Counts the bytes of tensors that operations make or read between start() and end()."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
         """`apart`: tensors that are not counted, such as weights."""
@@ -106,8 +108,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class StepMemory:
-    """Measures the memory of the step that begins now. A gradient is part of what is computed until
-    it is ready.
+    """Measures the memory of the step that begins now. Until a gradient is ready, it counts as a
+    temporary tensor.
     """
 
     def __init__(
@@ -117,9 +119,12 @@ class StepMemory:
         optimizers: Iterable[torch.optim.Optimizer],
         apart: Iterable[torch.Tensor],
     ) -> None:
-        """`params`: those that train. `apart`: tensors of the recorder's own."""
+        """`params`: the parameters that train. `apart`: the recorder's own tensors, which are not
+        counted.
+        """
         self._params = params
-        states = tensors_of([dict(optimizer.state) for optimizer in optimizers])
+        self._optimizers = list(optimizers)
+        states = tensors_of([dict(optimizer.state) for optimizer in self._optimizers])
         gradients = [p.grad for p in params if p.grad is not None]
         weights = list(module.parameters())
         buffers = list(module.buffers())
@@ -128,7 +133,7 @@ class StepMemory:
         self._state_bytes = bytes_of(states)
         self._keeps_gradients = bool(gradients)
         self._forward_bytes = 0
-        self._order: list[int] = []
+        self._order: dict[int, None] = {}
         self._ready_bytes = [0] * len(params)
         self._held_bytes = [0] * len(params)
         self._optimizer_bytes = 0
@@ -136,31 +141,42 @@ class StepMemory:
         self._live.start()
 
     def on_backward(self) -> None:
-        """A backward begins, perhaps of several. Like all that follows it is ignored when the step
-        has ended.
+        """A backward pass begins; a step may have several. This call and the following calls are
+        ignored after the end of the step.
         """
         if not self._live.is_on:
             return
         self._forward_bytes = max(self._forward_bytes, self._live.take())
-        self._order = []
+        self._order = {}
 
     def on_ready(self, i: int) -> None:
-        """The gradient of a parameter is ready."""
+        """The gradient of a parameter is ready, perhaps for now: nested passes, such as those of
+        reentrant checkpoints, add to that of a shared parameter again.
+        """
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:
             return
         self._live.leave_out(gradient)
         self._ready_bytes[i] = max(self._ready_bytes[i], self._live.take())
         self._held_bytes[i] = self._live.now
-        self._order.append(i)
+        self._order.pop(i, None)
+        self._order[i] = None  # the last one
 
     def on_update(self) -> None:
-        """An update begins, after backward and what the recorder itself has done then."""
-        if self._live.is_on:
-            self._live.take()
+        """An update begins, after backward and after the recorder's own work."""
+        if not self._live.is_on:
+            return
+        # Under fully_shard they hold parts of weights and gradients, which are no activations.
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                for param in group["params"]:
+                    self._live.leave_out(param)
+                    if param.grad is not None:
+                        self._live.leave_out(param.grad)
+        self._live.take()
 
     def end(self) -> None:
-        """The step has ended. Can be called again."""
+        """The step has ended. May be called several times."""
         if self._live.is_on:
             self._live.end()
             self._optimizer_bytes = self._live.take()

@@ -1,4 +1,4 @@
-"""Text of logs, in whatever encoding they were kept."""
+"""Reads the text of logs in any encoding."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import re
 from gradsync.recording_file import read_bytes
 
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# What web pages and mails have in place of blanks.
+SPACES = re.compile("[\\u00a0\\u2000-\\u200a\\u202f]")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal
 
 
 def read_text(path: str) -> str:
-    """Returns a file's text without escapes; bytes that are no text become U+FFFD.
+    """Returns a file's text without escape sequences, and with plain blanks. Bytes that are not
+    text become U+FFFD.
 
-    Raises Refused if the file cannot be read. What gzip has compressed is decompressed.
+    Decompresses a file that gzip has compressed. Raises Refused if the file cannot be read.
     """
     data = read_bytes(path)
-    if data[:2] in UTF16_MARKS:
-        return data.decode("utf-16", errors="replace")
-    return ESCAPES.sub("", data.decode("utf-8-sig", errors="replace"))
+    encoding = "utf-16" if data[:2] in UTF16_MARKS else "utf-8-sig"
+    return SPACES.sub(" ", ESCAPES.sub("", data.decode(encoding, errors="replace")))

@@ -1,7 +1,7 @@
-"""What a rank's tensors need at the peak of a step, in bytes.
+"""Computes the peak of a rank's tensors in a step, in bytes.
 
-It is computed from what record has seen of one step without synchronisation (live.py). Resident
-memory is more: allocators keep what they have, and libraries have their own.
+The peak is computed from one recorded step without synchronisation (live.py). Resident memory is
+larger, because allocators keep freed memory and libraries have memory of their own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gradsync.link import Operation
 from gradsync.recording import Recording
 from gradsync.schema import Unit
+from gradsync.sharding import sent_bytes
 
 UNITS = {
     "": 1,
@@ -28,10 +30,10 @@ UNITS = {
 
 
 class Peak(NamedTuple):
-    """The bytes of one rank, which add up.
+    """The bytes of one rank at the peak: the sum of two parts.
 
-    `fixed`: held all the time. `moving`: the most that comes to it: activations, gradients, what is
-    gathered and sent, or, after backward, what the optimizer computes with.
+    `fixed`: bytes that are held all the time. `moving`: the maximum of all other bytes:
+    activations, gradients, gathered and sent data, or the optimizer's temporary tensors.
     """
 
     fixed: float
@@ -40,8 +42,9 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The time until the gradient of one parameter is ready. `computing`: bytes of activations and
-    of what else is computed with, at most. `made`: bytes of the gradients that were ready before.
+    """The time until the gradient of one parameter is ready. `computing`: the maximum bytes of
+    activations and temporary tensors in this time. `made`: bytes of the gradients that were ready
+    before.
     """
 
     parameter: int
@@ -50,7 +53,7 @@ class Moment:
 
 
 def parse_bytes(text: str) -> float | None:
-    """Returns how many bytes "80GB" or "24GiB" are; None for another text."""
+    """Returns the number of bytes of a text such as "80GB" or "24GiB"; None for another text."""
     match = re.fullmatch(r"(\d+\.?\d*) ?([kMGT]i?|)B", text)
     if not match:
         return None
@@ -59,7 +62,7 @@ def parse_bytes(text: str) -> float | None:
 
 
 class Need:
-    """What ranks need that train the recorded model, whose recording has memory."""
+    """The memory that ranks need to train the recorded model. The recording must have memory."""
 
     def __init__(self, recording: Recording) -> None:
         launch = recording.first
@@ -67,6 +70,9 @@ class Need:
             raise ValueError(f"{recording.path} holds no memory")
         self._recorded = launch.memory
         self._gradient_bytes = recording.gradient_bytes
+        parameters = launch.parameters
+        self._gathered_bytes = [sent_bytes(p, Operation.ALL_GATHER) for p in parameters]
+        self._reduced_bytes = [sent_bytes(p, Operation.REDUCE_SCATTER) for p in parameters]
         self._all_gradients = sum(self._gradient_bytes)
         self._are_views = launch.views  # gradients, of buckets
 
@@ -78,12 +84,13 @@ class Need:
         batch: float = 1,
         buckets: bool = True,
     ) -> Peak:
-        """Returns what a rank needs that holds the whole model, as with DistributedDataParallel.
+        """Returns the memory of a rank that holds the whole model, as with DistributedDataParallel.
 
-        `states`: the part of the optimizer's state that the rank has. `keeps`: whether all
-        gradients are there all the time, as where passes accumulate. `more`: bytes that come to
-        buckets. `batch`: how many times the recorded one. `buckets`: whether there are any. They
-        are there all the time, and gradients are views of them, or come to them.
+        `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
+        gradients exist all the time, as with accumulated passes. `more`: bytes in addition to
+        buckets. `batch`: the batch as a multiple of the recorded batch. `buckets`: whether there
+        are buckets. Buckets exist all the time, and gradients are views of them or additional
+        tensors.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -102,28 +109,34 @@ class Need:
     def sharded(
         self, units: Sequence[Unit], ranks: int, batch: float = 1, keeps: bool = False
     ) -> Peak:
-        """Returns what a rank needs that shares these units of FSDP2 with others.
+        """Returns the memory of a rank with these units of FSDP2.
 
-        `batch` and `keeps` are those of replicated(). Of FSDP2 are _fsdp_param_group.py and
+        `batch` and `keeps` are as in replicated(). PyTorch's sources are _fsdp_param_group.py and
         _fsdp_collectives.py in torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
-        buffers = UnitBuffers(units, self._gradient_bytes, recorded.order, ranks)
+        sizes = UnitSizes(
+            _by_unit(units, self._gathered_bytes),
+            _by_unit(units, self._reduced_bytes),
+            _by_unit(units, self._gradient_bytes),
+        )
+        buffers = UnitBuffers(units, sizes, recorded.order, ranks)
         peak = batch * recorded.forward_bytes + buffers.in_forward()
         for moment in self._moments(batch):
             parameter = moment.parameter
             unit = buffers.unit_of[parameter]
             buffers.gather(unit)
             peak = max(peak, moment.computing + buffers.held(unit))
-            buffers.add_gradient(unit, 0 if keeps else self._gradient_bytes[parameter])
+            # It has the dtype of what is computed with.
+            buffers.add_gradient(unit, 0 if keeps else self._gathered_bytes[parameter])
             if buffers.is_last(unit):
                 computing = batch * recorded.held_bytes[parameter]
                 peak = max(peak, computing + buffers.held_when_reducing(unit))
                 buffers.reduce(unit)
         shard = self._all_gradients / ranks
         kept = 0.0
-        if keeps:  # passes that do not reduce add to whole gradients
-            kept = self._all_gradients
+        if keeps:  # passes that do not reduce add to whole gradients, in the dtype of reductions
+            kept = sum(self._reduced_bytes)
         elif recorded.keeps_gradients:
             kept = shard
         parts = (recorded.weight_bytes + recorded.state_bytes) / ranks
@@ -141,17 +154,33 @@ class Need:
         return moments
 
 
-class UnitBuffers:
-    """What FSDP2 holds of its units, beside the rank's own shards, while backward runs.
+@dataclass(frozen=True)
+class UnitSizes:
+    """Bytes by unit: of what is gathered, of what is reduced, and of the sum that is kept, which
+    all ranks share.
+    """
 
-    A unit is gathered into a buffer and copied out of it. Backward gathers one unit ahead. A unit's
-    gradients are copied into a buffer when all are ready, and their sum into a part of it.
+    gathered: Sequence[int]
+    reduced: Sequence[int]
+    summed: Sequence[int]
+
+
+def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
+    return [sum(sizes[p] for p in unit.parameters) for unit in units]
+
+
+class UnitBuffers:
+    """The buffers of FSDP2's units during backward, in addition to the rank's shards.
+
+    A unit is gathered into a buffer, and copied out of the buffer. Backward gathers one unit in
+    advance. When all gradients of a unit are ready, they are copied into a buffer, and their sum is
+    written to a part of this buffer.
     """
 
     def __init__(
         self,
         units: Sequence[Unit],
-        gradient_bytes: Sequence[int],
+        sizes: UnitSizes,
         order: Sequence[int],
         ranks: int,
     ) -> None:
@@ -159,7 +188,8 @@ class UnitBuffers:
         self.unit_of = {p: number for number, unit in enumerate(units) for p in unit.parameters}
         self._units = units
         self._ranks = ranks
-        self._sizes = [sum(gradient_bytes[p] for p in unit.parameters) for unit in units]
+        self._all_sizes = sizes
+        self._sizes = sizes.gathered
         self._left = [sum(number == self.unit_of[p] for p in order) for number in range(len(units))]
         # In the order of backward, by their first gradients; the root is there from its begin.
         turn = dict.fromkeys(self.unit_of[p] for p in order)
@@ -175,8 +205,8 @@ class UnitBuffers:
         self._summed = 0  # whose parts are reduced
 
     def in_forward(self) -> int:
-        """Returns the most that forward gathers: units that stay, and one that is copied out of
-        its buffer."""
+        """Returns the maximum bytes that forward gathers: the units that stay, and one unit that is
+        being copied out of its buffer."""
         sizes = list(zip(self._units, self._sizes, strict=True))
         stay = sum(size for unit, size in sizes if not unit.reshards)
         largest = max((size for unit, size in sizes if unit.reshards), default=0)
@@ -186,13 +216,14 @@ class UnitBuffers:
         self._gathered.setdefault(unit, self._sizes[unit])
 
     def held(self, unit: int) -> float:
-        """Returns the bytes of all buffers while gradients of this unit are computed."""
+        """Returns the bytes of all buffers while the gradients of this unit are computed."""
         return self._held_but_sent(unit) + self._sent
 
     def held_when_reducing(self, unit: int) -> float:
-        """Returns the same while this unit's gradients are copied, into a buffer that takes the
-        place of its weights; that of the reduction before is free."""
-        return self._held_but_sent(unit)
+        """Returns the bytes of all buffers while this unit's gradients are copied into a buffer,
+        which replaces the buffer of its weights. The buffer of the previous reduction is free."""
+        buffer = self._all_sizes.reduced[unit]
+        return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
     def _held_but_sent(self, unit: int) -> float:
         following = self._ahead.get(unit)
@@ -211,8 +242,8 @@ class UnitBuffers:
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
-        """Frees the unit's weights and gradients, of which the sum's shard is kept."""
+        """Frees the unit's weights and gradients. The rank keeps its shard of the sum."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
-        self._sent = self._sizes[unit]
-        self._summed += self._sizes[unit]
+        self._sent = self._all_sizes.reduced[unit]
+        self._summed += self._all_sizes.summed[unit]

@@ -1,4 +1,4 @@
-"""Which mistake made a gradient that is not the mean of all ranks'."""
+"""Finds the mistake that explains a gradient which is not the mean of all ranks' gradients."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def _common_factor(changes: Sequence[Change]) -> _Factor | None:
 def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
-    """Says what rank `rank` is handed instead of the mean. All ranks have to call it together.
+    """Explains what rank `rank` gets instead of the mean. All ranks must call this together.
 
-    `pass_means`: the mean over ranks of each pass's gradient, as far as it is known.
+    `pass_means`: for each pass the mean of its gradient over ranks, where it is known.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -135,7 +135,7 @@ def explain(
 
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
-    """Says so if `handed` is the mean of gradients that each rank has scaled down by itself."""
+    """Explains `handed` if it is the mean of gradients that each rank has clipped separately."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -156,7 +156,9 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Says so if `handed` is like the sum of passes' polar factors, which Muon approximates."""
+    """Explains `handed` if it is close to the sum of the passes' polar factors, which Muon
+    approximates.
+    """
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
@@ -168,6 +170,6 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the nearest orthogonal matrix. Further dimensions belong to the columns."""
+    """Returns the nearest orthogonal matrix. Dimensions after the first count as columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

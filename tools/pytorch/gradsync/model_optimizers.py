@@ -8,10 +8,11 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """Those that have stepped, or would have, and hold one of the model's parameters.
+    """The optimizers that have one of the model's parameters, and whose step() was called or
+    skipped.
 
-    `ids`: of these parameters. `stepping`: the one within whose step() this is, if any. `stepped`:
-    how many have stepped in this step of the model.
+    `ids`: the ids of the model's parameters. `stepping`: the optimizer whose step() is running, if
+    any. `stepped`: the number of optimizers that have stepped in this step of the model.
     """
 
     def __init__(self, ids: Set[int]) -> None:
@@ -21,7 +22,7 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Whether an optimizer updates the model, and is known from now on."""
+        """Returns whether an optimizer updates the model. Remembers such an optimizer."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}
@@ -31,11 +32,12 @@ class ModelOptimizers:
         return True
 
     def is_outermost(self, optimizer: Optimizer) -> bool:
-        """Whether this step() is not within that of another optimizer of the model."""
+        """Returns whether this step() is not within the step() of another optimizer of the
+        model."""
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Whether all have stepped when one more has."""
+        """Returns whether all optimizers have stepped after one more step."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

@@ -1,30 +1,35 @@
-"""Reads what programs of nccl-tests and rccl-tests print, and what nccl-tests write with -J."""
+"""Reads the output of programs of nccl-tests and rccl-tests."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from gradsync.nccl_run import COLUMNS, RankPlace, Run, Units, halves_of
 from gradsync.refusing import require
 
 # Launchers and collectors of logs put words before a line: nothing is looked for at its begin.
-PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf\b")
+# A line is read in steps in proportion to its length: each pattern begins where a word begins.
+PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?(?![\w/]|\.\w)")
+PROGRAMS = (
+    *("all_reduce", "all_gather", "reduce_scatter", "alltoall", "alltoallv", "broadcast"),
+    *("reduce", "gather", "scatter", "sendrecv", "hypercube"),
+)
 BEGIN = re.compile(r"\bnThreads?:? +\d+ +nGpus")
 RANK = re.compile(r"\bRank +(\d+) +(?:Group +(\d+) +)?(?:Pid +\d+ +on +(\S+)|uses) +device")
-HEADER = re.compile(r"\b(?:size|bytes)\s+(?:count|N)\s.*\balgbw\s+busbw\b.*")
+HEADER = re.compile(r"\b(?:size|bytes)\s+(?:count|N)\s")
+RATES = re.compile(r"\balgbw\s+busbw\b")
 UNITS = re.compile(r"\((s|ms|us)\)\s+\((\w+/s)\)")
 ROW = re.compile(
-    r"(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|float|double|(?:bf|bfloat|fp?)\d\w*)\s+(.*)"
+    r"(?<!\d)(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|float|double|(?:bf|bfloat|fp?)\d\w*)\s+(.*)"
 )
-# The end of a row that another line has interrupted.
-REST = re.compile(r"\s*(?:(?:[\d.,]+(?:e[+-]?\d+)?|N/A)\s+){3,}[\d.,e+/NA-]*\s*")
-ELIDED = re.compile(r"(^|\s)\.\.\.\s*$")
-FAILED_CHECK = re.compile(r"Out of bounds values\s*:.*FAILED")
+# Words of the end of a row that another line has interrupted, and how many it has at least.
+REST = re.compile(r"[\d.,]+(?:e[+-]?\d+)?|N/A|-1")
+SHORTEST_REST = 3
+ELIDED = re.compile(r"(?:^|\s)\.\.\.\s*$")
+BOUNDS = "Out of bounds values"
+FAILED = "FAILED"
 CONCLUDED = "concluded"  # of a program: a line at its end
-MOST_GPUS = 16384  # of one process
 
 
 class OutputReader:
@@ -55,10 +60,12 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Whether the line is of the next program: something that stands before rows."""
+        """Returns whether the next program begins with this line, because such a line stands before
+        rows.
+        """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
-        return any(pattern.search(line) for pattern in (RANK, HEADER, PROGRAM, BEGIN))
+        return is_header(line) or any(pattern.search(line) for pattern in (RANK, PROGRAM, BEGIN))
 
     def _row(self, line: str) -> bool:
         match = ROW.search(line)
@@ -72,18 +79,18 @@ class OutputReader:
         return True
 
     def _rest(self, line: str) -> bool:
-        if not self._pending or not REST.fullmatch(line + " "):
+        words = line.split()
+        if not self._pending or len(words) < SHORTEST_REST or not all(map(REST.fullmatch, words)):
             return False
-        if self._run.add(self._pending + line.split()):
+        if self._run.add(self._pending + words):
             self._run.unread -= 1
         self._pending = None
         return True
 
     def _header(self, line: str) -> bool:
-        match = HEADER.search(line)
-        if not match:
+        columns = _columns_of(line)
+        if not columns:
             return False
-        columns = match[0].split()
         require(
             "type" in columns and halves_of(columns),
             f"its columns are {' '.join(columns)}: expected {' '.join(COLUMNS)}",
@@ -99,15 +106,15 @@ class OutputReader:
         return True
 
     def _program(self, line: str) -> bool:
-        match = PROGRAM.search(line)
-        if not match:
+        program = program_of(line)
+        if not program:
             return False
         if CONCLUDED not in line or not self._run.program:
-            self._run.program = match[1]
+            self._run.program = program
         return True
 
     def _order(self, line: str) -> bool:
-        """Which half of a row is in place."""
+        """Notes which half of a row is in place."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -123,14 +130,30 @@ class OutputReader:
     def _remark(self, line: str) -> bool:
         if ELIDED.search(line):
             self._run.is_elided = True
-        elif FAILED_CHECK.search(line):
+        elif BOUNDS in line and FAILED in line:
             self._run.failed = True
         return True
 
 
 def is_header(line: str) -> bool:
-    """Whether a line names the columns of rows."""
-    return HEADER.search(line) is not None
+    """Returns whether a line has the names of the columns."""
+    return bool(_columns_of(line))
+
+
+def _columns_of(line: str) -> Sequence[str]:
+    """Returns the names of the columns in a line; empty if it names none."""
+    begin = HEADER.search(line)
+    if not begin or not RATES.search(line, begin.end()):
+        return ()
+    return line[begin.start() :].split()
+
+
+def program_of(line: str) -> str | None:
+    """Returns the collective of the program that a line names. If several words look like a
+    program, such as folders, a known name counts, or else the last word."""
+    names: list[str] = PROGRAM.findall(line)
+    known = [name for name in names if name in PROGRAMS]
+    return known[-1] if known else names[-1] if names else None
 
 
 def runs_of(lines: Iterable[str]) -> list[Run]:
@@ -139,48 +162,3 @@ def runs_of(lines: Iterable[str]) -> list[Run]:
     for line in lines:
         reader.read(line)
     return [run for run in reader.runs if run.rows]
-
-
-def runs_of_json(text: str) -> list[Run]:
-    """Returns the runs that have rows, of the JSON of -J: one document per program.
-
-    Raises KeyError or TypeError if a document is another one.
-    """
-    decoder = json.JSONDecoder(parse_float=str, parse_int=str)  # texts show their digits
-    runs = []
-    while text:
-        document, end = decoder.raw_decode(text)
-        text = text[end:].strip()
-        run = _run_of(document)
-        if run.rows:
-            runs.append(run)
-    return runs
-
-
-def _run_of(document: Any) -> Run:
-    named = PROGRAM.search(document["args"][0])
-    run = Run(program=named[1] if named else document["args"][0], units=Units("us", "GB/s"))
-    run.places = _places_of(document["config"])
-    run.failed = document.get("out_of_bounds", {}).get("okay") in (False, "false")
-    for result in document["results"]:
-        times = result["in_place"] or result["out_of_place"]
-        require(
-            "time" in times,
-            f"its results have {', '.join(times)}: expected time, "
-            "which nccl-tests write without -C",
-        )
-        before = [str(result[name]) for name in COLUMNS[: COLUMNS.index("time")]]
-        numbers = [str(times[name]) for name in ("time", "alg_bw", "bus_bw")]
-        if not run.add(before + numbers):
-            run.unread += 1
-    return run
-
-
-def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the places of ranks, which are GPUs; the document lists processes."""
-    each = int(config["nthreads"]) * int(config["ngpus"])
-    return {
-        each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
-        for process, device in enumerate(config["devices"])
-        for gpu in range(min(each, MOST_GPUS))
-    }

@@ -1,7 +1,7 @@
-"""What one program of nccl-tests or rccl-tests has measured, and whether to believe it.
+"""The measurements of one program of nccl-tests or rccl-tests, and which of them to believe.
 
-Size, time and bandwidth of each row have to agree within the digits that are printed, and bus
-bandwidth has to be that of the collective between so many ranks, as nccl-tests define it
+Size, time and bandwidth of each row must agree within the printed digits. The bus bandwidth must be
+the bus bandwidth of the collective between this number of ranks, as nccl-tests define it
 (doc/PERFORMANCE.md there).
 """
 
@@ -27,12 +27,13 @@ NUMBERS = ("time", "algbw", "busbw")
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 BYTES = {"GB/s": 1e9, "MB/s": 1e6, "KB/s": 1e3, "B/s": 1.0}
 NO_REDUCTION = "none"  # the redop of collectives that move data alone
+NO_ROOT = "-1"  # the root of collectives that have none, as an all-reduce
 MOST_RANKS = 16384
 
 
 @dataclass(frozen=True)
 class Units:
-    """Of times and of both bandwidths: keys of SECONDS and of BYTES."""
+    """The units of times and of both bandwidths: keys of SECONDS and of BYTES."""
 
     time: str
     rate: str
@@ -40,11 +41,12 @@ class Units:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A measurement of one size, with the numbers as they are printed."""
+    """A measurement of one size, with the printed numbers."""
 
     size_bytes: int
     dtype: str
     redop: str
+    root: str
     time: str
     algbw: str
     busbw: str
@@ -53,7 +55,7 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement of one size, in seconds and bytes a second, of which `algbw` is not 0."""
+    """A measurement of one size, in seconds and bytes per second. `algbw` is not 0."""
 
     size_bytes: int
     time_s: Interval
@@ -62,7 +64,7 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns how many bytes a rank sends for each byte of the vector."""
+        """Returns the number of bytes that a rank sends for each byte of the vector."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -74,7 +76,9 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """Where a rank ran, as far as the program tells. Groups measure at the same time."""
+    """Where a rank ran, as far as the program prints it. Several groups of ranks measure at the
+    same time.
+    """
 
     group: str | None
     host: str | None
@@ -82,7 +86,7 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """What is believed of a run. `says`: lines for the reader."""
+    """The part of a run that is believed. `says`: lines for users."""
 
     ranks: int
     costs: list[Cost]
@@ -90,8 +94,8 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns the parts of a row that hold a time and its bandwidths. Programs print one or two of
-    them: out of place and in place."""
+    """Returns the parts of a row, each with a time and its bandwidths. Programs print one or two
+    parts: out of place, and in place."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -99,7 +103,7 @@ def halves_of(columns: Sequence[str]) -> list[slice]:
 
 
 def is_wrong(text: str) -> bool:
-    """Whether a count of wrong elements is not 0. Runs without a check print N/A."""
+    """Returns whether a count of wrong elements is not 0. Runs without a check print N/A."""
     count = interval_of(text)
     return count is not None and count.low > 0
 
@@ -108,10 +112,10 @@ def is_wrong(text: str) -> bool:
 class Run:
     """The output of one program.
 
-    `program`: the name of its collective, if it is printed. `places`: by rank. `is_elided`: whether
-    ranks are left out of the list. `failed`: whether the program's own check of results has failed.
-    `is_in_place_last`: whether the second half of a row is in place, as DDP reduces. `units`: None
-    if they are not printed. `unread`: rows without numbers.
+    `program`: the name of the collective, if it is printed. `places`: the place of each rank.
+    `is_elided`: whether the list omits ranks. `failed`: whether the program's own check of results
+    failed. `is_in_place_last`: whether the second half of a row is in place, as in DDP. `units`:
+    None if they are not printed. `unread`: the number of rows without numbers.
     """
 
     program: str | None = None
@@ -125,8 +129,8 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row, of the half that is in place, or else of the other. Returns False if no half
-        has all numbers."""
+        """Adds a row: its half that is in place, or else its other half. Returns False if neither
+        half has all numbers."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -139,6 +143,7 @@ class Run:
                     size_bytes=int(words[0]),
                     dtype=words[2],
                     redop=named.get("redop", named.get("op", NO_REDUCTION)),
+                    root=named.get("root", NO_ROOT),
                     time=numbers["time"],
                     algbw=numbers["algbw"],
                     busbw=numbers["busbw"],
@@ -150,17 +155,27 @@ class Run:
 
     def collective(self) -> str | None:
         """Returns the collective's name. A program that does not name itself tells whether it
-        reduces; None if it does not."""
+        reduces, and to one rank alone; None if it is no all-reduce."""
         if self.program:
             return self.program
-        return Operation.ALL_REDUCE.value if self.rows[0].redop != NO_REDUCTION else None
+        return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
+
+    def _reduces_to_all(self) -> bool:
+        first = self.rows[0]
+        return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns what is believed, of a run of this collective. Raises Refused if its rows do not
-        agree with themselves, or not with the number of ranks."""
+        """Returns the part of the run that is believed, for a run of this collective. Raises
+        Refused if most rows contradict themselves or the number of ranks."""
+        first = self.rows[0]
+        is_all_reduce = kind == Operation.ALL_REDUCE
         require(
-            kind != Operation.ALL_REDUCE or self.rows[0].redop != NO_REDUCTION,
+            not is_all_reduce or first.redop != NO_REDUCTION,
             "says all_reduce and redop none: expected one such as sum",
+        )
+        require(
+            not is_all_reduce or self._reduces_to_all(),
+            f"says all_reduce and root {first.root}: expected {NO_ROOT}, as it has none",
         )
         good, bad = self._agreeing_rows()
         precise = [row for row in good if row.algbw.is_precise]
@@ -194,7 +209,9 @@ class Run:
         return CheckedRun(ranks, costs, says)
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
-        """Returns the rows of float and of sum, or else of the first row's type and redop."""
+        """Returns the rows with type float and operation sum, or else with the type and operation
+        of the first row.
+        """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]
         rows = [row for row in self.rows if row.dtype == dtype]
@@ -203,7 +220,9 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns agreeing(), in the printed units, or else in those in which most rows agree."""
+        """Returns agreeing() in the printed units; without printed units, in the units in which
+        most rows agree.
+        """
         rows = self._rows_of_one_type()
         if self.units:
             return agreeing(rows, self.units)
@@ -236,8 +255,8 @@ class Run:
 
 
 class BusFactor:
-    """What the bandwidths of one row tell of the number of ranks. `fitting`: numbers of ranks whose
-    bus bandwidth may be the row's."""
+    """The number of ranks that fits to the bandwidths of one row. `fitting`: the numbers of ranks
+    for which the row's bus bandwidth is possible."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -259,8 +278,8 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Returns the rows that agree with themselves in these units, and of each other row why it does
-    not. Rows that print a bandwidth of 0.00 tell nothing, and are in neither."""
+    """Returns the rows whose numbers agree in these units, and for each other row the reason why
+    they do not. Rows that print a bandwidth of 0.00 are in neither list."""
     good = []
     bad = []
     for printed in rows:

@@ -1,7 +1,6 @@
-"""What collectives cost over a link that nobody has measured, by its rate and latency.
+"""Computes the costs of collectives over a link that was not measured, from its rate and latency.
 
-Hosts are joined by one wire each, which their ranks share; ranks within a host have wires of their
-own.
+Each host has one wire, which its ranks share. Ranks within a host have their own wires.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ LARGE = float(64 << 20)  # bytes, of which latency is a small part
 
 
 class Algorithm(str, Enum):
-    """How an all-reduce goes around.
+    """The algorithm of an all-reduce.
 
-    A ring passes all ranks. A tree, which an all-gather does not use, goes up to one rank and down
-    again. HIERARCHICAL: a ring within each host, then rings of hosts. BEST: the fastest of these.
+    A ring passes data from rank to rank. A tree sends data up to one rank and down again;
+    all-gathers do not use it. HIERARCHICAL is a ring within each host, and then rings between
+    hosts. BEST is the fastest of these.
     """
 
     BEST = "best"
@@ -34,9 +34,16 @@ class Algorithm(str, Enum):
     HIERARCHICAL = "hierarchical"
 
 
+def algorithm_of(backend: str) -> Algorithm:
+    """Returns by what a backend's all-reduce goes around. gloo knows a ring alone
+    (third_party/gloo/gloo/allreduce.cc); NCCL chooses.
+    """
+    return Algorithm.RING if backend == "gloo" else Algorithm.BEST
+
+
 @dataclass(frozen=True)
 class Wire:
-    """A link, in each of its directions."""
+    """A link. Rate and latency are for each direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -56,7 +63,9 @@ class Network:
 
 
 def parse_wire(text: str) -> Wire | None:
-    """Returns what "100Gbit,5us" says, or None for another text. The latency may be missing."""
+    """Returns the wire that a text such as "100Gbit,5us" describes; None for another text. The
+    latency may be missing.
+    """
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
         return None
@@ -66,7 +75,7 @@ def parse_wire(text: str) -> Wire | None:
 
 
 def collective_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns what an operation on `size` bytes takes by the network's algorithm.
+    """Returns the seconds of an operation on `size` bytes with the network's algorithm.
 
     Each hop costs its latency and the time of its bytes, as in Thakur, Rabenseifner and Gropp,
     Optimization of Collective Communication Operations in MPICH, 2005.
@@ -93,10 +102,10 @@ def sent_part(kind: Operation, world_size: int) -> float:
 
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
-    """Returns costs by the formulas.
+    """Returns the costs that the formulas give.
 
-    `recorded`: a byte that a rank sends takes as much of its processors as there. Without it
-    processors do not move data.
+    `recorded`: costs of a recording. Each byte that a rank sends then takes as much CPU time as in
+    the recording; without `recorded`, processors do not move data.
     """
     processor_s = 0.0  # for each byte that a rank sends
     if recorded:
@@ -114,8 +123,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns a measured link's costs between another number of ranks, as if collectives went
-    around rings: a hop carries bytes / ranks, and there are as many hops as ranks less one.
+    """Returns a measured link's costs between another number of ranks, as if collectives used
+    rings: each of the (ranks - 1) hops carries bytes / ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -140,8 +149,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
     """Returns costs with those of FSDP2's collectives, if they were recorded.
 
-    What they take more than plain collectives there are copies, which take as long over any link.
-    Over gloo a reduce-scatter is an all-reduce.
+    The time that they take in addition to plain collectives is the time of copies, which does not
+    depend on the link. Over gloo a reduce-scatter is an all-reduce.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -169,19 +178,22 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     return costs.with_curves(more)
 
 
-def hybrid_costs(network: Network) -> LinkCosts:
-    """Returns costs of HSDP: sharded within each host, and replicated between hosts.
+def hybrid_costs(network: Network, sharing_ranks: int | None = None) -> LinkCosts:
+    """Returns costs of HSDP, in which so many ranks share parameters, by default those of a host.
+    They divide the ranks.
 
-    Gathers stay within a host. Gradients that are summed within a host go around all hosts, over
-    the wire that its ranks share.
+    Gathers stay among the ranks that share. Gradients that are summed there go around all that hold
+    the same part, over the wire of a host, which carries the parts of all its ranks that share.
     """
-    within = replace(network, world_size=network.ranks_per_host, algorithm=Algorithm.RING)
-    hosts = network.world_size // network.ranks_per_host
-    between = Network(hosts, 1, network.between, network.within, Algorithm.RING)
+    sharing = sharing_ranks or network.ranks_per_host
+    within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
+    wire = network.between if network.world_size > network.ranks_per_host else network.within
+    between = Network(network.world_size // sharing, 1, wire, network.within, Algorithm.RING)
+    part = min(sharing, network.ranks_per_host) / sharing
     costs = []
     for size in SIZES:
         gather_s = collective_seconds(within, Operation.ALL_GATHER, size)
-        reduce_s = gather_s + collective_seconds(between, Operation.ALL_REDUCE, size)
+        reduce_s = gather_s + collective_seconds(between, Operation.ALL_REDUCE, part * size)
         costs += [
             Cost(size, gather_s, 0, Operation.ALL_GATHER),
             Cost(size, reduce_s, 0, Operation.REDUCE_SCATTER),
@@ -196,7 +208,9 @@ def _halves(kind: Operation) -> int:
 
 
 def _half_ring_seconds(ranks: int, wire: Wire, size: float) -> float:
-    """A reduce-scatter, or an all-gather: each rank passes parts on, once less than there are."""
+    """Returns the seconds of a reduce-scatter or an all-gather: each rank passes on (ranks - 1)
+    parts.
+    """
     return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
 
 
@@ -217,8 +231,8 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Rings of hosts, one for each rank of a host, share the host's wire: together they carry all
-    bytes.
+    """Each rank of a host has its own ring between hosts. These rings share the host's wire, and
+    together carry all bytes.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)
@@ -226,7 +240,7 @@ def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> flo
 
 
 def _tree_seconds(network: Network, size: float) -> float:
-    """Up and down once, in pieces, so that bytes take the time of one hop."""
+    """Data go up and down the tree once, in pieces, so the bytes take the time of one hop."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s
@@ -235,8 +249,8 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns what TCP makes of a wire, where processors move the data: a rank that sums or copies
-    a part, for so many seconds a byte, does not send it meanwhile.
+    """Returns the wire as TCP uses it if processors move the data: while a rank sums or copies a
+    part, which takes these seconds per byte, it does not send this part.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)

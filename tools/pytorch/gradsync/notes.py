@@ -2,45 +2,81 @@
 
 from __future__ import annotations
 
+from gradsync import published_costs
 from gradsync.answer import BUCKET_CAPS_MB
-from gradsync.network import ASSUMED_ERROR
+from gradsync.network import ASSUMED_ERROR, Algorithm, algorithm_of
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
-from gradsync.units_text import gbit_text, ranks_text, sizes_text
+from gradsync.recording import Recording
+from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns a sentence a line."""
-    notes = []
+    """Returns the notes, one sentence per line."""
+    link = question.link
+    asked = []
+    if isinstance(link, NamedLink):
+        network = link.network
+        asked.append(
+            f"Asked for {ranks_text(question.world_size)} ({network.ranks_per_host} on a host), "
+            f"{gbit_text(network.between.bytes_per_second)} and "
+            f"{1e6 * network.between.latency_s:.4g} us between hosts."
+        )
+    elif question.asked_world_size:
+        asked.append(f"Asked for {ranks_text(question.world_size)}.")
+    return asked + assumptions_of(question)
+
+
+def assumptions_of(question: Question) -> list[str]:
+    """Returns assumptions and doubts, one sentence per line."""
+    is_gpu = question.launch.device != "cpu"
+    notes = _own_collectives_notes(question.recording)
+    notes += [published_costs.note()] if is_gpu else []
     link = question.link
     if isinstance(link, NamedLink):
-        notes += _named_link_notes(question, link)
-    elif question.asked_world_size:
-        notes.append(f"Asked for {ranks_text(question.world_size)}.")
+        notes.append(_named_link_note(link))
+        notes.append(_algorithm_note(link.network.algorithm, question.launch.backend))
     if isinstance(link, FileLink):
         notes += _file_link_notes(question, link)
-    measured_ranks = _measured_ranks(question)
+    measured_ranks = question.measured_ranks
     if measured_ranks is not None and measured_ranks != question.world_size:
         notes.append("Assumed: collectives go around a ring.")
-    is_gpu = question.launch.device != "cpu"
     if question.processor_share is None and (is_gpu or not _are_processors_known(question)):
         where = " on the GPU" if is_gpu else ""
         notes.append(f"Assumed: communication takes nothing from computation{where}.")
     return notes
 
 
-def _named_link_notes(question: Question, link: NamedLink) -> list[str]:
+def _own_collectives_notes(recording: Recording) -> list[str]:
+    count, size = recording.own_collectives
+    if not count:
+        return []
+    is_one = count == 1
+    return [
+        f"In each step {count:.3g} collective{'' if is_one else 's'} of the script itself, "
+        f"{bytes_text(size)}, count{'s' if is_one else ''} as computation: a link does not change "
+        f"{'it' if is_one else 'them'}."
+    ]
+
+
+def _named_link_note(link: NamedLink) -> str:
     network = link.network
     shares = network.ranks_per_host > 1
     within = ""
     if shares:
         rate = gbit_text(network.within.bytes_per_second)
         within = f"; ranks of a host exchange {rate} (--within)"
-    return [
-        f"Asked for {ranks_text(question.world_size)} ({network.ranks_per_host} on a host), "
-        f"{gbit_text(network.between.bytes_per_second)} and "
-        f"{1e6 * network.between.latency_s:.4g} us between hosts.",
-        f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}.",
-    ]
+    return f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}."
+
+
+def _algorithm_note(algorithm: str, backend: str) -> str:
+    if backend == "gloo" and algorithm == algorithm_of(backend):
+        return (
+            "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree, "
+            "as gloo does it."
+        )
+    if algorithm == Algorithm.BEST:
+        return "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
+    return f"Assumed: collectives take the algorithm {Algorithm(algorithm).value}."
 
 
 def _file_link_notes(question: Question, link: FileLink) -> list[str]:
@@ -57,18 +93,8 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
     return notes
 
 
-def _measured_ranks(question: Question) -> int | None:
-    """Returns how many ranks measured the link; None if nobody has."""
-    link = question.link
-    if isinstance(link, NamedLink):
-        return None
-    if isinstance(link, FileLink):
-        return link.measured.world_size
-    return link.recording.first.world_size
-
-
 def _are_processors_known(question: Question) -> bool:
-    """Whether it is known what communication takes of processors."""
+    """Returns whether the CPU time of communication is known."""
     link = question.link
     if isinstance(link, FileLink):
         return link.measured.costs.uses_processors()

@@ -1,4 +1,6 @@
-"""Who is told how recording goes: the command. A notebook's loop asks `done`."""
+"""Receives the progress of a recording. The command `record` is an observer; a notebook's loop
+reads `done` instead.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """What a Recorder calls."""
+    """The methods that a Recorder calls."""
 
     def refused(self, error: Refused) -> NoReturn:
         """The model cannot be recorded."""
@@ -23,4 +25,4 @@ class Observer(Protocol):
         """The first round has ended."""
 
     def finished(self, recorder: Recorder) -> None:
-        """The launch is written."""
+        """The launch has been written to the file."""

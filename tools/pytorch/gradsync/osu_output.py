@@ -1,31 +1,39 @@
-"""Reads what osu_allreduce prints, of the OSU micro-benchmarks."""
+"""Reads the output of osu_allreduce of the OSU micro-benchmarks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gradsync.link import Cost, LinkCosts, MeasuredLink
 from gradsync.refusing import require
+from gradsync.repeats import refuse_differing
 
 # Before a line may stand what launchers and collectors of logs put there.
-TITLE = re.compile(r"OSU .*?(\w+) Latency Test")
-ROW = re.compile(r"(?:^|[^\d.])(\d+)((?:\s+\d+\.\d+)+)(?:\s+\d+)?\s*$")
-COMMAND = re.compile(r"\s-(?:np?|-ntasks)[ =](\d+)\s.*osu_allreduce")
-COLUMNS = re.compile(r"Size\s+(Avg )?Latency ?\(us\)")
+TITLE = re.compile(r"\b(\w+) Latency Test")
+COLUMN = re.compile(
+    r"\b(?:Size|(?:Avg |Min |Max )?Latency ?\(us\)|Iterations|Validation|"
+    r"P\d+ Tail Lat ?\(us\)|Transmit Size)"
+)
+SIZE = re.compile(r"(?<![\d.])(\d+)$")
+LATENCY = re.compile(r"\d+\.\d+")
+RANKS = re.compile(r"\s-(?:np?|-ntasks)[ =](\d+)\s")
+PROGRAM = "osu_allreduce"
+FAILED = "Fail"
 MICROSECOND = 1e-6
 
 
 def is_title(line: str) -> bool:
-    """Whether a line names a test of latency."""
-    return TITLE.search(line) is not None
+    """Returns whether a line is the title of a latency test."""
+    return _test_of(line) is not None
 
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
-    """Returns what was measured. `world_size` is used if no command line tells how many ranks
-    measured, because the output lacks their number. Raises Refused."""
-    costs = _costs_of(lines)
-    told = {int(match[1]) for match in map(COMMAND.search, lines) if match}
+    """Returns the measured link. The output has no number of ranks: `world_size` is used if no
+    command line has one either. Raises Refused."""
+    rows = list(_rows_of(lines))
+    costs = [_cost_of(row) for row in rows]
+    told = {ranks for ranks in map(_ranks_of, lines) if ranks}
     require(costs, "no rows of osu_allreduce")
     require(len(told) < 2, "osu_allreduce of several numbers of ranks, expected one")
     (ranks,) = told or {world_size}
@@ -38,36 +46,69 @@ def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
             f"taken to be measured by {ranks} ranks, as many as are asked for, "
             "which it does not tell"
         )
+    if any(row.get("Validation") == FAILED for row in rows):
+        says.append("its own check of results FAILED")
+    refuse_differing(costs)
     return MeasuredLink(LinkCosts(costs), ranks, says)
 
 
-def _costs_of(lines: Sequence[str]) -> list[Cost]:
-    costs = []
+def _test_of(line: str) -> str | None:
+    """Returns the name of a test of latency."""
+    title = TITLE.search(line)
+    return title[1] if title and "OSU " in line[: title.start()] else None
+
+
+def _ranks_of(line: str) -> int | None:
+    """Returns the number of ranks that a command line starts."""
+    launcher, program, _ = line.partition(PROGRAM)
+    options = RANKS.findall(launcher) if program else []
+    return int(options[-1]) if options else None
+
+
+def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """Yields the rows below the titles of all-reduces, as dictionaries by column name."""
+    columns: Sequence[str] = ()
     is_all_reduce = False
     for line in lines:
-        title = TITLE.search(line)
-        row = ROW.search(line)
-        if title:
-            is_all_reduce = title[1] == "Allreduce"
-        elif not is_all_reduce or COMMAND.search(line):
-            continue
-        elif "Size" in line:
-            require(
-                COLUMNS.search(line),
-                f"its columns are {line.strip()}: expected Size and Avg Latency(us)",
-            )
-        elif row:
-            costs.append(Cost(int(row[1]), MICROSECOND * _average_of(row[2])))
-    return costs
+        test = _test_of(line)
+        if test:
+            is_all_reduce = test == "Allreduce"
+        elif is_all_reduce and "Size" in line:
+            columns = _columns_of(line)
+        elif is_all_reduce and columns:
+            row = _row_of(line, columns)
+            if row:
+                yield row
 
 
-def _average_of(text: str) -> float:
-    """Returns the average latency in microseconds, which the least and the most may follow."""
-    average, *others = map(float, text.split())
+def _columns_of(line: str) -> Sequence[str]:
+    """Returns the names of the columns. The second column is the average. Raises Refused."""
+    columns = COLUMN.findall(line)
+    unknown = COLUMN.sub("", line[line.index("Size") :]).strip()
+    require(
+        columns[1:] and "Min" not in columns[1] and "Latency" in columns[1] and not unknown,
+        f"its columns are {line.strip()}: expected Size and Avg Latency(us)",
+    )
+    return columns
+
+
+def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
+    """Returns a row as a dictionary by column name; None if the line is not a row."""
+    words = line.split()[-len(columns) :]
+    if len(words) < len(columns) or not LATENCY.fullmatch(words[1]):
+        return None
+    size = SIZE.search(words[0])
+    return {**dict(zip(columns, words, strict=True)), "Size": size[1]} if size else None
+
+
+def _cost_of(row: Mapping[str, str]) -> Cost:
+    """Returns the average. It must be between the minimum and the maximum, if they are printed."""
+    names = [name for name in row if "Latency" in name]
+    average, *others = (float(row[name]) for name in names)
     if len(others) >= 2:
         least, most, *_ = others
         require(
             least <= average <= most,
             f"an average of {average} is not between {others[:2]}: its columns are not understood",
         )
-    return average
+    return Cost(int(row["Size"]), MICROSECOND * average)

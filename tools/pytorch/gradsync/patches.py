@@ -1,4 +1,4 @@
-"""Replaces names of PyTorch for a while, and leaves no trace of it."""
+"""Replaces functions of PyTorch for a while, and then restores them completely."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Removable(Protocol):
-    """What PyTorch returns for a hook: torch.utils.hooks.RemovableHandle."""
+    """The handle that PyTorch returns for a hook: torch.utils.hooks.RemovableHandle."""
 
     def remove(self) -> None: ...
 
@@ -21,7 +21,9 @@ _PATCH = "_gradsync_patch"  # the attribute by which a replacement is known
 
 @dataclasses.dataclass
 class _Patch:
-    """A replaced attribute, and what the owner itself had: _ABSENT if it inherited that."""
+    """A replaced attribute, and the owner's own value of it; _ABSENT if the owner inherited the
+    attribute.
+    """
 
     owner: Any
     name: str
@@ -40,7 +42,9 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns what to put back: no replacement that was undone while this one covered it."""
+        """Returns the value to restore. This is never a replacement that was undone while the
+        present one covered it.
+        """
         before = self.before
         while True:
             covered = getattr(before, _PATCH, None)
@@ -50,7 +54,8 @@ class _Patch:
 
 
 class Patches:
-    """A set of replaced attributes and registered hooks, which `undo` takes back, last first.
+    """A set of replaced attributes and registered hooks. `undo` restores and removes them, the last
+    one first.
 
     It is a context manager, and can be used again after `undo`.
     """
@@ -62,10 +67,10 @@ class Patches:
     def replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         """Calls around(own, *args, **kwargs) wherever owner.name(*args, **kwargs) is called.
 
-        `owner` is a class, a module or an object with a __dict__; `own` is what it had before. If
-        the owner is a class, `args` begins with the object. After `undo` the owner has what it had;
-        if somebody else has replaced the attribute meanwhile, it is left to them, and calls that
-        still arrive here go straight to `own`.
+        `owner` is a class, a module or an object with a __dict__; `own` is the function that it had
+        before. If the owner is a class, `args` begins with the object. `undo` restores `own`. If
+        other code has replaced the attribute meanwhile, `undo` leaves that replacement, and calls
+        that still arrive here go straight to `own`.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))

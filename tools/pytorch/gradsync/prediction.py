@@ -1,22 +1,33 @@
 """Predicts steps of a recorded script, for one question: other settings, links and ranks.
 
-No step that the script synchronised itself enters a prediction.
+Predictions do not use steps that the script synchronised itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from gradsync import Refused, sharding
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, MeasuredLink, Operation
-from gradsync.network import costs_over, in_ring_of, with_units
+from gradsync.local_sgd import local_step
+from gradsync.network import costs_over, hybrid_costs, in_ring_of, with_units
 from gradsync.probes import Communication
+from gradsync.processors import Processors, error_part
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
 from gradsync.recording import begin_of, ready_of
-from gradsync.replay import Collective, Prediction, Processors, RankStep, Scenario, predict
+from gradsync.replay import (
+    REPLICATED_ERROR,
+    ROW_ERROR,
+    Collective,
+    Prediction,
+    RankStep,
+    Scenario,
+    predict,
+)
 from gradsync.schema import NS, CollectiveKind, Launch, Row, Step, StepMode
 from gradsync.sharding import Resharding
 
@@ -25,7 +36,7 @@ Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in whi
 
 @dataclass(frozen=True)
 class _Settings:
-    """Of DistributedDataParallel. `link_pace`: a factor of what collectives take."""
+    """Settings of DistributedDataParallel. `link_pace`: a factor of the time of collectives."""
 
     buckets: Buckets
     bf16: bool
@@ -36,7 +47,7 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _ReadyStep:
-    """A step that did to memory what DistributedDataParallel does, in seconds.
+    """A step that copied gradients as DistributedDataParallel does, in seconds.
 
     `begin_s`: from the begin of the first rank's step of the round. `first_s` and `ready_s`, when
     the first gradient is ready and when each bucket is: from the begin of backward.
@@ -50,16 +61,22 @@ class _ReadyStep:
 
 @dataclass
 class _Changes:
-    """What settings make of a recorded step.
+    """The changes that settings make to a recorded step.
 
-    `backward_s`: what backward takes longer. `after_s`: what follows communication. Of the recorded
-    optimizer's work a rank has `optimizer_part`. `sent_bytes`: by bucket.
+    `backward_s`: what backward takes longer, by copies. `casts_s` and `broadcasts_s`: what follows
+    communication. Of the recorded optimizer's work a rank has `optimizer_part`. `sent_bytes`: by
+    bucket.
     """
 
     sent_bytes: list[float]
     optimizer_part: float
     backward_s: float = 0
-    after_s: float = 0
+    casts_s: float = 0
+    broadcasts_s: float = 0
+
+    @property
+    def after_s(self) -> float:
+        return self.casts_s + self.broadcasts_s
 
 
 class Predictor:
@@ -76,9 +93,11 @@ class Predictor:
     def step(self, row: Row, link_pace: float = 1) -> Prediction:
         """Predicts a step with these settings, of row.passes passes.
 
-        `link_pace` is a factor of what collectives take.
+        `link_pace` is a factor of the time of collectives.
         """
         if row.fsdp:
+            if self.question.launch.sharing_ranks:
+                return self.own_hybrid_step(link_pace)
             resharding = Resharding.NONE if row.whole else Resharding.AS_RECORDED
             return self.sharded_step(resharding, link_pace)
         settings = _Settings(
@@ -87,23 +106,78 @@ class Predictor:
         return _mean([self._launch(i, settings) for i in range(len(self.recording.launches))])
 
     def sharded_step(self, resharding: Resharding, link_pace: float = 1) -> Prediction:
-        """Predicts a step under fully_shard."""
+        """Predicts a step under fully_shard, whose parameters all ranks share."""
         key = (resharding, link_pace)
         if key not in self._sharded:
-            costs = [
-                self.link_costs(self.communication(i).link).changed(link_pace)
-                for i in range(len(self.recording.launches))
-            ]
+            link = self.question.link
+            there = link.recording if isinstance(link, RecordedLink) else self.recording
+            costs = self._costs_by_launch(link_pace)
+            if there.first.sharing_ranks:  # HSDP's units were timed
+                costs = [own.without_units() for own in costs]
             self._sharded[key] = self._sharded_over(resharding, costs)
         return self._sharded[key]
 
+    def _costs_by_launch(self, link_pace: float) -> list[LinkCosts]:
+        return [
+            self.link_costs(self.communication(i).link).changed(link_pace)
+            for i in range(len(self.recording.launches))
+        ]
+
+    def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
+        """Predicts a step under the script's HSDP, in which as many ranks share parameters as were
+        recorded. Raises Refused if its collectives are not known.
+        """
+        question = self.question
+        sharing = question.launch.sharing_ranks
+        if question.world_size == sharing:
+            return self.sharded_step(Resharding.AS_RECORDED, link_pace)
+        if question.world_size % sharing:
+            raise Refused(
+                f"--world_size={question.world_size}: {sharing} ranks share parameters in this "
+                f"script's HSDP: expected a multiple of {sharing}"
+            )
+        if isinstance(question.link, NamedLink):
+            costs = hybrid_costs(question.link.network, sharing)
+            own = [costs.changed(link_pace, question.processor_share)]
+            return self._sharded_over(
+                Resharding.AS_RECORDED, own * len(self.recording.launches), sharing
+            )
+        if not question.is_as_recorded:
+            raise Refused(
+                "the script uses HSDP, whose collectives are between parts of the ranks: name a "
+                "rate as --link, such as --link=25Gbit,5us"
+            )
+        return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
+
+    def local_step(self, steps: int) -> tuple[Interval, float]:
+        """Predicts a step of local SGD, which averages all weights after so many steps. Returns it
+        and what of it the average takes, in seconds.
+        """
+        question = self.question
+        by_launch, averages_s = [], []
+        for i, launch in enumerate(self.recording.launches):
+            costs = self.link_costs(self.communication(i).link)
+            averages_s.append(costs.seconds(self.recording.total_bytes) / steps)
+            alone = [
+                [
+                    question.pace * NS * step.step_ns
+                    for step in own
+                    if step.mode is StepMode.UNSYNCHRONISED
+                ]
+                for own in launch.ranks
+            ]
+            by_launch.append(
+                local_step(alone, question.world_size, steps, averages_s[-1], question.log_error)
+            )
+        return _mean_interval(by_launch), fmean(averages_s)
+
     def hybrid_step(self, costs: LinkCosts) -> Prediction:
-        """Predicts a step under HSDP, whose collectives cost this."""
+        """Predicts a step under HSDP with these costs of collectives."""
         return self._sharded_over(Resharding.AS_RECORDED, [costs] * len(self.recording.launches))
 
     def communication(self, i: int) -> Communication:
-        """Returns what probes tell of communication where the asked link was recorded, or, if it
-        was not, where launch `i` was.
+        """Returns the communication that probes measured: over the asked link if it was recorded,
+        else in launch `i`.
         """
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:
@@ -117,8 +191,8 @@ class Predictor:
     def link_costs(self, recorded: MeasuredLink | None) -> LinkCosts:
         """Returns costs of collectives between the asked ranks.
 
-        `recorded`: costs where the steps were recorded, if they communicated. Raises Refused if
-        nothing tells what collectives cost.
+        `recorded`: the costs in the recording, if its ranks communicated. Raises Refused if no
+        costs of collectives are known.
         """
         question = self.question
         costs = self._costs_of_link(recorded)
@@ -145,14 +219,19 @@ class Predictor:
         return in_ring_of(measured, world_size)
 
     def zero1_part(self) -> float:
-        """Returns the largest part of the optimizer's work that a rank has under
+        """Returns the largest fraction of the optimizer's work that a rank has under
         ZeroRedundancyOptimizer.
         """
         numels = [parameter.numel for parameter in self.question.launch.parameters]
         return largest_zero1_part(numels, self.question.world_size)
 
-    def _sharded_over(self, resharding: Resharding, costs: Sequence[LinkCosts]) -> Prediction:
-        """`costs`: by launch."""
+    def _sharded_over(
+        self,
+        resharding: Resharding,
+        costs: Sequence[LinkCosts],
+        sharing_ranks: int | None = None,
+    ) -> Prediction:
+        """`costs`: by launch. `sharing_ranks`: see sharding.predict_launch()."""
         question = self.question
         return _mean(
             [
@@ -164,6 +243,7 @@ class Predictor:
                     question.world_size,
                     question.log_error,
                     question.pace,
+                    sharing_ranks,
                 )
                 for i, (launch, own) in enumerate(zip(self.recording.launches, costs, strict=True))
             ]
@@ -181,7 +261,9 @@ class Predictor:
             costs = self.link_costs(communication.bf16 if uses_bf16 else communication.link)
             costs = costs.changed(settings.link_pace)
             changes = self._changes(i, settings, costs)
-            self._launches[key] = predict(
+            used = costs.processor(self.recording.total_bytes, 1)
+            part = error_part(self.recording.launches[i], used)
+            prediction = predict(
                 Scenario(
                     ranks=self._rank_steps(i, settings, changes),
                     collectives=[Collective(size) for size in changes.sent_bytes],
@@ -189,9 +271,23 @@ class Predictor:
                     costs=costs,
                     processors=Processors.of(self.recording.launches[i]),
                     log_error=self.question.log_error,
+                    model_error=REPLICATED_ERROR * part,
+                    row_error=ROW_ERROR * part,
+                    copies_s=self._bucket_copies_s(i),
                 )
             )
+            copies_s = self._bucket_copies_s(i) + self.question.pace * changes.backward_s
+            self._launches[key] = replace(
+                prediction,
+                copies_s=copies_s + changes.casts_s,
+                broadcasts_s=changes.broadcasts_s,
+            )
         return self._launches[key]
+
+    def _bucket_copies_s(self, i: int) -> float:
+        """Returns seconds of copies of gradients into buckets and out of them."""
+        copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
+        return self.question.pace * copies_s
 
     def _changes(self, i: int, settings: _Settings, costs: LinkCosts) -> _Changes:
         launch, communication = self.recording.launches[i], self.communication(i)
@@ -200,7 +296,7 @@ class Predictor:
         changes = _Changes(
             sent_bytes=[sum(sizes[p] for p in bucket) for bucket in settings.buckets],
             # Under fully_shard the optimizer was recorded with a rank's shards.
-            optimizer_part=launch.world_size if launch.units else 1,
+            optimizer_part=sharding.sharers(launch),
         )
         if settings.passes != launch.passes == 1:
             changes.backward_s = _addition_s(launch, communication, total)
@@ -209,11 +305,11 @@ class Predictor:
             if not isinstance(self.question.link, RecordedLink):
                 # Casts back of earlier buckets overlap with communication.
                 cast_s = communication.cast_out_s_per_byte * changes.sent_bytes[-1]
-                changes.after_s += self.question.pace * cast_s
+                changes.casts_s = self.question.pace * cast_s
             changes.sent_bytes = [communication.bf16_part * size for size in changes.sent_bytes]
         if settings.zero1:
             changes.optimizer_part *= self.zero1_part()
-            changes.after_s += self._broadcasts_s(launch, communication, settings, costs)
+            changes.broadcasts_s = self._broadcasts_s(launch, communication, settings, costs)
         return changes
 
     def _broadcasts_s(
@@ -221,15 +317,17 @@ class Predictor:
     ) -> float:
         """Returns seconds of ZeroRedundancyOptimizer's broadcasts.
 
-        They follow each other, where in an all-gather all ranks send at once. gloo's trees of more
-        than two ranks take longer.
+        The broadcasts run one after the other, while in an all-gather all ranks send at the same
+        time. Over gloo each goes through a binomial tree, whose root sends the whole to as many
+        ranks as the tree has levels (third_party/gloo/gloo/broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
         if is_known:
             return settings.link_pace * communication.zero1_s_per_byte * total
         gather_s = costs.seconds(total, Operation.ALL_GATHER)
-        return gather_s * world_size / (world_size - 1)
+        sent_by_root = math.ceil(math.log2(world_size)) if launch.backend == "gloo" else 1
+        return sent_by_root * gather_s * world_size / (world_size - 1)
 
     def _rank_steps(self, i: int, settings: _Settings, changes: _Changes) -> list[list[RankStep]]:
         launch = self.recording.launches[i]
@@ -284,7 +382,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns by rank the steps that did to memory what DistributedDataParallel does."""
+    """Returns, for each rank, the steps that copied gradients as DistributedDataParallel does."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -303,7 +401,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Whether it is a probe that communicated all gradients as they are, or nothing."""
+    """Returns whether this is a probe that communicated all gradients in their dtype, or
+    nothing."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives
@@ -312,10 +411,30 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
     return sent.kind is CollectiveKind.ALL_REDUCE and sum(sent.bytes) >= total_bytes
 
 
+def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
+    """Returns how much longer a rank computes in a step that copies its gradients into buckets, as
+    DistributedDataParallel does: copies, and an optimizer that reads gradients there. Noise may be
+    larger; then it is 0.
+    """
+    rounds = [*zip(*launch.ranks, strict=True)]
+    like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]
+    alone = [steps for steps in rounds if steps[0].mode is StepMode.UNSYNCHRONISED]
+    like_ddp_s, alone_s = (
+        trimmed_mean([fmean(map(_own_s, steps)) for steps in own]) for own in (like_ddp, alone)
+    )
+    return max(0, like_ddp_s - alone_s)
+
+
+def _own_s(step: Step) -> float:
+    """Returns seconds of a rank's step without collectives."""
+    parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
+    return NS * (sum(parts_ns) + step.optimizer_ns)
+
+
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns seconds to add gradients to those of earlier passes.
 
-    That moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+    An addition moves as many bytes as a cast to bf16 and back, or as the copy of a probe.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
@@ -330,28 +449,29 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of predictions by several launches.
-
-    The interval spans theirs, because another launch may be as any of these.
-    """
-    steps = [one.step_s for one in launches]
+    """Returns the mean of predictions by several launches."""
     return Prediction(
-        step_s=Interval(
-            fmean(step.value for step in steps),
-            min(step.low for step in steps),
-            max(step.high for step in steps),
-        ),
+        step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),
         exposed_s=fmean(one.exposed_s for one in launches),
+        slowed_s=fmean(one.slowed_s for one in launches),
         floor_s=fmean(one.floor_s for one in launches),
+        replays=[replay for one in launches for replay in one.replays],
+        copies_s=fmean(one.copies_s for one in launches),
+        broadcasts_s=fmean(one.broadcasts_s for one in launches),
     )
 
 
-def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
-    """Returns the largest part of the elements that a rank has under ZeroRedundancyOptimizer.
+def _mean_interval(launches: Sequence[Interval]) -> Interval:
+    mean = fmean(one.value for one in launches)
+    return Interval.of(mean, [own for one in launches for own in one.draws])
 
-    It gives the largest parameters first, each to the rank with the fewest elements
-    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
+
+def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
+    """Returns the largest fraction of the elements that a rank has under ZeroRedundancyOptimizer.
+
+    ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank with the fewest
+    elements (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
     """
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):

@@ -1,4 +1,4 @@
-"""Numbers as programs print them: with few digits, which bound what they may have been."""
+"""Printed numbers. Their few digits bound the numbers that were printed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 NUMBER = re.compile(r"(\d+)(?:[.,](\d*))?(?:e([+-]?\d{1,2}))?")
 # Of the last digit's unit: half of it, and a bit for the rounding of halves.
 ROUNDING = 0.51
+COMPUTED = 1e-12  # what products of numbers with all their digits may be off, as a part
 LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The bounds of a number."""
+    """The smallest and the largest number that was perhaps printed."""
 
     low: float
     high: float
@@ -24,7 +25,7 @@ class Interval:
 
     @property
     def is_precise(self) -> bool:
-        """Whether the number has about two digits or more."""
+        """Returns whether the number has about two digits or more."""
         return self.high - self.low < LEAST_DIGITS * self.high
 
     def scaled(self, factor: float) -> Interval:
@@ -32,12 +33,12 @@ class Interval:
         return Interval(factor * self.low, factor * self.high)
 
     def may_be(self, value: float) -> bool:
-        """Whether the number may have been this value."""
+        """Returns whether this value is within the bounds."""
         return self.low <= value <= self.high
 
 
 def interval_of(text: str) -> Interval | None:
-    """Returns what a printed number, of 0 or more, may have been; None for another text.
+    """Returns the bounds of a printed number that is not negative; None for another text.
 
     A comma is a decimal point, as in some locales.
     """
@@ -46,4 +47,5 @@ def interval_of(text: str) -> Interval | None:
         return None
     unit = 10.0 ** (int(match[3] or 0) - len(match[2] or ""))
     value = float(text.replace(",", "."))
-    return Interval(max(0.0, value - ROUNDING * unit), value + ROUNDING * unit)
+    rounding = max(ROUNDING * unit, COMPUTED * value)
+    return Interval(max(0.0, value - rounding), value + rounding)

@@ -1,4 +1,6 @@
-"""What probes communicate: collectives that overlap with nothing, each kind as somebody uses it."""
+"""The collectives of probes. They overlap with nothing, and each kind runs as a way to train uses
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Communicates what is in a buffer. `units`: by unit, the numbers of its parameters."""
+    """Communicates the contents of a buffer. `units`: for each unit the numbers of its
+    parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -35,7 +38,7 @@ class Prober:
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Does what the probe says. World have to begin together."""
+        """Runs the collectives of the probe. All ranks must begin together."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -46,7 +49,9 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns what communicates and sets its marks. What takes time before is done here."""
+        """Returns the function that communicates and sets its marks. Preparations that take time
+        happen here.
+        """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
         if probe.kind is CollectiveKind.ZERO1:
@@ -71,7 +76,8 @@ class Prober:
         _wait_for([dist.all_reduce(piece, async_op=True) for piece in pieces])
 
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
-        """As bf16_compress_hook does, which divides after its cast; a probe has divided before."""
+        """Works like bf16_compress_hook, which divides after its cast; a probe has divided
+        before."""
         for piece in pieces:
             begin = self._clock.mark()
             narrow = piece.to(torch.bfloat16).div_(1)
@@ -82,7 +88,9 @@ class Prober:
             sent.add(begin, cast, reduced, self._clock.mark())
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """As ZeroRedundancyOptimizer does after its update: each rank sends its share of them."""
+        """Works like ZeroRedundancyOptimizer after its update: each rank sends its share of the
+        parameters.
+        """
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
 
@@ -98,7 +106,7 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """As fully_shard does, if blocks of the model were its units."""
+        """Works like fully_shard with the blocks of the model as units."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]
@@ -111,9 +119,8 @@ class Prober:
         return gather_and_reduce
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
-        """Returns marks around a unit's gather and around its reduction, which ranks begin
-        together.
-        """
+        """Returns marks around a unit's gather and around its reduction. Ranks begin both
+        together."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)

@@ -1,4 +1,4 @@
-"""What the probes of recorded launches tell of communication there.
+"""Computes the costs of communication from the probes of recorded launches.
 
 A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
 bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from gradsync.estimates import trimmed_mean
 from gradsync.link import Cost, LinkCosts, MeasuredLink, Operation
 from gradsync.schema import NS, CollectiveKind, Collectives, Launch, Step
-from gradsync.sharding import unit_bytes
+from gradsync.sharding import SENT, unit_bytes
 
 BF16_BYTES = 2
 # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp). NCCL has
@@ -23,13 +23,13 @@ GLOO_CHANNELS = 2
 
 @dataclass(frozen=True)
 class Communication:
-    """What collectives took in launches of one script.
+    """The costs of collectives in the launches of one script.
 
     `link`: costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: costs of
-    all-reduces in bf16, by the bytes that are sent, with the casts back, which the same thread
+    all-reduces in bf16, as a function of the sent bytes, with the casts back, which the same thread
     does. Both are None if they were not measured. `bf16_part`: bytes in bf16 for each byte of
-    gradients. The others are seconds for each byte of gradients, 0 if they were not measured: of
-    the casts to and from bf16, and of ZeroRedundancyOptimizer's broadcasts.
+    gradients. The other fields are seconds for each byte of gradients (0 if not measured): for the
+    casts to and from bf16, and for ZeroRedundancyOptimizer's broadcasts.
     """
 
     link: MeasuredLink | None
@@ -60,9 +60,10 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """Collectives of one kind and size, of which so many ran at the same time.
+    """Collectives of one kind and size, and the number of them that ran at the same time.
 
-    Broadcasts are one group of one byte: of their sizes only the sum counts.
+    All broadcasts are one group with a size of one byte, because only the sum of their sizes
+    matters.
     """
 
     kind: CollectiveKind
@@ -72,8 +73,8 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What collectives of a group took, by probe: seconds, CPU-seconds a second of one rank's
-    processors, and seconds for each byte of casts before and behind.
+    """The measurements of one group, for each probe: seconds, CPU-seconds per second on one rank,
+    and seconds per byte of the casts before and after the collectives.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -83,7 +84,7 @@ class _Sample:
 
 
 class _Samples:
-    """What the probes of launches like `launch` took."""
+    """The measurements of the probes of launches like `launch`."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -111,7 +112,7 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns costs as of all-reduces, by the bytes that are sent."""
+        """Returns costs in the form of all-reduces, as a function of the sent bytes."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -125,13 +126,14 @@ class _Samples:
         ]
 
     def processor_of_large(self) -> float:
-        """Returns what a large all-reduce uses of a rank's processors."""
+        """Returns the CPU time that a large all-reduce uses on one rank, in CPU-seconds per
+        second."""
         single = [cost for cost in self.costs(CollectiveKind.ALL_REDUCE) if cost.in_flight == 1]
         return single[-1].processor
 
     def casts(self) -> tuple[float, float]:
-        """Returns seconds for each byte of gradients of the casts to bf16 and back: those of the
-        largest pieces.
+        """Returns the seconds per byte of gradients of the casts to bf16 and back, from the largest
+        pieces.
         """
         groups = [group for group in self._by_group if group.kind == CollectiveKind.BF16]
         if not groups:
@@ -141,9 +143,10 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields of each probe what the last rank to arrive has seen, which waited least.
+    """Yields for each probe the times of the rank that arrived last, because this rank waited
+    least.
 
-    Those of FSDP2 are not among them, because who waits in one collective may be last in the next.
+    Omits FSDP2's probes, because a rank that waits in one collective may arrive last at the next.
     """
     for launch in launches:
         for steps in zip(*launch.ranks, strict=True):
@@ -153,9 +156,10 @@ def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
 
 
 def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
-    """Returns the mean of a probe's pieces of the first one's size, 0 without times.
+    """Returns the mean time of those pieces of a probe that have the size of the first piece; 0
+    without times.
 
-    Not a more robust one: small collectives that wait for a processor are rare and long.
+    A robust mean would omit small collectives that wait for a processor, which are rare and long.
     """
     if not times_ns:
         return 0
@@ -165,7 +169,7 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Several smaller collectives at the same time gain as much as others do."""
+    """Assumes that concurrent small collectives gain as much as other collectives."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -186,7 +190,8 @@ def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
 
 @dataclass(frozen=True)
 class _UnitTimes:
-    """What one kind of FSDP2's collectives took in one step, by unit that has parameters."""
+    """The times of one kind of FSDP2's collectives in one step, for each unit that has
+    parameters."""
 
     bytes: Sequence[int]
     seconds: Sequence[float]
@@ -195,18 +200,18 @@ class _UnitTimes:
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     """Returns costs of FSDP2's collectives, of the script's units or of a probe's.
 
-    They use processors as all-reduces do.
+    These collectives are assumed to use as much CPU time as all-reduces.
     """
     gathers, reductions = [], []
     for launch in launches:
-        units = unit_bytes(launch.parameters, launch.units)
+        units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
         for steps in zip(*launch.ranks, strict=True):
             probe = steps[0].collectives
             is_probe = probe is not None and probe.kind is CollectiveKind.FULLY_SHARD
-            sizes = probe.bytes if probe and is_probe else units
+            gathered, reduced = [probe.bytes] * 2 if probe and is_probe else units
             gather_ns, reduce_ns = zip(*map(_times_ns, steps), strict=True)
-            gathers.append(_of_one_rank(sizes, gather_ns))
-            reductions.append(_of_one_rank(sizes, reduce_ns))
+            gathers.append(_of_one_rank(gathered, gather_ns))
+            reductions.append(_of_one_rank(reduced, reduce_ns))
     return [
         *_costs_of_units(Operation.UNIT_GATHER, gathers, processor),
         *_costs_of_units(Operation.UNIT_REDUCE, reductions, processor),
@@ -214,7 +219,9 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns what a rank's gathers and reductions took by unit: a probe's, or the script's own."""
+    """Returns the times of a rank's gathers and reductions for each unit, of a probe or of the
+    script itself.
+    """
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
         return probe.in_ns, probe.out_ns
@@ -231,8 +238,9 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 
 
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
-    """In a step all of them follow each other, and one that waits for a processor is rare and long,
-    but one of so many: the typical times of each are made to add up to the typical sum.
+    """All collectives of a step run one after the other. A collective rarely waits for a processor,
+    but then long, and a step has many collectives. So the typical time of each is scaled such that
+    they add up to the typical sum.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

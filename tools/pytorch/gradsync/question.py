@@ -1,37 +1,50 @@
-"""What is asked: a recording, and the link, the ranks and the memory for which an answer holds."""
+"""A question: a recording, and the link, ranks and memory for which the answer shall hold."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gradsync import Refused
 from gradsync.link import MeasuredLink
 from gradsync.link_file import read_link
-from gradsync.network import ASSUMED_ERROR, Algorithm, Network, Wire, parse_wire
+from gradsync.network import (
+    ASSUMED_ERROR,
+    Algorithm,
+    Network,
+    Wire,
+    algorithm_of,
+    parse_wire,
+)
 from gradsync.recording import Recording
 from gradsync.schema import MOST_RANKS, Launch, Row
 
 # Standard deviation of the logarithm of a collective's time over launches, whose memory addresses
 # differ.
 LAUNCH_ERROR = 0.03
+# The same of measured collectives that are computed for another number of ranks. It was fitted to
+# one launch of eight emulated hosts (docs/prediction.md).
+RING_ERROR = 0.078
 MOST_PERCENT = 1000  # of a rank's processors, which may be several
 DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
 
 @dataclass(frozen=True)
 class RecordedLink:
-    """The link over which the ranks of a recording communicated, the asked one's or another's."""
+    """The link over which the ranks of a recording communicated. The recording is the asked one or
+    another.
+    """
 
     recording: Recording
 
 
 @dataclass(frozen=True)
 class FileLink:
-    """A link that other programs measured, and the file of their output."""
+    """A link that another program measured, and the file with its output."""
 
     path: str
     measured: MeasuredLink
@@ -39,7 +52,7 @@ class FileLink:
 
 @dataclass(frozen=True)
 class NamedLink:
-    """A link of which only rate and latency are known."""
+    """A link with a known rate and latency only."""
 
     network: Network
 
@@ -49,12 +62,12 @@ Link = RecordedLink | FileLink | NamedLink
 
 @dataclass(frozen=True)
 class Question:
-    """What an answer is about.
+    """A question with all files that it needs.
 
-    `asked_world_size`: the number of ranks if it was asked for, else None. `at`: a recording of the
-    model where the answer is to hold; its computation counts. `processor_share`: what communication
-    uses of a rank's processors, None if it is as measured. `memory_limit_bytes`: of a rank, for
-    tensors, if it was told.
+    `asked_world_size`: the number of ranks that was asked for; None if it was not. `at`: a
+    recording of the model on the machine for which the answer shall hold; its times of computation
+    are used. `processor_share`: the fraction of a rank's CPU time that communication uses; None for
+    the measured fraction. `memory_limit_bytes`: a rank's memory for tensors, if given.
     """
 
     recording: Recording
@@ -74,46 +87,59 @@ class Question:
 
     @cached_property
     def script_row(self) -> Row:
-        """Settings of the script's own steps, or those that PyTorch has by default."""
+        """Returns the settings of the script's own steps, or PyTorch's default settings."""
         if self.launch.rows:
             return self.launch.rows[0]
         return Row.by_default("DDP", self.launch.passes)
 
     @property
     def is_as_recorded(self) -> bool:
-        """Whether ranks and link are those of the recording."""
+        """Returns whether the ranks and the link are those of the recording."""
         is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
         return is_own_link and self.asked_world_size is None
 
     @cached_property
     def pace(self) -> float:
-        """A factor of the time of everything except communication."""
+        """Returns the factor of the time of everything except communication."""
         return self.at.none_s / self.recording.none_s if self.at else 1
 
     @property
     def log_error(self) -> float:
-        """Standard deviation of the logarithm of a collective's time, from what is assumed."""
+        """Returns the assumed standard deviation of the logarithm of a collective's time."""
         if isinstance(self.link, NamedLink):
             return max(LAUNCH_ERROR, ASSUMED_ERROR)
+        if self.measured_ranks != self.world_size:
+            return max(LAUNCH_ERROR, RING_ERROR)
         return LAUNCH_ERROR
+
+    @property
+    def measured_ranks(self) -> int | None:
+        """How many ranks measured the link; None if nobody has."""
+        if isinstance(self.link, NamedLink):
+            return None
+        if isinstance(self.link, FileLink):
+            return self.link.measured.world_size
+        return self.link.recording.first.world_size
 
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """What --link and the flags about it say.
+    """The values of --link and of the flags that belong to it.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
-    The others need a rate: `ranks_per_host` share a host's link, `within` is the link between them,
-    and collectives go around by `algorithm`.
+    The other fields need a rate: `ranks_per_host` ranks share a host's link, `within` is the link
+    between these ranks, and collectives use `algorithm`; None: the recorded backend's.
     """
 
     link: str | None = None
     ranks_per_host: int = 1
     within: str = DEFAULT_WITHIN
-    algorithm: str = Algorithm.BEST.value
+    algorithm: str | None = None
 
     def check(self) -> None:
-        """Raises Refused if the link is no rate and no file, or an option would have no effect."""
+        """Raises Refused if the link is neither a rate nor a file, or if an option would have no
+        effect.
+        """
         wire = parse_wire(self.link) if self.link else None
         if self.link and not wire and not os.path.exists(self.link):
             meant = meant_by(self.link)
@@ -125,7 +151,7 @@ class LinkOptions:
             raise Refused(
                 f"--within={self.within}: expected a rate and a latency such as 25Gbit,5us"
             )
-        if self.algorithm not in [algorithm.value for algorithm in Algorithm]:
+        if self.algorithm not in [None, *(algorithm.value for algorithm in Algorithm)]:
             expected = ", ".join(algorithm.value for algorithm in Algorithm)
             raise Refused(f"--algorithm={self.algorithm}: expected one of {expected}")
         _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS)
@@ -139,21 +165,24 @@ class LinkOptions:
             raise Refused("--within is for ranks that share a host: --ranks_per_host is 1")
 
     def choose(self, recording: Recording, world_size: int) -> Link:
-        """Returns the link; reads its file. Raises Refused if that is none."""
+        """Returns the link, and reads its file if it has one. Raises Refused if the file has no
+        link.
+        """
         if not self.link:
             return RecordedLink(recording)
         wire = parse_wire(self.link)
         if wire:
-            return NamedLink(self._network(world_size, wire))
+            return NamedLink(self._network(world_size, wire, recording.first.backend))
         measured = read_link(self.link, world_size)
         if isinstance(measured, Recording):
             return RecordedLink(measured)
         return FileLink(self.link, measured)
 
-    def _network(self, world_size: int, between: Wire) -> Network:
+    def _network(self, world_size: int, between: Wire, backend: str) -> Network:
         within = parse_wire(self.within)
         assert within  # check() has parsed it
-        return Network(world_size, self.ranks_per_host, between, within, Algorithm(self.algorithm))
+        algorithm = Algorithm(self.algorithm) if self.algorithm else algorithm_of(backend)
+        return Network(world_size, self.ranks_per_host, between, within, algorithm)
 
 
 def question_of(
@@ -168,24 +197,66 @@ def question_of(
 
     Raises Refused if one of them cannot be used, or if `at` is a recording of another model.
     """
-    options.check()
-    _check_range("world_size", world_size, 1, MOST_RANKS)
+    (question,) = questions_of(
+        recording, [options], [world_size], at, processor_percent, memory_limit_bytes
+    )
+    return question
+
+
+def questions_of(
+    recording: str | os.PathLike[str],
+    links: Sequence[LinkOptions],
+    world_sizes: Sequence[int | None],
+    at: str | os.PathLike[str] | None = None,
+    processor_percent: float | None = None,
+    memory_limit_bytes: float | None = None,
+) -> list[Question]:
+    """Reads the files of several questions: one for each link and, within it, number of ranks.
+
+    Raises Refused like question_of(), or if one question is asked twice.
+    """
+    for options in links:
+        options.check()
+    for world_size in world_sizes:
+        _check_range("world_size", world_size, 1, MOST_RANKS)
+    _check_once("link", [options.link for options in links])
+    _check_once("world_size", world_sizes)
     _check_range("processor_percent", processor_percent, 0, MOST_PERCENT)
     read = Recording(recording)
-    link = options.choose(read, world_size or read.first.world_size)
     there = Recording(at) if at else None
     if there and (
         there.gradient_bytes != read.gradient_bytes or there.first.passes != read.first.passes
     ):
         raise Refused(f"--at={at}: a recording of other parameters or passes")
-    return Question(
-        recording=read,
-        link=link,
-        asked_world_size=world_size,
-        at=there,
-        processor_share=None if processor_percent is None else processor_percent / 100,
-        memory_limit_bytes=memory_limit_bytes,
-    )
+    return [
+        Question(
+            recording=read,
+            link=link,
+            asked_world_size=world_size,
+            at=there,
+            processor_share=None if processor_percent is None else processor_percent / 100,
+            memory_limit_bytes=memory_limit_bytes,
+        )
+        for options in links
+        for world_size, link in zip(world_sizes, _links(options, read, world_sizes), strict=True)
+    ]
+
+
+def _links(
+    options: LinkOptions, recording: Recording, world_sizes: Sequence[int | None]
+) -> list[Link]:
+    """Returns the link between each of these numbers of ranks."""
+    sizes = [world_size or recording.first.world_size for world_size in world_sizes]
+    first = options.choose(recording, sizes[0])
+    if isinstance(first, RecordedLink):  # the same for all
+        return [first] * len(sizes)
+    return [first, *(options.choose(recording, size) for size in sizes[1:])]
+
+
+def _check_once(name: str, values: Sequence[object]) -> None:
+    twice = [value for number, value in enumerate(values) if value in values[:number]]
+    if twice:
+        raise Refused(f"--{name}={twice[0]}: it is named twice")
 
 
 def _check_range(name: str, value: float | None, least: float, most: float) -> None:
@@ -194,8 +265,8 @@ def _check_range(name: str, value: float | None, least: float, most: float) -> N
 
 
 def meant_by(link: str) -> str:
-    """Returns what --link would take for a rate that is written otherwise, such as 25Gbps or 3GB/s,
-    or for a file's name that has a mistake; an empty text if there is none.
+    """Returns the correct value of --link for a rate in another notation, such as 25Gbps or 3GB/s,
+    or for the name of a file with a typing error; empty if there is none.
     """
     match = re.fullmatch(
         r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?",

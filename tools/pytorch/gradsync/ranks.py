@@ -19,7 +19,7 @@ PATIENCE = datetime.timedelta(seconds=60)  # at least, with ranks that are late,
 
 @contextlib.contextmanager
 def refusing_late_ranks() -> Iterator[None]:
-    """Raises Refused for RuntimeError: another rank has ended, or does not come in time."""
+    """Turns a RuntimeError into Refused: another rank has ended, or does not come in time."""
     try:
         yield
     except RuntimeError as error:
@@ -28,9 +28,9 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """The ranks of the default process group: one, while there is no group.
+    """The ranks of the default process group; one rank while there is no group.
 
-    All ranks have to call the methods together. They raise Refused if one does not.
+    All ranks must call the methods together. The methods raise Refused if a rank does not come.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -57,20 +57,20 @@ class Ranks:
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values of all ranks, in order, as JSON gives them back."""
+        """Returns the values of all ranks, in rank order, as JSON decodes them."""
         self.join()
         with refusing_late_ranks():
             return gathered(value, "cpu", self._group)
 
     def total(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns the sum over ranks, for which it takes the tensor's memory."""
+        """Returns the sum over ranks. Overwrites the tensor."""
         if self._group is not None:
             with refusing_late_ranks():
                 dist.all_reduce(tensor, group=self._group)
         return tensor
 
     def alone(self) -> dist.ProcessGroup:
-        """Returns a group of this rank alone."""
+        """Returns a process group with only this rank."""
         if self._alone is None:
             with refusing_late_ranks():
                 self._alone = cast("Any", dist.new_subgroups(1, backend="gloo")[0])

@@ -5,23 +5,23 @@ several ranks.
         [--model=N] train.py ARGS...
     python -m gradsync record train.py ARGS...
 
-runs a script (or, with -m, a module), as it is, and ends it after enough steps, or lets it train on
-(--continue). With several processes the model is the first that the script wraps in DDP, or that
-has fully_shard; in one process the outermost module that is called and holds the parameters of the
-first optimizer that steps. In one's own loop, as in a notebook: make a Recorder(model, FILE) of any
-module, also one in DDP or under fully_shard, and loop until it is `done`. Needs PyTorch 2.3
-(fully_shard: 2.15) and nothing else. Without a process group nothing is communicated: what_if then
-has to be told a link. recorder.py says how it records, NOT_RECORDED below what this is not for. A
-compiled model compiles in the warm-up round.
+This runs a script (or, with -m, a module) unchanged, and ends it after enough steps, or lets it go
+on training (--continue). With several processes, `record` records the first model that the script
+wraps in DDP, or that has fully_shard. With one process, it records the outermost called module that
+has the parameters of the first optimizer that steps. In your own loop, as in a notebook, make a
+Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop until it is `done`.
 
-FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. If
-its name ends in .gz it is compressed. schema.py says what a line holds. Its `memory` is of one step
-without synchronisation (live.py); nothing of it is known of compiled code.
+`record` needs PyTorch 2.3 and nothing else. record_flags.py says what it cannot
+record, and recorder.py how it records. Without a process group nothing is communicated, so
+`what_if` then needs a --link. A compiled model is compiled in the warm-up round.
+
+Each launch adds a line of JSON to FILE. Record several launches, because memory addresses differ
+between launches. schema.py says what a line holds. Its `memory` is of one step without
+synchronisation (live.py), and unknown for compiled code.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import sys
@@ -30,72 +30,18 @@ from typing import NoReturn
 
 import torch
 
-from gradsync import BAD_ARGUMENTS
 from gradsync.launch_file import UnusableFile, check_usable
+from gradsync.record_flags import parser
 from gradsync.recorder import Recorder
-from gradsync.script import Options, Script, refuse, say
+from gradsync.script import Options, Script, say
 
 __all__ = ["Recorder", "main"]
 
 TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
-NOT_RECORDED = """\
-Not for join(), sparse gradients, parameters on several devices, hooks of communication but
-bf16_compress_hook, ZeroRedundancyOptimizer, FullyShardedDataParallel and what else communicates
-without DistributedDataParallel or fully_shard, fully_shard with torch.compile, HSDP, an mp_policy
-or offload_policy, explicit prefetching, bucket_cap_mb_list, backward passes that the script
-finalises itself, gradients of another dtype than their parameters, passes that all synchronise, or
-processes that the script starts itself (mp.spawn): start those by torchrun. DDP's
-lazy_bucket_allocation and batched_grad_copy are recorded, but what_if counts buckets as if they
-were there all the time, and copies as if they were made one by one. Of steps with different numbers
-of passes those are recorded that have most of the passes. Each call of an optimizer's closure is a
-step. Of several models one is recorded (--model)."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Refuses wrong arguments in one line, as everything else is refused."""
-
-    def error(self, message: str) -> NoReturn:
-        refuse(message, BAD_ARGUMENTS)
-
-
-def parser() -> Parser:
-    result = Parser(
-        prog="record", description="Records a script that trains with PyTorch.", epilog=NOT_RECORDED
-    )
-    result.add_argument(
-        "--out",
-        default="gradsync.jsonl",
-        help="adds a line to this file, which is compressed if its name ends in .gz",
-    )
-    result.add_argument(
-        "--rounds",
-        type=int,
-        default=16,
-        help="takes each kind of step this number of times; the first is warm-up",
-    )
-    result.add_argument(
-        "--no-ddp", action="store_true", help="takes no steps of DDP itself to compare with"
-    )
-    result.add_argument(
-        "--continue",
-        action="store_true",
-        dest="goes_on",
-        help="lets the script train on when it is recorded",
-    )
-    result.add_argument(
-        "--model",
-        type=int,
-        help="records this one of several models, from 1: in the order in which they are wrapped "
-        "in DistributedDataParallel, or, without it, in which their optimizers step first; by "
-        "default the first that steps",
-    )
-    result.add_argument("-m", action="store_true", help="runs a module, as python -m does")
-    result.add_argument("script", nargs=argparse.REMAINDER, help="runs train.py ARGS...")
-    return result
 
 
 def is_there(name: str, is_module: bool) -> bool:
-    """Whether there is a script, or a module, of this name."""
+    """Returns whether there is a script, or a module, of this name."""
     if not name or not is_module:
         return os.path.isfile(name)
     try:

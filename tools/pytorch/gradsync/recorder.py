@@ -1,23 +1,24 @@
 """Records the steps of one model, from within the process that trains it.
 
-Steps take turns. UNSYNCHRONISED ones do not synchronise. A PROBE does to memory what
-DistributedDataParallel (DDP) does and overlaps nothing: it copies each gradient into a flat buffer
-as it is ready (and leaves a view of it, if DDP has gradient_as_bucket_view), communicates the
-buffer in pieces after backward, and copies gradients back that are no views. One probe gathers and
-reduces as FSDP2 would, if blocks of the model were its units. SCRIPT steps are the script's own.
-The first step is left as it is, and shows what there is to record. After what is timed, and before
-the optimizer, steps that did not synchronise get the gradients that DDP would have made: training
-goes on as without the recorder.
+Kinds of steps take turns. UNSYNCHRONISED steps do not synchronise. A PROBE copies gradients as
+DistributedDataParallel (DDP) does, but overlaps nothing: it copies each gradient into a flat buffer
+when it is ready (and leaves a view, if DDP has gradient_as_bucket_view), communicates the buffer in
+pieces after backward, and copies gradients back that are not views. One probe gathers and reduces
+as FSDP2 would with blocks of the model as units. SCRIPT steps are the script's own. The first step
+is not changed, and shows what there is to record. After the timed part of an unsynchronised step,
+and before the optimizer, the gradients become those that DDP would have computed, so training
+continues as without the recorder.
 
-step_machine.py says where a step begins and ends, and what is refused. DDP decides in forward
-whether it will synchronise, and then prepares its reducer: steps that are not the script's own keep
-it from that. Without DDP a step has as many passes as most before it, and those that have others
-are not recorded. Steps that a GradScaler skips are not recorded either.
+step_machine.py defines where a step begins and ends, and what is refused. DDP decides in forward
+whether it will synchronise, and then prepares its reducer; in steps that are not the script's own,
+the recorder prevents this. Without DDP a step has the number of passes that most earlier steps had,
+and other steps are not recorded. Steps that a GradScaler skips are not recorded either.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NoReturn
@@ -27,13 +28,21 @@ from torch.optim import Optimizer
 
 from gradsync import Refused
 from gradsync.clock import Mark, clock_of
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.launch_facts import launch_of
 from gradsync.launch_writer import LaunchWriter
 from gradsync.model_optimizers import ModelOptimizers
 from gradsync.observer import Observer
+from gradsync.own_collectives import OwnCollectives
 from gradsync.patches import Patches
-from gradsync.schema import Row, Step
+from gradsync.schema import Row, Step, StepMode
 from gradsync.sharding import repeated_blocks
 from gradsync.step_machine import Action, Event, Refusal, State, StepMachine, Target
 from gradsync.step_recorder import StepRecorder
@@ -43,12 +52,16 @@ from gradsync.turns import FIRST, Rounds, Turn, Verdict, plan_of, probes_of
 from gradsync.weight_watch import WeightWatch
 from gradsync.world import World
 
+STEPS_IN_BACKWARD = (
+    "an optimizer steps within backward, which gradsync does not record: step after backward"
+)
+
 
 class Recorder(Listener):
     """Records the steps of a model until it is `done`, and writes them.
 
-    Raises Refused, from within the call that shows it, if the model cannot be recorded: then
-    recording has ended, and the model trains on as without it.
+    Raises Refused if the model cannot be recorded, from within the call that shows this. Recording
+    has then ended, and the model trains as without it.
     """
 
     def __init__(
@@ -66,11 +79,12 @@ class Recorder(Listener):
     ) -> None:
         """`model`: any module, or one in DDP or under fully_shard.
 
-        `out`: the file that gets a line. `rounds`: how often each kind of step is taken; the first
-        round is warm-up. `ddp`: whether the script's own steps are recorded, too. `views`: whether
-        gradients are views of buckets, by default as DDP has it. `command`: what the recording says
-        was run. `roots`: modules of `model` whose call begins a step, if it is not called itself.
-        `only`: ids of the parameters that train, by default of all that require a gradient.
+        `out`: the file to which a line is added. `rounds`: how often each kind of step is taken;
+        the first round is warm-up. `ddp`: whether the script's own steps are also recorded.
+        `views`: whether gradients are views of buckets; by default as in DDP. `command`: the
+        command that the recording names. `roots`: modules of `model` whose call begins a step, if
+        `model` itself is not called. `only`: the ids of the parameters that train; by default of
+        all that require a gradient.
         """
         self.place = place()
         self.done = False
@@ -98,12 +112,13 @@ class Recorder(Listener):
         self._has_unseen_updates = False
         self._actions = self._list_actions()
         self._patches = Patches()
+        self._collectives = OwnCollectives()
         self._begin_listening()
 
     def _plan(self, with_own_steps: bool) -> list[Turn]:
         probes = []
         if self.world.are_several:
-            total_bytes = sum(param.nbytes for param in self.params)
+            total_bytes = sum(parameter.bytes for parameter in self.target.parameters())
             probes = probes_of(total_bytes, with_units=self.target.can_try_units())
         return plan_of(probes, with_own_steps and self.target.has_own_steps)
 
@@ -122,15 +137,19 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """Turns that were taken; -1 until the first step has ended, which is none."""
+        """The number of turns so far; -1 until the first step, which is no turn, has ended."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
-        """Whether one of these ids is that of a parameter which optimizers of the model hold."""
+        """Returns whether one of these ids belongs to a parameter that an optimizer of the model
+        has.
+        """
         return not self._optimizers.ids.isdisjoint(ids)
 
     def _begin_listening(self) -> None:
         self.target.watch(self._patches)
+        if self.world.are_several:
+            self._collectives.watch(self._patches)
         for i, param in enumerate(self.params):
             self._patches.keep(when_gradient_is_ready(param, self._ready_hook(i)))
         if self.target.kind is not Target.DDP:
@@ -139,7 +158,8 @@ class Recorder(Listener):
         listen(self)
 
     def close(self) -> None:
-        """Ends recording. Nothing of it is left in the model or in PyTorch."""
+        """Ends recording, and removes all hooks and replacements from the model and from
+        PyTorch."""
         stop_listening(self)
         self._patches.undo()
         self.step.close()
@@ -154,7 +174,7 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Recording ends if what is within is refused."""
+        """Ends recording if the block raises Refused."""
         try:
             yield
         except Refused as error:
@@ -189,7 +209,7 @@ class Recorder(Listener):
         self.step.begin_backward(self._rounds.expected)
 
     def _ready_hook(self, i: int) -> Callable[[torch.Tensor], None]:
-        """Returns what is called when the gradient of a parameter is ready."""
+        """Returns the function that is called when the gradient of a parameter is ready."""
 
         def on_ready(param: torch.Tensor) -> None:
             is_in_step = self.machine.state in (State.OPEN, State.PARTLY)
@@ -218,6 +238,8 @@ class Recorder(Listener):
     ) -> Call | None:
         if not self._optimizers.is_outermost(optimizer) or not self._is_of_model(optimizer):
             return None
+        if in_backward():
+            self._refuse(STEPS_IN_BACKWARD)
         self._optimizers.stepping = optimizer
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
         is_update = self.step.arrivals.since_update and not callable(closure)
@@ -264,10 +286,11 @@ class Recorder(Listener):
         outcome = self.machine.on(event)
         if isinstance(outcome, Refusal):
             self._refuse(outcome.text.format(name=self.step.arrivals.sparse))
-        self._actions[outcome](moment)
+        with self._collectives.left_out():
+            self._actions[outcome](moment)
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
-        """Returns what is done in each action; the argument is the moment of the event."""
+        """Returns the function of each action. Its argument is the moment of the event."""
         return {
             Action.NOTHING: lambda moment: None,
             Action.BEGIN: self._begin,
@@ -296,6 +319,8 @@ class Recorder(Listener):
         if self.taken == 0 and not is_anything_compiled():  # the first turn warms up
             self.step.measure_memory(self._optimizers.known)
         self._optimizers.stepped = 0
+        if turn.mode is StepMode.UNSYNCHRONISED:
+            self._collectives.start()
         self.step.begin(turn, called)
 
     def _prepare(self, turn: Turn) -> None:
@@ -334,6 +359,7 @@ class Recorder(Listener):
 
     def _end(self, moment: Mark) -> None:
         self.step.end(moment)
+        self._collectives.end()
         if self.taken < 0:
             self._start()
             return
@@ -346,11 +372,18 @@ class Recorder(Listener):
         if verdict is Verdict.REPEAT:
             return
         if verdict is Verdict.KEEP:
-            self.steps.append(self.step.times())
+            self.steps.append(self._times())
         elif self._rounds.are_warmed_up():
             self._end_warm_up()
         if self._rounds.are_over():
             self._finish()
+
+    def _times(self) -> Step:
+        times = self.step.times()
+        if self.step.turn.mode is not StepMode.UNSYNCHRONISED:
+            return times
+        own = self._collectives
+        return dataclasses.replace(times, own_collectives=own.count, own_bytes=own.bytes)
 
     def _start(self) -> None:
         """Prepares recording, after the first step."""

@@ -1,6 +1,6 @@
-"""The launches of one recording together: what was measured in them, in seconds.
+"""The measurements of all launches of one recording, in seconds.
 
-recording_file.py reads them, and schema.py says what they hold; times are nanoseconds there.
+recording_file.py reads launches, and schema.py defines them, with times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 
 from gradsync import Refused
 from gradsync.estimates import estimate, trimmed_mean
@@ -21,10 +21,11 @@ NOTABLE = 0.05  # the smallest part of a step that is told
 
 @dataclass(frozen=True)
 class RankTimes:
-    """Seconds of one rank in a step without synchronisation, in which no rank waits for another.
+    """The seconds of one rank in a step without synchronisation, in which no rank waits for
+    another.
 
-    `between_s` is what lies between two steps: loading of data, mostly. A rank is slow if it takes
-    longer than the fastest rank by NOTABLE or more in three of four steps.
+    `between_s` is the time between two steps, mostly for loading data. A rank is slow if it takes
+    longer than the fastest rank, by the fraction NOTABLE or more, in three of four steps.
     """
 
     forward_s: float
@@ -42,7 +43,9 @@ class Recording:
     """The launches of one script, on one machine, that a file holds."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads the file. Raises Refused if it is no recording, or its launches do not agree."""
+        """Reads the file. Raises Refused if it is not a recording, or if its launches do not fit
+        together.
+        """
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
@@ -58,7 +61,7 @@ class Recording:
 
     @property
     def first(self) -> Launch:
-        """The first launch. In what it says beside times and memory the others agree with it."""
+        """The first launch. The other launches have equal values except for times and memory."""
         return self.launches[0]
 
     @cached_property
@@ -73,7 +76,8 @@ class Recording:
 
     @cached_property
     def ready_order(self) -> list[int]:
-        """Parameters in the order in which rank 0's gradients are ready, which DDP uses."""
+        """The parameters in the order in which rank 0's gradients are ready. DDP uses this
+        order."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -83,9 +87,10 @@ class Recording:
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
         """Returns the parameters of each of DDP's buckets, in the order in which they are sent.
 
-        In the order in which gradients are ready, each is added to a bucket of its dtype, which is
-        closed when it has reached its size (torch/csrc/distributed/c10d/reducer.cpp,
-        compute_bucket_assignment_by_size). Buckets that stay open come last.
+        In the order in which gradients are ready, each gradient is added to the open bucket of its
+        dtype. A bucket is closed when it has reached its size
+        (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
+        are still open at the end come last.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}
@@ -105,9 +110,10 @@ class Recording:
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
-        """Returns seconds of each step of this mode, by launch, without launches that have none.
+        """Returns, for each launch, the seconds of its steps of this mode. Omits launches without
+        such steps.
 
-        Of the script's own steps, those whose settings have the name `row`.
+        If the mode is SCRIPT, returns only steps whose settings have the name `row`.
         """
         launches = []
         for launch in self.launches:
@@ -140,10 +146,24 @@ class Recording:
             raise Refused(f'{self.path}: no steps of mode "none"')
         return estimate(launches).value
 
-    def second_run_error(self, row: str) -> float | None:
-        """Returns how far the second half of the launches is from the first half, as a part of it.
+    @cached_property
+    def own_collectives(self) -> tuple[float, float]:
+        """The collectives that the script itself begins in a step, and their bytes: means."""
+        steps = [
+            step
+            for launch in self.launches
+            for step in launch.ranks[0]
+            if step.mode is StepMode.UNSYNCHRONISED
+        ]
+        if not steps:
+            return 0, 0
+        return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
-        A prediction that is a measurement would be off by that. It is None of one launch.
+    def second_run_error(self, row: str) -> float | None:
+        """Returns the difference between the second and the first half of the launches, as a
+        fraction of the first half.
+
+        A second measurement would have this error as a prediction. None for one launch.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -155,7 +175,7 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """`rounds`: steps of all ranks that were taken together."""
+    """`rounds`: for each round the steps of all ranks."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds
@@ -174,7 +194,8 @@ def _alone_ns(step: Step) -> float:
 
 
 def ready_of(step: Step) -> list[float]:
-    """Returns nanoseconds from the begin of backward until each parameter's gradient is ready.
+    """Returns the nanoseconds from the beginning of backward until each parameter's gradient is
+    ready.
 
     DDP treats a parameter without a gradient as ready when backward has ended.
     """
@@ -182,7 +203,7 @@ def ready_of(step: Step) -> list[float]:
 
 
 def begin_of(launch: Launch, step: Step) -> float:
-    """Returns when a step begins, in seconds from the begin of rank 0's first step.
+    """Returns when a step begins, in seconds after the beginning of rank 0's first step.
 
     Clocks of several hosts cannot be compared, so ranks of several hosts are assumed to begin
     together, at 0.
@@ -193,7 +214,7 @@ def begin_of(launch: Launch, step: Step) -> float:
 
 
 def step_seconds(launch: Launch, i: int) -> float:
-    """Returns seconds of step `i` from the last rank's begin to the last rank's end."""
+    """Returns the seconds of step `i` from the last rank's beginning to the last rank's end."""
     steps = [own[i] for own in launch.ranks]
     begins = [begin_of(launch, step) for step in steps]
     ends = [begin + NS * step.step_ns for begin, step in zip(begins, steps, strict=True)]

@@ -17,8 +17,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Returns what a file holds; what is compressed by gzip is decompressed, whatever the file's
-    name is.
+    """Returns the contents of a file. Decompresses a file that gzip has compressed, whatever its
+    name.
 
     Raises Refused if it cannot be read.
     """
@@ -33,8 +33,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_launch(line: str) -> Launch:
-    """Reads one line of a recording. Raises Refused if it is no launch, in one line without the
-    file's name.
+    """Reads one line of a recording. Raises Refused, without the file's name, if the line is not a
+    launch.
     """
     try:
         # NaN and Infinity are no JSON, and become texts, which are no numbers.
@@ -49,8 +49,8 @@ def parse_launch(line: str) -> Launch:
 
 
 def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
-    """Reads a recording. Raises Refused with the file, the line and the reason; a recording has a
-    launch at least.
+    """Reads a recording, which must have at least one launch. Raises Refused with the file, the
+    line and the reason.
     """
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
@@ -67,8 +67,8 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
-    """Adds a line to a file, all of it or nothing, and makes the file if there is none: compressed
-    if its name ends in .gz.
+    """Adds a line to a file: the whole line, or nothing. Makes the file if it does not exist,
+    compressed if its name ends in .gz.
 
     Raises OSError.
     """

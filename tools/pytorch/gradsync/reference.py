@@ -1,4 +1,5 @@
-"""The mean of all ranks' gradients, in f64, and how far roundings can bring a gradient from it.
+"""Computes the mean of all ranks' gradients in f64, and the largest difference that rounding
+explains.
 
 The bound is Higham's (Accuracy and Stability of Numerical Algorithms, 4.2): n roundings change a
 sum by at most n u / (1 - n u) of the sum of magnitudes, whatever the order of the additions. u is
@@ -24,10 +25,10 @@ NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rou
 
 
 def exact(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a copy in f64 on the CPU, of the whole tensor if ranks have parts of it.
+    """Returns a copy in f64 on the CPU. If ranks have parts of the tensor, copies the whole tensor.
 
-    A complex number is two real ones, in a last dimension. All ranks that have parts of a
-    DTensor have to call this together.
+    A complex number becomes two real numbers, in an additional last dimension. All ranks that have
+    parts of a DTensor must call this together.
     """
     with refusing_late_ranks():
         whole = whole_of(tensor)
@@ -35,9 +36,10 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns dtype, shape and a hash of the contents; of a DTensor, of this rank's part.
+    """Returns dtype, shape and a hash of the contents. For a DTensor, of this rank's part.
 
-    Raises Refused if the contents are in no memory that can be read, as those of sparse tensors.
+    Raises Refused if the contents cannot be read as one block of memory, for example of a sparse
+    tensor.
     """
     try:
         data = part_of(tensor).detach().cpu().contiguous()
@@ -53,10 +55,10 @@ def digest(tensor: torch.Tensor) -> str:
 def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
-    """Returns how far roundings can bring sums from what they are exactly, element by element.
+    """Returns for each element the largest error that rounding can cause in a sum.
 
-    `magnitude`: the sum of the summands' magnitudes. So many roundings are to the coarsest of
-    `dtypes`, and as many to f64.
+    `magnitude`: the sum of the absolute values of the summands. This number of roundings is to the
+    coarsest of `dtypes`, and the same number to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -84,7 +86,8 @@ class Gradients:
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
         """Adds a gradient that a GradScaler has multiplied by `scale`.
 
-        It divides by it later, and rounds twice more: the factor and the product.
+        The GradScaler later divides by `scale`, which rounds twice more: the factor and the
+        product.
         """
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
@@ -122,17 +125,19 @@ def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
 
 
 class Comparison:
-    """The gradient of a parameter that an optimizer gets, beside the mean of all ranks' gradients.
+    """Compares the gradient that an optimizer gets for a parameter with the mean of all ranks'
+    gradients.
 
-    All ranks have to make it together.
+    All ranks must make this object together.
 
-    `gradient`: what the optimizer gets, None if nothing. `held`: this rank's gradients, None if
-    autograd delivered none.
+    `gradient`: the gradient that the optimizer gets; None if there is none. `held`: this rank's own
+    gradients; None if autograd delivered none.
 
-    `handed`, `own`, `mean`: in f64, the optimizer's, the sum of this rank's, and the mean of all
-    ranks' sums. `bound`: how far roundings can bring `handed` from `mean`. `share`: the largest
-    part of it that an element is off: the gradient is right if it is at most 1, which NaN is not.
-    `narrow`: the dtype, as text, whose rounding explains a larger one, or an empty text.
+    In f64: `handed` is the optimizer's gradient, `own` the sum of this rank's gradients, and `mean`
+    the mean of all ranks' sums. `bound`: the largest difference between `handed` and `mean` that
+    rounding explains. `share`: the largest difference divided by its bound; above 1 (or NaN) the
+    gradient is wrong. `narrow`: the dtype whose rounding explains a larger difference, such as
+    "bfloat16"; else empty.
     """
 
     def __init__(
@@ -159,11 +164,13 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Returns whether roundings to the dtypes of gradient and parameter explain what is off."""
+        """Returns whether rounding to the dtypes of gradient and parameter explains the
+        difference."""
         return self.share <= 1
 
     def is_own(self) -> bool:
-        """Returns whether the optimizer gets this rank's own gradient, of several ranks."""
+        """Returns whether there are several ranks and the optimizer gets this rank's own
+        gradient."""
         is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
         return self._ranks.size > 1 and bool(is_close.all())
 
@@ -175,7 +182,9 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether what is handed is so, or the sum that it is a mean of."""
+        """Returns whether the optimizer's gradient, or its multiple by the number of ranks, has
+        only numbers of this dtype.
+        """
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

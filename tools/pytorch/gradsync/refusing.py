@@ -1,4 +1,4 @@
-"""One line that says why an input cannot be used."""
+"""Raises Refused with one line that explains why an input cannot be used."""
 
 from __future__ import annotations
 

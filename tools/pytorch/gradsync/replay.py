@@ -1,35 +1,37 @@
-"""Predicts a step: recorded steps that do not synchronise are replayed, with collectives beside
-them.
+"""Predicts a step by replaying recorded steps without synchronisation, together with collectives.
 
-replay_step() is the model. Computation and collectives go on at the same time, and slow each other
-down where they want more processors than there are. predict() replays all recorded rounds, and
-resamples them for an interval. Nothing is fitted to steps that synchronise. All times are seconds.
+replay_step() is the model. Computation and collectives run at the same time, and slow each other
+down if together they need more processors than there are. predict() replays all recorded rounds,
+and resamples them for an interval. No predicted value is fitted to steps that synchronise; the
+errors in intervals are. All times are in seconds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
 from itertools import accumulate
 from random import Random
-from statistics import NormalDist, quantiles
+from statistics import fmean
 
+from gradsync.drawing import DRAWING_SEED, deviations, resamples, row_deviations
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, Operation
-from gradsync.schema import Launch
+from gradsync.processors import Processors
+from gradsync.rounds import RoundTimes, kept_rounds
 
 # With more, thousands of ranks would take seconds.
 MOST_RANK_ACTIONS = 20_000_000
 FEWEST_DRAWS = 12
-REPLICATES = 1000
-# Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
-# all releases, and that of none of its other functions. What is drawn for one purpose does not
-# depend on how much is drawn for the other.
-DRAWING_SEED = 1
-RESAMPLING_SEED = 2
+# How far this model is off where processors are shared (see error_part): standard deviations of the
+# logarithm of what a step costs. They were fitted to steps of other launches than the recorded ones
+# (docs/prediction.md).
+REPLICATED_ERROR = 0.39  # of DistributedDataParallel, of all rows in common
+ROW_ERROR = 0.13  # and of each row by itself
+SHARDED_ERROR = 0.14  # of FSDP2
+MOST_EQUAL_STEPS = 500  # that are replayed as if all ranks took them
 INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 
@@ -37,10 +39,10 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 class RankStep:
     """One rank's step without synchronisation.
 
-    `begin_s`: on a clock that all ranks of its round share. Other moments count from there:
-    `first_s`, when the first gradient is ready; `ready_s`, when each collective can be issued;
-    `backward_s`, the end of backward; `needed_s`, from when on computation waits for each
-    collective. `after_s`: what the rank does after backward.
+    `begin_s`: the beginning of the step, on a clock that all ranks of the round share. Other
+    moments count from this beginning: `first_s`, when the first gradient is ready; `ready_s`, when
+    each collective can be issued; `backward_s`, the end of backward; `needed_s`, when computation
+    begins to wait for each collective. `after_s`: the seconds of the rank's work after backward.
     """
 
     begin_s: float
@@ -52,11 +54,11 @@ class RankStep:
 
 
 class Waits(Enum):
-    """Who waits for a collective.
+    """What waits for a collective.
 
-    OPTIMIZER: the optimizer for all of them, as with DistributedDataParallel. COMPUTATION: what
-    needs its result, as with FSDP2 on a GPU. ALL_RANKS: every rank where it issues it, as with
-    FSDP2 over gloo.
+    OPTIMIZER: the optimizer waits for all collectives, as with DistributedDataParallel.
+    COMPUTATION: the computation that needs the result waits, as with FSDP2 on a GPU. ALL_RANKS:
+    every rank waits when it issues the collective, as with FSDP2 over gloo.
     """
 
     OPTIMIZER = "optimizer"
@@ -66,37 +68,22 @@ class Waits(Enum):
 
 @dataclass(frozen=True)
 class Collective:
-    """What all ranks do together with so many bytes, as they are sent."""
+    """A collective of all ranks, with its operation and the number of bytes that are sent."""
 
     bytes: float
     operation: Operation = Operation.ALL_REDUCE
 
 
 @dataclass(frozen=True)
-class Processors:
-    """Of one rank: how many it may use, and how many threads compute."""
-
-    available: float
-    computing: float
-
-    @classmethod
-    def of(cls, launch: Launch) -> Processors:
-        """Returns those of a rank of a recorded launch.
-
-        With more threads than processors the measured computation was already slowed down, and must
-        not be slowed down again.
-        """
-        ranks_on_host = launch.hosts.count(launch.hosts[0])
-        return cls(max(launch.threads, launch.cores / ranks_on_host), launch.threads)
-
-
-@dataclass(frozen=True)
 class Scenario:
-    """What is predicted.
+    """The step to predict.
 
-    `ranks`: by recorded rank its steps; those of one index are a round, taken at the same time.
-    `collectives`: in the order of issue. `costs`: between `world_size` ranks. `log_error`: how far
-    collectives may be from the next launch's, a standard deviation of the time's logarithm.
+    `ranks`: the steps of each recorded rank. The steps of all ranks with one index are a round,
+    taken at the same time. `collectives`: in the order in which they are issued. `costs`: the costs
+    between `world_size` ranks. `log_error`: the standard deviation of the logarithm of collectives'
+    times between launches. `model_error`: the same of the cost of a step, which is what it takes
+    longer than without synchronisation; `row_error`: the part of it that rows with other
+    collectives do not share. `copies_s`: the part of the cost that `ranks` contain.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -106,28 +93,44 @@ class Scenario:
     processors: Processors
     log_error: float
     waits: Waits = Waits.OPTIMIZER
+    model_error: float = 0
+    copies_s: float = 0
+    row_error: float = 0
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The replayed rounds of a launch."""
+
+    scenario: Scenario
+    rounds: Sequence[RoundTimes]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of a step, means over rounds.
+    """The seconds of a step: means over rounds.
 
-    `step_s`: with an interval of 95 %. `slowest_s`: the slowest rank's step, without
-    synchronisation. `exposed_s`: from the end of the last rank's backward until all is received,
-    or, if computation waits for collectives, what all of it takes longer. `floor_s`: no order of
-    these collectives takes less.
+    `step_s`: the step, with a 95 % interval. `slowest_s`: the step of the slowest rank without
+    synchronisation. `exposed_s` and `slowed_s`: as in RoundTimes, as means over the rounds of
+    step_s. `floor_s`: the shortest time that any order of these collectives can take. `copies_s`
+    and `broadcasts_s`: the time of copies of gradients, and of ZeroRedundancyOptimizer's
+    broadcasts. `replays`: the replayed rounds of each launch.
     """
 
     step_s: Interval
     slowest_s: float
     exposed_s: float
+    slowed_s: float
     floor_s: float
+    replays: Sequence[Replay] = field(compare=False, repr=False)
+    copies_s: float = 0
+    broadcasts_s: float = 0
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """What a collective takes: seconds alone, and, element k - 1 while k are in flight, its pace as
-    a part of its pace alone, and the processors that it uses of a rank.
+    """The time of a collective that runs alone. While k collectives are in flight, each runs at the
+    fraction paces[k - 1] of its speed alone, and uses processors[k - 1] of a rank's processors.
     """
 
     alone_s: float
@@ -137,10 +140,10 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A round of all ranks, in seconds of computation from the first rank's begin.
+    """A round of all ranks, in seconds of computation after the first rank's beginning.
 
-    `issued_s`: when each collective can be issued, in this order. `needed_s`: from when on
-    computation waits for each; empty if it does not.
+    `issued_s`: when each collective can be issued, in this order. `needed_s`: when computation
+    begins to wait for each collective; empty if it never waits.
     """
 
     issued_s: Sequence[float]
@@ -150,8 +153,8 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """When, in seconds from the first rank's begin, backward and all collectives were done.
-    `computed_s`: where the clock of computation stood when all collectives were done.
+    """When backward and all collectives were done, in seconds after the first rank's beginning.
+    `computed_s`: the clock of computation when all collectives were done.
     """
 
     backward_s: float
@@ -162,13 +165,13 @@ class Outcome:
 def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
-    """Sends collectives in the schedule's order, each from the moment of its issue, and as many at
-    a time as transfers have paces. `link_pace`: a factor of all their seconds.
+    """Runs the collectives in the schedule's order, each not before it is issued, and at most as
+    many at one time as `paces` has elements. `link_pace`: a factor of the time of all collectives.
 
-    There are two clocks: of time, and of computation, which the schedule's moments are of. While
-    threads and communication want more processors than there are, both are slowed down in
-    proportion. The clock of computation stands while a collective that is needed is not done, and
-    from the end of backward on.
+    There are two clocks: time, and computation, on which the schedule's moments are. While compute
+    threads and communication together need more processors than there are, both are slowed down in
+    proportion. The clock of computation stands still while computation waits for a collective, and
+    after the end of backward.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -215,21 +218,9 @@ def replay_step(
     return Outcome(backward_done, time, work)
 
 
-@cache
-def resamples(count: int) -> list[tuple[float, list[int]]]:
-    """Returns a bootstrap's draws from `count` values. Each is a pace of the link, in standard
-    deviations, and the positions of the values that are taken.
-    """
-    random, normal = Random(RESAMPLING_SEED), NormalDist()
-    return [
-        (normal.inv_cdf(random.random()), [int(count * random.random()) for _ in range(count)])
-        for _ in range(REPLICATES)
-    ]
-
-
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
-    """Returns rounds of all ranks: measured rounds, or, in a larger world, measured rounds with
-    other ranks that are drawn from all ranks and rounds.
+    """Returns rounds of all ranks: the measured rounds or, if there are more ranks than were
+    recorded, measured rounds with additional ranks, which are drawn from all ranks and rounds.
     """
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
@@ -248,42 +239,47 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
 
 
 def predict(scenario: Scenario) -> Prediction:
-    """Returns what a step should take."""
+    """Returns the predicted times of a step."""
     transfers = _transfers(scenario)
     rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
+    kept = kept_rounds(rounds)
     slowest_s = trimmed_mean([one.alone_s for one in rounds])
     first_s = trimmed_mean([one.first_s for one in rounds])
     return Prediction(
-        step_s=_interval(rounds),
+        step_s=_interval(scenario, rounds, slowest_s),
         slowest_s=slowest_s,
-        exposed_s=trimmed_mean([one.exposed_s for one in rounds]),
+        exposed_s=fmean(one.exposed_s for one in kept),
+        slowed_s=fmean(one.slowed_s for one in kept),
         floor_s=_floor_s(scenario, transfers, slowest_s, first_s),
+        replays=[Replay(scenario, rounds)],
     )
 
 
-@dataclass(frozen=True)
-class _RoundTimes:
-    """What a round's step takes: as costs are, and with a link that is faster or slower by a
-    standard deviation. `alone_s`: its slowest rank's, without synchronisation. `exposed_s`: see
-    Prediction. `first_s`: when the last rank has its first gradient.
+def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
+    """Replays each measured step as if all ranks took it. Returns, for each round and rank, the
+    seconds of the step and the seconds of its computation alone.
     """
+    transfers = _transfers(scenario)
+    ranks = scenario.ranks[: scenario.world_size]
+    count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
+    return [
+        [_equal_step(scenario, transfers, step) for step in steps]
+        for steps in [*zip(*ranks, strict=True)][:count]
+    ]
 
-    step_s: float
-    faster_link_s: float
-    slower_link_s: float
-    alone_s: float
-    exposed_s: float
-    first_s: float
 
-    def at(self, deviations: float) -> float:
-        """Returns the step over a link that is slower by so many standard deviations."""
-        if deviations < 0:
-            return self.step_s + deviations * (self.step_s - self.faster_link_s)
-        return self.step_s + deviations * (self.slower_link_s - self.step_s)
+def _equal_step(
+    scenario: Scenario, transfers: Sequence[Transfer], step: RankStep
+) -> tuple[float, float]:
+    alone = replace(step, begin_s=0)
+    replay = _pacer(scenario, transfers, [alone])
+    return replay(1).step_s, step.backward_s + step.after_s
 
 
 def _transfers(scenario: Scenario) -> list[Transfer]:
-    """Where computation waits for collectives, FSDP2 has one in flight at a time."""
+    """If computation waits for collectives, only one collective is in flight at a time, as in
+    FSDP2.
+    """
     costs = scenario.costs
     channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
     return [
@@ -296,10 +292,44 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
     ]
 
 
+@dataclass(frozen=True)
+class _Paced:
+    """The times of a round with one pace of the link; see RoundTimes."""
+
+    step_s: float
+    exposed_s: float
+    slowed_s: float
+
+
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
-) -> _RoundTimes:
-    """Replays one round of all ranks. A step is from the last one's begin to the last one's end."""
+) -> RoundTimes:
+    """Replays one round of all ranks. The step is the time from the last rank's beginning to the
+    last rank's end.
+    """
+    begin = min(rank.begin_s for rank in ranks)
+    late = max(rank.begin_s for rank in ranks) - begin
+    replay = _pacer(scenario, transfers, ranks)
+    own = replay(1)
+    faster = replay(math.exp(-scenario.log_error))
+    slower = replay(math.exp(scenario.log_error))
+    return RoundTimes(
+        step_s=own.step_s,
+        faster_link_s=faster.step_s,
+        slower_link_s=slower.step_s,
+        exposed_s=own.exposed_s,
+        faster_exposed_s=faster.exposed_s,
+        slower_exposed_s=slower.exposed_s,
+        slowed_s=own.slowed_s,
+        alone_s=max(rank.begin_s - begin + rank.backward_s + rank.after_s for rank in ranks) - late,
+        first_s=max(rank.first_s for rank in ranks),
+    )
+
+
+def _pacer(
+    scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
+) -> Callable[[float], _Paced]:
+    """Returns a function that replays this round with a factor of the time of all collectives."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS
@@ -309,25 +339,17 @@ def _replay_round(
         for rank in ranks
     ]
 
-    def at_pace(link_pace: float) -> tuple[Outcome, float]:
+    def at_pace(link_pace: float) -> _Paced:
         outcome = replay_step(schedule, transfers, scenario.processors, link_pace)
         end = max(max(backward, outcome.computed_s) + after for backward, after in ends)
-        return outcome, outcome.done_s + end - outcome.computed_s - late
-
-    outcome, step_s = at_pace(1)
-    if scenario.waits is Waits.OPTIMIZER:
-        exposed = max(0, outcome.done_s - outcome.backward_s)
-    else:
+        step_s = outcome.done_s + end - outcome.computed_s - late
+        if scenario.waits is Waits.OPTIMIZER:
+            exposed_s = max(0, outcome.done_s - outcome.backward_s)
+            return _Paced(step_s, exposed_s, outcome.backward_s - schedule.backward_s)
         rest = max(0, schedule.backward_s - outcome.computed_s)
-        exposed = outcome.done_s + rest - schedule.backward_s
-    return _RoundTimes(
-        step_s=step_s,
-        faster_link_s=at_pace(math.exp(-scenario.log_error))[1],
-        slower_link_s=at_pace(math.exp(scenario.log_error))[1],
-        alone_s=max(rank.begin_s - begin + rank.backward_s + rank.after_s for rank in ranks) - late,
-        exposed_s=exposed,
-        first_s=max(rank.first_s for rank in ranks),
-    )
+        return _Paced(step_s, outcome.done_s + rest - schedule.backward_s, 0)
+
+    return at_pace
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
@@ -348,7 +370,7 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 
 
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
-    """Each collective makes all ranks wait for the slowest one's computation before it."""
+    """At each collective all ranks wait until the slowest rank has computed."""
     parts = [
         [
             end - start
@@ -361,21 +383,29 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     return Schedule(issued_s=issued, backward_s=backward, needed_s=issued)
 
 
-def _interval(rounds: Sequence[_RoundTimes]) -> Interval:
-    """A bootstrap over rounds, in which the link is as of another launch in each replicate."""
+def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
+    """Returns an interval by a bootstrap over rounds. Each replicate also draws the pace of the
+    link, as if it came from another launch, and this model's own error.
+    """
+    value = trimmed_mean([one.step_s for one in rounds])
+    cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
-    for deviations, positions in resamples(len(rounds)):
-        steps = [one.at(deviations) for one in rounds]
-        means.append(trimmed_mean([steps[i] for i in positions]))
-    low, *_, high = quantiles(means, n=40, method="inclusive")
-    return Interval(trimmed_mean([one.step_s for one in rounds]), low, high)
+    sent = repr([(one.bytes, one.operation.value) for one in scenario.collectives])
+    for one, row, positions in zip(
+        deviations(), row_deviations(sent), resamples(len(rounds)), strict=True
+    ):
+        steps = [times.at(one.link) for times in rounds]
+        model = one.replicated if scenario.waits is Waits.OPTIMIZER else one.sharded
+        error = math.expm1(scenario.model_error * model + scenario.row_error * row)
+        means.append(trimmed_mean([steps[i] for i in positions]) + error * cost_s)
+    return Interval.of(value, [means])
 
 
 def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
-    """The slowest rank computes, nothing is sent before the first gradient is there, and processors
-    do what both want of them.
+    """A step takes at least the computation of the slowest rank, at least the time of the link
+    after the first gradient, and at least the CPU time of both divided by the number of processors.
     """
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)

@@ -1,13 +1,13 @@
-"""What a recording is: `gradsync record` writes this, and `gradsync what_if` reads it.
+"""Defines recordings: `gradsync record` writes them, and `gradsync what_if` reads them.
 
-A recording is a file of JSON lines, one `Launch` a line, of launches of the same script on the same
-machine. It is compressed by gzip if its name ends in .gz when it is made. Names of fields are the
-names in the file. Times are nanoseconds of the host's monotonic clock or, on a GPU, of its events.
-Sizes are bytes.
+A recording is a file of JSON lines. Each line is one `Launch`, and all launches are of the same
+script on the same machine. The file is compressed by gzip if its name ends in .gz when it is made.
+The names of fields are the names in the file. Times are nanoseconds of the host's monotonic clock
+or, on a GPU, of the GPU's events. Sizes are in bytes.
 
-A field that has a default may be missing in a file, and is left out when it has this value. Whoever
-changes a field in such a way that older versions would misread it increases VERSION; a field that
-they lack is enough for them to refuse the file.
+A field with a default may be missing in a file, and is not written if it has this value. If you
+change a field such that older versions would misread it, increase VERSION. For a new field this is
+not necessary, because older versions refuse fields that they do not know.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MOST_RANKS = 16384
 
 
 class StepMode(str, Enum):
-    """What a recorded step does about gradients.
+    """What happens to the gradients in a recorded step.
 
-    UNSYNCHRONISED: nothing within the step; they are averaged after what is timed. PROBE: what
-    DistributedDataParallel does to memory, and collectives after backward, which overlap with
-    nothing. SCRIPT: what the script itself does, by DistributedDataParallel or by fully_shard.
+    UNSYNCHRONISED: nothing; gradients are averaged after the timed part. PROBE: they are copied as
+    by DistributedDataParallel, and communicated after backward, so that nothing overlaps. SCRIPT:
+    the script itself synchronises them, by DistributedDataParallel or fully_shard.
     """
 
     UNSYNCHRONISED = "none"
@@ -49,9 +49,9 @@ class StepMode(str, Enum):
 class CollectiveKind(str, Enum):
     """What a probe communicates.
 
-    ALL_REDUCE: pieces of the gradients. BF16: pieces as bf16, with the casts before and behind.
-    ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: the
-    gather and the reduction of each unit, as FSDP2 does them.
+    ALL_REDUCE: pieces of the gradients. BF16: pieces in bf16, with casts before and after. ZERO1:
+    the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: the gather and
+    the reduction of each unit, as in FSDP2.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -61,8 +61,8 @@ class CollectiveKind(str, Enum):
 
     @property
     def has_parts(self) -> bool:
-        """Whether `in_ns` and `out_ns` are measured: casts, or the gather and the reduction of a
-        unit.
+        """Returns whether `in_ns` and `out_ns` are measured: the two casts, or the gather and the
+        reduction of a unit.
         """
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
@@ -71,12 +71,17 @@ class CollectiveKind(str, Enum):
 class Parameter:
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
+
+    `gathered_bytes` and `reduced_bytes`: what fully_shard gathers and reduces of it, if an
+    mp_policy makes that another number; else 0.
     """
 
     name: str
     numel: int
     bytes: int
     dtype: str = ""
+    gathered_bytes: int = 0
+    reduced_bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Parameter:
@@ -86,14 +91,17 @@ class Parameter:
                 numel=fields.integer("numel", 1, MOST),
                 bytes=fields.integer("bytes", 1, MOST),
                 dtype=fields.text("dtype", ""),
+                gathered_bytes=fields.integer("gathered_bytes", 0, MOST, 0),
+                reduced_bytes=fields.integer("reduced_bytes", 0, MOST, 0),
             )
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What fully_shard gathers at once, by numbers of parameters. The first unit is the root.
+    """The parameters, by number, that fully_shard gathers together. The first unit is the root.
 
-    `reshards`: whether the parameters are freed after forward, and gathered again for backward.
+    `reshards`: whether the unit's parameters are freed after forward, and gathered again for
+    backward.
     """
 
     name: str
@@ -114,10 +122,10 @@ class Unit:
 class Row:
     """Settings of the steps that the script itself synchronises.
 
-    `bf16`: by bf16_compress_hook. `zero1`: under ZeroRedundancyOptimizer. `fsdp`: by fully_shard;
-    `whole`: which keeps all units after forward. `passes`: backward passes of a step.
-    `rebuilt_bucket_bytes`: the buckets that DistributedDataParallel made after its first step;
-    empty if they are unknown.
+    `bf16`: with bf16_compress_hook. `zero1`: with ZeroRedundancyOptimizer. `fsdp`: with
+    fully_shard. `whole`: fully_shard keeps all units after forward. `passes`: the number of
+    backward passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that
+    DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -132,7 +140,7 @@ class Row:
 
     @classmethod
     def by_default(cls, name: str, passes: int, fsdp: bool = False) -> Row:
-        """Returns the settings that PyTorch has if a script names none."""
+        """Returns PyTorch's default settings."""
         return cls(
             name=name,
             bucket_bytes=DEFAULT_BUCKET_BYTES,
@@ -145,7 +153,7 @@ class Row:
         )
 
     def with_bucket_cap(self, mib: int) -> Row:
-        """Returns settings of DistributedDataParallel with this bucket_cap_mb, of all buckets."""
+        """Returns settings of DistributedDataParallel with this bucket_cap_mb for all buckets."""
         return dataclasses.replace(
             self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
         )
@@ -168,13 +176,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Memory:
-    """What tensors of one rank take in a step that does not synchronise.
+    """The memory of one rank's tensors in a step without synchronisation, in bytes.
 
     Weights, the model's buffers and the optimizer's state are held all the time; under fully_shard
-    the state is that of all ranks. `keeps_gradients`: whether gradients are there before backward.
-    Beside all of these, tensors take `forward_bytes` at most in forward, `ready_bytes[p]` at most
-    until the gradient of parameter p is ready, `held_bytes[p]` then, and `optimizer_bytes` at most
-    in the update. `order`: parameters in the order in which their gradients were ready.
+    the state is the state of all ranks. `keeps_gradients`: whether gradients exist before backward.
+    The other tensors need at most `forward_bytes` in forward, at most `ready_bytes[p]` until the
+    gradient of parameter p is ready, `held_bytes[p]` at that moment, and at most `optimizer_bytes`
+    in the update. `order`: the parameters in the order in which their gradients were ready.
     """
 
     weight_bytes: int
@@ -204,13 +212,37 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class HostLoad:
+    """The load of a rank's host while steps were recorded.
+
+    `steal_part`: the fraction of the time of all CPUs in which a hypervisor gave them to other
+    virtual machines. `busy_part`: the fraction in which they ran any process, also the recorded
+    ranks. `load_average`: the mean number of processes that ran or waited for a CPU in the last
+    minute of the recording.
+    """
+
+    steal_part: float
+    busy_part: float
+    load_average: float
+
+    @classmethod
+    def from_json(cls, value: object, place: str = "") -> HostLoad:
+        with JsonObject(value, place) as fields:
+            return cls(
+                steal_part=fields.number("steal_part", 0, 1),
+                busy_part=fields.number("busy_part", 0, 1),
+                load_average=fields.number("load_average", 0, MOST),
+            )
+
+
+@dataclass(frozen=True)
 class Collectives:
     """What one probe communicated.
 
-    `in_flight`: 1 if each collective is waited for before the next one begins, 0 if all are issued
-    at once. `bytes`: of each. `ns`: of each, if they follow each other. `in_ns` and `out_ns`: see
-    CollectiveKind.has_parts. `wall_ns` and `cpu_ns`: of all, by the clock and by the process's
-    processors.
+    `in_flight`: 1 if each collective ends before the next one begins, 0 if all are issued at once.
+    `bytes`: the size of each collective. `ns`: the time of each, if they run one after the other.
+    `in_ns` and `out_ns`: see CollectiveKind.has_parts. `wall_ns` and `cpu_ns`: the time of all
+    collectives together, and the CPU time of the process meanwhile.
     """
 
     kind: CollectiveKind
@@ -241,16 +273,22 @@ class Collectives:
 class Step:
     """One step of one rank.
 
-    `row`: the number of its settings, if the script synchronises it. `begin_ns`: on the host's
-    clock. From there on follow each other: forward and all earlier passes (`before_ns`), the last
-    backward (`backward_ns`), what communicates, copies gradients out of a probe's buffer
-    (`copy_back_ns`), what the script does until the optimizer begins, such as clipping (`rest_ns`),
-    and the optimizer (`optimizer_ns`). `step_ns` is the whole without what only serves the
-    recording. `between_ns`: from the end of the step before to the begin of this one. `ready_ns`:
-    by parameter, from the begin of backward until its gradient is ready; -1 if it gets none.
+    `row`: the index of the step's settings, if the script synchronises it. `begin_ns`: the
+    beginning, on the host's clock. Then follow: forward and all earlier passes (`before_ns`), the
+    last backward (`backward_ns`), communication, copies out of a probe's buffer (`copy_back_ns`),
+    the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
+    (`optimizer_ns`). `step_ns`: the whole step without work that only serves the recording.
+    `cpu_ns`: the CPU time of the process meanwhile, of a step without synchronisation on a CPU; 0
+    if it is unknown. `between_ns`: the time from the end of the previous step to the beginning of
+    this step. `ready_ns`: for each parameter the time from the beginning of backward until its
+    gradient is ready; -1 if it gets none.
 
-    Of units of fully_shard, by unit: `units_ns` are the begin and end of its forward and of its
-    backward, from the step's begin; `gather_ns` and `reduce_ns` are what its collectives take.
+    `own_collectives` and `own_bytes`: how many collectives the script itself began in a step that
+    does not synchronise, and the bytes of their vectors.
+
+    For each unit of fully_shard: `units_ns` has the beginning and end of the unit's forward and
+    backward, counted from the step's beginning; `gather_ns` and `reduce_ns` are the times of the
+    unit's collectives.
     """
 
     mode: StepMode
@@ -268,6 +306,9 @@ class Step:
     units_ns: tuple[tuple[float, ...], ...] = ()
     gather_ns: tuple[float, ...] = ()
     reduce_ns: tuple[float, ...] = ()
+    own_collectives: int = 0
+    own_bytes: int = 0
+    cpu_ns: float = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Step:
@@ -288,20 +329,26 @@ class Step:
                 units_ns=fields.each("units_ns", _times, is_optional=True),
                 gather_ns=fields.numbers("gather_ns", 0, MOST, is_optional=True),
                 reduce_ns=fields.numbers("reduce_ns", 0, MOST, is_optional=True),
+                own_collectives=fields.integer("own_collectives", 0, MOST, 0),
+                own_bytes=fields.integer("own_bytes", 0, MOST, 0),
+                cpu_ns=fields.number("cpu_ns", 0, MOST, 0),
             )
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a script, of which every rank is recorded.
+    """One launch of a script. All ranks are recorded.
 
-    `device`: "cpu", or the GPU's name. `backend`: of the process group; "none" without one.
-    `hosts`: of each rank, the name of its host. `threads`: of each rank. `cores`: what each rank
-    may use. `passes`: backward passes of a step. `views`: whether gradients are views of buckets.
-    `link_rate`: bits a second to which the link between hosts was limited, 0 if it is unknown.
-    `memory` is None if it was not seen. `units`: of fully_shard, else none. `rows`: settings of the
-    script's own steps, those of the script first. `ranks`: of each rank, its steps; those of one
-    number were taken together.
+    `device`: "cpu", or the GPU's name. `backend`: the backend of the process group; "none" without
+    a group. `hosts`: the name of each rank's host. `threads`: the number of each rank's compute
+    threads. `cores`: the number of logical CPUs that each rank may use. `passes`: the number of
+    backward passes in a step. `views`: whether gradients are views of buckets. `link_rate`: the
+    limit of the link between hosts in bits per second; 0 if unknown. `memory`: None if it was not
+    measured. `units`: the units of fully_shard, if the script uses it. `sharing_ranks`: the
+    number of ranks that share the parameters under HSDP, else 0. `loads`: the load of each rank's
+    host; empty if unknown. `rows`: settings of the script's own steps; the first row has the
+    settings of the unchanged script. `ranks`: the steps of each rank. Steps of all ranks with one
+    index were taken together.
     """
 
     device: str
@@ -323,12 +370,14 @@ class Launch:
     link_rate: int = 0
     memory: Memory | None = None
     units: tuple[Unit, ...] = ()
+    sharing_ranks: int = 0
+    loads: tuple[HostLoad, ...] = ()
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
-        """Reads what to_json() returned, of this version or an older one.
+        """Reads the result of to_json() of this version or an older version.
 
-        Raises Refused if it is no launch. check_launch() tells whether its parts agree.
+        Raises Refused if it is not a launch. check_launch() checks whether its parts fit together.
         """
         with JsonObject(value, place) as fields:
             fields.integer("gradsync_torch", VERSION, VERSION)
@@ -352,17 +401,18 @@ class Launch:
                 link_rate=fields.integer("link_rate", 0, MOST, 0),
                 memory=fields.optional("memory", _memory),
                 units=fields.each("units", Unit.from_json, is_optional=True),
+                sharing_ranks=fields.integer("sharing_ranks", 0, MOST_RANKS, 0),
+                loads=fields.each("loads", HostLoad.from_json, is_optional=True),
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what json.dumps() writes as one line of a recording."""
+        """Returns the object that json.dumps() writes as one line of a recording."""
         return {"gradsync_torch": VERSION, **json_of(self)}
 
 
 def json_of(value: Any) -> Any:
-    """Returns a dataclass of this module as JSON has it. Fields that have their default value are
-    left out.
-    """
+    """Returns the JSON of a dataclass of this module. Omits fields that have their default
+    value."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: json_of(getattr(value, field.name))
@@ -387,7 +437,9 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """A recorder that saw no memory, such as of compiled code, wrote zeros and empty lists."""
+    """Returns the memory, or None: a recorder that could not measure it, as in compiled code, wrote
+    zeros and empty lists.
+    """
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")

@@ -1,4 +1,4 @@
-"""A training script that runs within this process, of which one model is recorded."""
+"""Runs a training script within this process, and records one of its models."""
 
 from __future__ import annotations
 
@@ -15,33 +15,42 @@ import torch.distributed as dist
 from torch.optim import Optimizer
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync.children import Children
 from gradsync.ending import end_rank
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.launch_file import UnusableFile
 from gradsync.patches import Patches
-from gradsync.recorder import Recorder
-from gradsync.torch_private import DDP, is_sharded
+from gradsync.recorder import STEPS_IN_BACKWARD, Recorder
+from gradsync.torch_private import DDP, is_anything_compiled, is_sharded
 
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 
 
 def say(text: str) -> None:
-    """Prints a line, once for all ranks."""
+    """Prints a line on rank 0 only."""
     if os.environ.get("RANK", "0") == "0":
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
 def refuse(text: str, status: int = FAILED) -> NoReturn:
-    """Ends this process, also if the script catches exceptions."""
+    """Ends this process, even if the script catches exceptions."""
     end_rank(text, status)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says.
+    """The options of the command line.
 
-    `goes_on`: whether the script trains on when it is recorded. `number`: the recorded model, from
-    1; None: the first model that is trained. The others are those of Recorder.
+    `goes_on`: whether the script goes on training when it is recorded. `number`: the number of the
+    model to record, from 1; None for the first model that trains. The other options are arguments
+    of Recorder.
     """
 
     out: str
@@ -53,19 +62,20 @@ class Options:
 
 
 class Script(Listener):
-    """Runs a script and finds the model to record: of several processes the first that is wrapped
-    in DDP, or is sharded, and trains; of one process the outermost module that is called and holds
-    the parameters of the first optimizer that steps.
+    """Runs a script and finds the model to record. With several processes this is the first model
+    in DDP or under fully_shard that trains. With one process it is the outermost called module that
+    has the parameters of the first optimizer that steps.
     """
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
-        """`answer` is called in rank 0 with the file's name when a launch of several processes is
-        written.
+        """`answer` is called in rank 0, with the file's name, when a launch of several processes
+        has been written.
         """
         self._options = options
         self._answer = answer
         self._pid = os.getpid()
         self._patches = Patches()
+        self._children = Children()
         self._calls = Patches()  # of Module.__call__, until a model is found
         self._recorders: list[Recorder] = []  # of all models until one is found
         self._is_found = False
@@ -85,6 +95,7 @@ class Script(Listener):
         self._patches.replace(DDP, "__init__", self._construct)
         self._patches.replace(torch.multiprocessing, "spawn", self._spawn)
         self._patches.replace(torch.multiprocessing, "start_processes", self._spawn)
+        self._children.watch(self._patches)
         watch_calls(torch.nn.Module, self._calls)
         listen(self)
         try:
@@ -109,11 +120,7 @@ class Script(Listener):
     def _construct(
         self, construct: Callable[..., None], model: DDP, *args: Any, **kwargs: Any
     ) -> None:
-        if os.getpid() != self._pid:
-            refuse(
-                f"{place()}: trains in a process that the script started: let torchrun start those "
-                "that train"
-            )
+        self._children.refuse_in_child()
         construct(model, *args, **kwargs)
         self._on_wrapped(model)
 
@@ -146,7 +153,7 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """The first optimizer that takes a step shows which model is trained."""
+        """The first optimizer that steps shows which model trains."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -164,18 +171,20 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """An object with step() need not be an optimizer of torch.optim."""
+        """Watches for updates by objects with step() that are not optimizers of torch.optim."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds a model that is in no DDP, by ids of parameters that are updated."""
+        """Finds a model that is not in DDP, by the ids of the updated parameters."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
+        if in_backward():
+            refuse(f"{place()}: {STEPS_IN_BACKWARD}")
         roots = self._modules_with(trained)
         if not roots:
-            refuse(f"{place()}: no module that was called holds what is updated here")
+            refuse(f"{place()}: {_why_no_module()}")
         if dist.is_initialized() and dist.get_world_size() > 1:
             if not is_sharded(roots[0]):
                 refuse(
@@ -191,8 +200,8 @@ class Script(Listener):
         self._choose(self._recorders[0])
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
-        """Returns the first module that was called and holds all of them, or else those that hold
-        some.
+        """Returns the first called module that has all of these parameters; if there is none, all
+        called modules that have some of them.
         """
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
@@ -262,6 +271,15 @@ class Script(Listener):
             self._patches.replace(DDP, "_pre_forward", _end_process)
             self._patches.replace(torch.autograd, "backward", _end_process)
             sys.exit(0)
+
+
+def _why_no_module() -> str:
+    if is_anything_compiled():
+        return (
+            "torch.compile compiles the function that calls the model, so that the call is not "
+            "seen: compile the model instead, as torch.compile(model)"
+        )
+    return "no module that was called holds what is updated here"
 
 
 def _ids_with_gradients(module: torch.nn.Module) -> set[int]:

@@ -1,7 +1,8 @@
 """Predicts steps under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-A unit is what fully_shard was called for. Its parameters are gathered in one collective before they
-are needed, and its gradients are reduced in one when they are ready; unit_schedule.py has when.
+A unit is a module for which fully_shard was called. One collective gathers its parameters before
+they are needed, and one collective reduces its gradients when they are ready. unit_schedule.py
+computes when.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gradsync.link import LinkCosts, Operation
+from gradsync.processors import Processors, error_part
 from gradsync.recording import begin_of, ready_of
 from gradsync.refusing import require
 from gradsync.replay import (
+    SHARDED_ERROR,
     Collective,
     Prediction,
-    Processors,
     RankStep,
     Scenario,
     Waits,
@@ -29,11 +31,12 @@ from gradsync.unit_schedule import Event, UnitCollective, collectives, events_of
 # Of collectives of units in a script that has none: a standard deviation of the logarithm, which 10
 # predictions were off by (docs/prediction.md).
 UNITS_ERROR = 0.2
+SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 
 class Resharding(Enum):
-    """Which units free their parameters after forward, and gather them again for backward:
-    those that do in the script, all but the root, or none.
+    """Which units free their parameters after forward, and gather them again for backward: the same
+    units as in the script, all units except the root, or no unit.
     """
 
     AS_RECORDED = "as_recorded"
@@ -42,17 +45,18 @@ class Resharding(Enum):
 
 
 def units_of(launch: Launch) -> list[Unit]:
-    """Returns the script's units, or those that it would have."""
+    """Returns the script's units, or the units that it would have with fully_shard."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
 
 
 def repeated_blocks(names: Sequence[str]) -> list[Unit]:
-    """Returns repeated blocks as units, as torchtitan and Accelerate shard a model.
+    """Returns the repeated blocks of a model as units, as in torchtitan and Accelerate.
 
-    A block is what is called by a number in a list of modules, of nested ones the outermost. The
-    first unit is the root, which holds the rest. `names`: of parameters, such as "h.0.mlp.weight".
+    A block is a numbered module in a list of modules (the outermost list, if lists are nested). The
+    first unit is the root, which has all other parameters. `names`: the names of parameters, such
+    as "h.0.mlp.weight".
     """
     blocks: dict[str, list[int]] = {"": []}
     for i, name in enumerate(names):
@@ -62,7 +66,7 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
 
 
 def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
-    """Returns these units with `reshards` as asked for."""
+    """Returns these units with the requested `reshards`."""
     if resharding is Resharding.AS_RECORDED:
         return list(units)
     return [
@@ -71,22 +75,39 @@ def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
     ]
 
 
-def unit_bytes(parameters: Sequence[Parameter], units: Iterable[Unit]) -> list[int]:
-    """Returns the bytes of each unit's gradients."""
-    return [sum(parameters[p].bytes for p in unit.parameters) for unit in units]
+def unit_bytes(
+    parameters: Sequence[Parameter], units: Iterable[Unit], operation: Operation
+) -> list[int]:
+    """Returns what each unit gathers or reduces, in bytes; `operation` is one of these two."""
+    sizes = [sent_bytes(parameter, operation) for parameter in parameters]
+    return [sum(sizes[p] for p in unit.parameters) for unit in units]
+
+
+def sent_bytes(parameter: Parameter, operation: Operation) -> int:
+    """Returns what a gather or a reduction has of a parameter."""
+    if operation is Operation.ALL_GATHER:
+        return parameter.gathered_bytes or parameter.bytes
+    return parameter.reduced_bytes or parameter.bytes
+
+
+def sharers(launch: Launch) -> int:
+    """Returns how many of the recorded ranks share parameters and the optimizer's work."""
+    if not launch.units:
+        return 1
+    return launch.sharing_ranks or launch.world_size
 
 
 def waits_of(launch: Launch) -> Waits:
-    """Over gloo every collective of FSDP2 returns when it is done, and its streams are empty
-    classes.
+    """Returns what waits for collectives. Over gloo every collective of FSDP2 returns when it is
+    done, because FSDP2's streams are then empty classes.
     """
     return Waits.ALL_RANKS if launch.device == "cpu" else Waits.COMPUTATION
 
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step without synchronisation, and the collectives that it would have. `begin_s`: from the
-    begin of the first rank's step of the same round.
+    """A step without synchronisation, and the collectives that it would have. `begin_s`: the
+    beginning of the step after the beginning of the first rank's step in the same round.
     """
 
     begin_s: float
@@ -94,9 +115,11 @@ class PlannedStep:
     plan: Sequence[UnitCollective]
 
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
-        """`pace`: a factor of all computation. `optimizer_part`: of the recorded optimizer's work.
+        """`pace`: a factor of the time of all computation. `optimizer_part`: the fraction of the
+        recorded optimizer's work.
 
-        FSDP2's floor knows no first gradient: collectives begin with the step.
+        In FSDP2 collectives begin with the step, so its floor does not depend on the first
+        gradient.
         """
         step = self.step
         end = NS * (step.before_ns + step.backward_ns)
@@ -112,11 +135,11 @@ class PlannedStep:
 
 
 def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[PlannedStep]]:
-    """Returns the launch's steps without synchronisation, by round the steps of all ranks.
+    """Returns the launch's steps without synchronisation: for each round the steps of all ranks.
 
-    All ranks issue in the order of rank 0's first step, so that all steps have the same
-    collectives, but for moments. Raises Refused, naming the launch's `place`, if there are no steps
-    without synchronisation.
+    All ranks issue collectives in the order of rank 0's first step, so all steps have the same
+    collectives at different moments. Raises Refused, naming the launch's `place`, if there are no
+    steps without synchronisation.
     """
     rounds = [
         steps
@@ -141,8 +164,7 @@ def _planned_round(
     launch: Launch, units: Sequence[Unit], order: Sequence[Event], steps: Sequence[Step]
 ) -> list[PlannedStep]:
     """`order`: of calls."""
-    sizes = unit_bytes(launch.parameters, units)
-    empty = {unit for unit, size in enumerate(sizes) if not size}
+    empty = {number for number, unit in enumerate(units) if not unit.parameters}
     overlaps = waits_of(launch) is Waits.COMPUTATION
     begins = [begin_of(launch, step) for step in steps]
     planned = []
@@ -164,17 +186,19 @@ def predict_launch(
     world_size: int,
     log_error: float,
     pace: float = 1,
+    sharing_ranks: int | None = None,
 ) -> Prediction:
-    """Returns what a step of FSDP2 should take, by one launch.
+    """Returns the predicted times of a step of FSDP2, from one launch.
 
-    `costs`: between `world_size` ranks. `log_error`: see Scenario; it is larger where units are
-    assumed. `pace`: a factor of all that is not communication. Raises Refused, naming the launch's
-    `place`, if it has no steps without synchronisation.
+    `costs`: the costs between `world_size` ranks, of which `sharing_ranks` share the optimizer's
+    work, by default all. `log_error`: see Scenario; it is larger if the
+    units are assumed. `pace`: a factor of the time of everything except communication. Raises
+    Refused, naming the launch's `place`, if it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
-    sizes = unit_bytes(launch.parameters, units)
+    sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
     # Under fully_shard the optimizer was recorded with a rank's shards, and else with all.
-    optimizer_part = (launch.world_size if launch.units else 1) / world_size
+    optimizer_part = sharers(launch) / (sharing_ranks or world_size)
     rounds = rounds_of(launch, units, place)
     by_rank = zip(*rounds, strict=True)
     measured_as = _measured_as(launch, costs)
@@ -182,19 +206,21 @@ def predict_launch(
         Scenario(
             ranks=[[one.rank_step(pace, optimizer_part) for one in steps] for steps in by_rank],
             collectives=[
-                Collective(sizes[one.unit], measured_as[one.operation]) for one in rounds[0][0].plan
+                Collective(sizes[one.operation][one.unit], measured_as[one.operation])
+                for one in rounds[0][0].plan
             ],
             world_size=world_size,
             costs=costs,
             processors=Processors.of(launch),
             log_error=log_error if launch.units else max(log_error, UNITS_ERROR),
             waits=waits_of(launch),
+            model_error=SHARDED_ERROR * error_part(launch),
         )
     )
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns by what the costs of a unit's gather and reduction are told best."""
+    """Returns the operations whose measured costs describe a unit's gather and reduction best."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

@@ -1,18 +1,18 @@
-"""Where a recorded model is within a step, and what each event means there.
+"""A state machine: where a recorded model is within a step, and what each event means there.
 
-A step begins with a forward in training. It ends with the step() of the last of the model's
-optimizers, with the next forward, or where an optimizer calls its closure again:
+A step begins with a forward in training mode. It ends with the step() of the model's last
+optimizer, with the next forward, or when an optimizer calls its closure again:
 
     BETWEEN --forward--> OPEN --last backward--> SYNCED --step()--> UPDATED --last step()--> BETWEEN
     OPEN --a backward that does not synchronise--> PARTLY --last backward--> SYNCED
     BETWEEN --forward in eval mode--> EVALUATED --backward--> SKIPPED --end of step()--> BETWEEN
 
-A script that trains in eval mode shows that by a backward after such a forward: its steps begin
-with forwards in eval mode from then on. A step that a GradScaler skips is abandoned.
+A backward after a forward in eval mode shows that the script trains in eval mode; from then on, its
+steps begin with forwards in eval mode. A step that a GradScaler skips is abandoned.
 
-`TABLES` holds a transition or a refusal for every state and event. Targets differ in a few rows:
-DDP and fully_shard say before a backward whether it synchronises; a module in one process has as
-many passes as most steps before. Nothing here needs PyTorch.
+`TABLES` has a transition or a refusal for every state and event. Targets differ in a few rows: DDP
+and fully_shard tell before a backward whether it synchronises; for a module in one process, a step
+has the number of passes that most earlier steps had. This module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """Where the model is."""
+    """The state of the model within a step."""
 
     BETWEEN = "between"  # two steps
     EVALUATED = "evaluated"  # BETWEEN, after a forward in eval mode
@@ -34,7 +34,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to the model."""
+    """An event of the model."""
 
     # A forward begins: in the mode in which steps begin; in eval mode while steps do not begin in
     # it; within DDP's join().
@@ -83,7 +83,7 @@ class Action(Enum):
 
 
 class Target(Enum):
-    """What synchronises the model's gradients."""
+    """The part of PyTorch that synchronises the model's gradients."""
 
     PLAIN = "a module in one process"
     DDP = "DistributedDataParallel"
@@ -137,7 +137,7 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 
 def _common() -> Table:
-    """The rows that are the same for all targets. An event that is not named does nothing."""
+    """Returns the rows that are the same for all targets. Other events do nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:
@@ -206,7 +206,9 @@ class StepMachine:
         self._table = TABLES[target]
 
     def on(self, event: Event) -> Action | Refusal:
-        """Changes the state, and returns what the recorder has to do. A refusal changes nothing."""
+        """Changes the state, and returns what the recorder must do. A refusal does not change the
+        state.
+        """
         rule = self._table[self.state, event]
         if isinstance(rule, Refusal):
             return rule

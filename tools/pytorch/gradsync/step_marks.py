@@ -1,4 +1,4 @@
-"""What is marked in a step while it runs, from which its times are computed when it has ended."""
+"""The marks of a running step. The times of the step are computed from them when it has ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
 
 @dataclass
 class CollectiveMarks:
-    """Those of one probe; schema.Collectives says what they become."""
+    """The marks of one probe. schema.Collectives has the times that are computed from them."""
 
     kind: CollectiveKind
     in_flight: bool
@@ -43,7 +43,7 @@ class CollectiveMarks:
 
 @dataclass
 class UnitMarks:
-    """Those of fully_shard's units; lists are by unit."""
+    """The marks of fully_shard's units. Each list has one entry per unit."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.
@@ -53,7 +53,7 @@ class UnitMarks:
 
 @dataclass
 class StepMarks:
-    """Those of one step; schema.Step says what they become."""
+    """The marks of one step. schema.Step has the times that are computed from them."""
 
     mode: StepMode | None  # None: the first step, of which nothing is written
     begin_ns: int  # of the host's clock, whatever the device's is
@@ -67,9 +67,10 @@ class StepMarks:
     untimed: Span | None = None  # what only serves the recording
     rest: Mark | None = None  # the end of all that follows from the last backward
     update: Span | None = None
+    cpu_ns: int = 0  # of the whole step, without what only serves the recording
 
     def times(self, clock: Clock) -> Step:
-        """Returns the times of a step that is whole: it has a last backward, and an update."""
+        """Returns the times of a complete step, which has a last backward and an update."""
         assert self.mode is not None
         assert self.last_backward is not None
         assert self.rest is not None
@@ -91,6 +92,7 @@ class StepMarks:
                 -1 if mark is None else clock.ns(Span(begin, mark)) for mark in self.ready
             ),
             collectives=self.sent.times(clock) if self.sent else None,
+            cpu_ns=self.cpu_ns if self.mode is StepMode.UNSYNCHRONISED else 0,
             units_ns=tuple(_times(clock, own) for own in units.calls),
             gather_ns=_times(clock, units.gathers),
             reduce_ns=_times(clock, units.reductions),

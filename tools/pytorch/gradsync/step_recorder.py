@@ -1,4 +1,4 @@
-"""Measures one step after the other of a model."""
+"""Measures the steps of a model, one after the other."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from gradsync.world import World
 
 
 class StepRecorder:
-    """The step that runs, of which Recorder says when its parts begin and end. A moment is a mark
+    """The current step. Recorder tells when the parts of the step begin and end. A moment is a mark
     of the clock.
 
-    `turn`: its kind. `passes`: backward passes that have brought gradients. `is_prepared`: whether
-    the pass that runs synchronises. `arrivals`: gradients of the last backward. `buffer`: what
-    probes use; None in the first step, which shows the model.
+    `turn`: the kind of the step. `passes`: the number of backward passes that have computed
+    gradients. `is_prepared`: whether the current pass synchronises. `arrivals`: the gradients of
+    the last backward. `buffer`: the buffer of probes; None in the first step, which shows the
+    model.
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -40,19 +41,22 @@ class StepRecorder:
         self._clock = clock
         self._prober: Prober | None = None
         self._memory: StepMemory | None = None  # of one step
+        self._is_put = [False] * len(target.params)  # which gradients are in the buffer
         self._marks: StepMarks | None = None
         self._update_begin: Mark = 0
         self._updated: Mark | None = None  # the end of the last update, if that was the model's
+        self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
         """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
         if the model was sharded by its blocks.
         """
-        self.buffer = FlatBuffer(self._target.params, self._world.size)
+        dtypes = self._target.dtypes()
+        self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
-        """Leaves nothing of the recording in gradients, and frees what probes use."""
+        """Removes all views of the recording from gradients, and frees the buffers of probes."""
         self._end_memory()
         if self.buffer:
             self.buffer.release()
@@ -60,16 +64,18 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """A step begins, for which the target is prepared. `called`: when its forward was."""
+        """A step begins; prepares the target for it. `called`: the moment when forward was
+        called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
         between = None if self._updated is None else Span(self._updated, called)
         begin_ns = time.monotonic_ns()
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
+        self._cpu_ns = self._clock.cpu_ns()
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
-        """Measures that of the step that begins next."""
+        """Measures the memory of the next step."""
         assert self.buffer is not None
         self._end_memory()
         own = [self.buffer.flat]
@@ -83,19 +89,22 @@ class StepRecorder:
         return self._memory.result() if self._memory else None
 
     def begin_backward(self, expected: int | None) -> None:
-        """A backward begins. `expected`: passes of a whole step, if that is known."""
+        """A backward begins. `expected`: the number of passes in a whole step, if known."""
         if self._memory:
             self._memory.on_backward()
         decides = self._target.before_backward(self.turn, self.passes, expected)
         if decides is not None:
             self.is_prepared = decides
+        self._is_put = [False] * len(self._target.params)
         self.arrivals.begin_backward(self._clock.mark())
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
-        """The gradient of a parameter is ready. `is_in_step`: it is one that the step waits for."""
+        """The gradient of a parameter is ready. `is_in_step`: whether the step waits for this
+        gradient.
+        """
         gradient = self._target.params[i].grad
         assert gradient is not None
-        self.arrivals.since_update += 1
+        is_last = self.arrivals.count(i)
         if gradient.layout is not torch.strided:
             self.arrivals.sparse = self._target.named[i][0]
         if not in_backward():
@@ -103,18 +112,19 @@ class StepRecorder:
         if self._memory:
             self._memory.on_ready(i)
         if is_in_step and not self.arrivals.sparse:
-            if self.turn.is_probe and self.is_prepared:
+            if is_last and self.turn.is_probe and self.is_prepared:
                 self._put_into_buffer(i)
             self.arrivals.ready[i] = self._clock.mark()
 
     def _put_into_buffer(self, i: int) -> None:
         assert self.buffer is not None
         self.buffer.put(i)
+        self._is_put[i] = True
         if self._target.views:
             self._target.params[i].grad = self.buffer.slots[i]
 
     def synchronise(self, end: Mark) -> None:
-        """The last backward has ended: does what this kind of step does then."""
+        """The last backward has ended. Does the work of this kind of step at this moment."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -123,11 +133,13 @@ class StepRecorder:
             assert self.buffer is not None
             if self.turn.probe:
                 assert self._prober is not None
-                self.buffer.fill([mark is not None for mark in marks.ready])
+                self.buffer.fill(self._is_put)
                 self._target.keep(self.buffer)
                 self._world.meet()
                 marks.sent = self._prober.run(self.turn.probe)
+            cpu_ns = self._clock.cpu_ns()
             self._target.deliver(self.turn, marks, self.buffer)
+            self._cpu_ns += self._clock.cpu_ns() - cpu_ns
         marks.rest = self._clock.mark()
 
     def _step_marks(self) -> StepMarks:
@@ -135,7 +147,7 @@ class StepRecorder:
         return self._marks
 
     def end_backward_unseen(self, end: Mark) -> None:
-        """The last backward has ended, of a first step whose optimizer is not known."""
+        """The last backward of the first step has ended, and the optimizer is not known."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -145,41 +157,42 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Since the last backward something has updated the model, and is no optimizer."""
+        """Something that is not an optimizer has updated the model since the last backward."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
-        self._updated = moment
+        self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
         """An optimizer has ended its update, perhaps the last one."""
         self._updated = moment
+        self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """The time since the last update is not what lies between two steps."""
+        """The time since the last update does not count as time between two steps."""
         self._updated = None
 
     def abandon(self) -> None:
-        """The step is over, and has no end."""
+        """The step is abandoned: it has no end."""
         self._end_memory()
         self._updated = None
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """The step has ended. `moment` ends an update that goes on, because the optimizer calls its
-        closure again.
+        """The step has ended. If the optimizer calls its closure again, its update is still
+        running, and `moment` counts as the end of the update.
         """
         if self._updated is None:
-            self._updated = moment
+            self.note_updated(moment)
         self.arrivals.since_update = 0
         self._end_memory()
 
     def is_synchronised(self) -> bool:
-        """Whether the step has had a backward that synchronises."""
+        """Returns whether the step had a backward that synchronises."""
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:
-        """Returns the times of a step that has ended, for which is_synchronised()."""
+        """Returns the times of a step that has ended. Requires is_synchronised()."""
         assert self._updated is not None
         self._clock.settle()
         marks = self._step_marks()

@@ -1,4 +1,4 @@
-"""What a recorder knows of a model and does to it, if nothing synchronises it."""
+"""What a recorder does to a model that nothing else synchronises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from gradsync.clock import Clock, Span
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.patches import Patches
-from gradsync.schema import Memory, Row, Unit
+from gradsync.schema import Memory, Parameter, Row, Unit
 from gradsync.step_machine import Target
 from gradsync.step_marks import StepMarks
 from gradsync.torch_private import gradient_dtype
@@ -20,11 +20,24 @@ from gradsync.world import World
 Named = list[tuple[str, torch.nn.Parameter]]
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def other_gradient_dtype(name: str) -> str:
+    """Returns why a parameter of this name cannot be recorded."""
+    return (
+        "gradsync does not record parameters whose gradients have another dtype, such as "
+        f"{name} (grad_dtype)"
+    )
+
+
 class ModelTarget:
-    """A module of one process, or one whose script leaves synchronising to the recorder.
+    """A module in one process, or a module that only the recorder synchronises.
 
     `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
-    `views`: whether a probe leaves gradients as views of its buffer. `units`: fully_shard's.
+    `views`: whether a probe leaves gradients as views of its buffer. `units`: the units of
+    fully_shard. `sharing_ranks`: of HSDP, see schema.Launch.
     """
 
     kind = Target.PLAIN
@@ -41,7 +54,9 @@ class ModelTarget:
         roots: Sequence[torch.nn.Module] = (),
         views: bool = False,
     ) -> None:
-        """`module` holds the parameters; `only`: ids of those that train, by default of all."""
+        """`module` has the parameters. `only`: the ids of the parameters that train; by default of
+        all.
+        """
         self.module = module
         self.roots = list(roots) or [model]
         self.views = views
@@ -52,34 +67,44 @@ class ModelTarget:
         ]
         self.params = [param for _, param in self.named]
         self.units: tuple[Unit, ...] = ()
+        self.sharing_ranks = 0
 
     def attach(self, world: World, clock: Clock) -> None:
-        """Says with whom the model trains, and what its times are measured by."""
+        """Sets the ranks with which the model trains, and the clock that measures its times."""
         self.world = world
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
         """Begins to watch the model, until `patches` are undone."""
 
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Returns what a recording says of each parameter."""
+        return tuple(
+            Parameter(name, p.numel(), p.numel() * dtype.itemsize, dtype_name(dtype))
+            for (name, p), dtype in zip(self.named, self.dtypes(), strict=True)
+        )
+
+    def dtypes(self) -> list[torch.dtype]:
+        """Returns by parameter the dtype in which DistributedDataParallel would send a gradient."""
+        return [p.dtype for p in self.params]
+
     def optimized_ids(self) -> set[int]:
         """Returns ids of the parameters that optimizers of this model hold."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
-        """Whether FSDP2's collectives can be timed, of which the script has none."""
+        """Returns whether FSDP2's collectives can be timed, although the script does not use
+        them."""
         return can_be_tried(self.params)
 
     def refusal(self) -> str:
-        """Returns why this model cannot be recorded, as seen when the first step begins; "" if it
-        can.
+        """Returns why this model cannot be recorded, as known when the first step begins; "" if it
+        can be recorded.
         """
         others = [name for name, p in self.named if gradient_dtype(p) != p.dtype]
         if not others:
             return ""
-        return (
-            "gradsync does not record parameters whose gradients have another dtype, such as "
-            f"{others[0]} (grad_dtype)"
-        )
+        return other_gradient_dtype(others[0])
 
     def refusal_of_step(self) -> str:
         """Returns why a step that begins cannot be recorded; "" if it can."""
@@ -90,20 +115,20 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Does what a step of this kind needs. It is not timed, and ranks need not be together."""
+        """Prepares a step of this kind. This is not timed, and ranks need not call it together."""
 
     def after_call(self, turn: Turn) -> None:
         """A forward of this step begins."""
 
     def owns_reducer(self, reducer: object) -> bool:
-        """Whether it is what synchronises this model."""
+        """Returns whether this reducer synchronises this model."""
         return False
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """Returns whether the backward that begins is the one that synchronises; None: what it is
-        has been told before.
+        """Returns whether the backward that begins synchronises; None if this was told before.
 
-        `passes`: those of this step before it. `expected`: of a whole step, if that is known.
+        `passes`: the number of earlier passes in this step. `expected`: the number of passes in a
+        whole step, if known.
         """
         return passes + 1 == expected
 
@@ -111,8 +136,8 @@ class ModelTarget:
         """A backward has ended."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """Gives gradients of a step that did not synchronise to the optimizer: the mean of all
-        ranks. A probe has filled the buffer and kept it.
+        """Averages the gradients of a step without synchronisation over all ranks, for the
+        optimizer. For a probe, the buffer has the gradients already.
         """
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
@@ -124,22 +149,22 @@ class ModelTarget:
             marks.untimed = Span(begin, self.clock.mark())
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """A probe will overwrite the buffer, which deliver() needs."""
+        """Keeps the contents of the buffer for deliver(), because a probe will overwrite them."""
         buffer.keep()
 
     def sends_bf16(self) -> bool:
         return False
 
     def forget_used(self) -> None:
-        """Forgets what steps without synchronisation say of used parameters."""
+        """Forgets which parameters were used in steps without synchronisation."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of the script's own steps, if it has such."""
+        """Returns the settings of the script's own steps, if there are any."""
         return ()
 
     def memory(self, own: Memory) -> Memory:
-        """Returns what the recording says of this rank's memory."""
+        """Returns this rank's memory for the recording."""
         return own
 
     def close(self) -> None:
-        """Leaves the model as it was."""
+        """Restores the model."""

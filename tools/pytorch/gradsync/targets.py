@@ -1,4 +1,4 @@
-"""Chooses what a recorder does to a model, by what synchronises that."""
+"""Chooses the target of a model by what synchronises the model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def target_of(
     roots: Sequence[torch.nn.Module] = (),
     only: Collection[int] | None = None,
 ) -> ModelTarget:
-    """Returns the target of a model in DDP, under fully_shard, or of any other module. Recorder
-    says what the arguments are. Raises Refused if the model is not on one device.
+    """Returns the target of a model in DDP, under fully_shard, or of any other module. The
+    arguments are as in Recorder. Raises Refused if the model is not on one device.
     """
     target: ModelTarget
     if isinstance(model, DDP):

@@ -5,27 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradsync.answer import Answer, BucketSize, MeasuredStep, OtherLink, ScriptStep, Way
+from gradsync.curve import Curve
 from gradsync.recording import NOTABLE, RankTimes
-from gradsync.schema import MIB
-from gradsync.units_text import bytes_text, ms_text, percent_text, range_text, ranks_text
+from gradsync.schema import MIB, HostLoad
+from gradsync.units_text import (
+    bytes_text,
+    estimate_text,
+    limits_text,
+    ms_text,
+    percent_text,
+    ranks_text,
+    sum_texts,
+)
+
+TOGETHER = 0.5  # the smallest correlation of ranks that is told
+TOLD = 0.01  # the smallest part of a step, lost to slower ranks, of which something is told
 
 
 def text_of(answer: Answer) -> str:
     """Returns the lines of an answer, without a newline at the end."""
     lines = [
         *_waiting_for_data(answer),
-        _recorded(answer),
+        recorded_text(answer),
         *answer.notes,
         "",
         _alone(answer),
         *_slow_ranks(answer.ranks),
-        f"A step of {_what(answer)} will take {range_text(answer.ddp.step_s)} (95 %).",
-        _waiting(answer.ddp),
+        *_step(answer),
+        *_variation(answer),
         "",
         *_sizes(answer.sizes),
         _best_sizes(answer.best_bucket_cap_mb),
-        "",
-        *(_other_link(link) for link in answer.links),
+        *_other_links(answer.links),
         "",
         *_ways(answer.ways),
         answer.schedule,
@@ -47,7 +58,8 @@ def _waiting_for_data(answer: Answer) -> list[str]:
     ]
 
 
-def _recorded(answer: Answer) -> str:
+def recorded_text(answer: Answer | Curve) -> str:
+    """Returns a line about the recording."""
     return (
         f"{answer.parameters} parameters, {answer.gradient_bytes / 1e6:.4g} MB of gradients, "
         f"{answer.optimizer}; {ranks_text(answer.recorded_world_size)} over {answer.backend} on "
@@ -56,15 +68,18 @@ def _recorded(answer: Answer) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    slowest = ""
-    if answer.slowest_s is not None:
-        ranks = answer.world_size
-        slowest = f", and {ms_text(answer.slowest_s)} on the slowest of {ranks} ranks"
-    return f"A step without synchronisation takes {ms_text(answer.none_s)}{slowest}."
+    """Returns the line about a step without synchronisation. Names the floor only if it is below
+    the step's interval, because otherwise it does not help to decide.
+    """
+    text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
+    if answer.ddp.floor_s >= answer.ddp.step_s.low:
+        return text
+    floor = ms_text(answer.ddp.floor_s)
+    return f"{text} No order of sending takes less than {floor} over this link."
 
 
 def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
-    """Ranks for which other ranks wait."""
+    """Returns a line about the ranks for which other ranks wait."""
     least = ms_text(min(rank.step_s for rank in ranks))
     return [
         f"Rank {number} is slow: forward {ms_text(rank.forward_s)}, "
@@ -75,33 +90,114 @@ def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
     ]
 
 
-def _what(answer: Answer) -> str:
-    ddp = answer.ddp
-    if ddp.is_sharded:
-        return f"fully_shard with {answer.units} units"
-    cap = f"{ddp.bucket_bytes / MIB:.4g} MiB"
-    if ddp.first_bucket_bytes != ddp.bucket_bytes:
-        cap += f" (the first: {ddp.first_bucket_bytes / MIB:.4g} MiB)"
+def step_text(step: ScriptStep | Curve, units: int) -> str:
+    """Returns a text about what synchronises the script's own step. `units`: the units of
+    fully_shard.
+    """
+    if step.is_sharded:
+        return f"fully_shard with {units} units"
+    cap = f"{step.bucket_bytes / MIB:.4g} MiB"
+    if step.first_bucket_bytes != step.bucket_bytes:
+        cap += f" (the first: {step.first_bucket_bytes / MIB:.4g} MiB)"
     return f"DistributedDataParallel with buckets of {cap}"
 
 
-def _waiting(ddp: ScriptStep) -> str:
-    """The floor is told where it is below all that the step may take; elsewhere it decides
-    nothing.
+def _step(answer: Answer) -> list[str]:
+    """Returns the lines about the step, and about its parts that are not zero."""
+    step = answer.ddp.step_s
+    parts = answer.ddp.parts
+    waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"
+    used = "CPUs" if answer.device == "cpu" else "GPU"
+    named = (
+        (parts.computation_s, "computation of the slowest rank"),
+        (parts.copies_s, "copies of gradients into buckets and out of them"),
+        (parts.slowed_s, f"communication slows computation down, because both use the {used}"),
+        (parts.exposed_s, f"ranks only wait for {waits} (exposed)"),
+        (parts.broadcasts_s, "broadcasts of ZeroRedundancyOptimizer"),
+    )
+    total, *texts = sum_texts(step.value, [seconds for seconds, _ in named])
+    what = step_text(answer.ddp, answer.units)
+    return [
+        f"A step of {what} will take {total} {limits_text(step)} ms (95 %):",
+        *(
+            _part(text, name)
+            for text, (_, name) in zip(texts, named, strict=True)
+            if float(text) != 0
+        ),
+    ]
+
+
+def _part(ms: str, name: str) -> str:
+    return f"{ms:>8} ms  {name}"
+
+
+def _variation(answer: Answer) -> list[str]:
+    """Returns lines about the time that is lost to communication and to slower ranks; none if
+    slower ranks cost no time.
     """
-    waits = "weights or gradients" if ddp.is_sharded else "gradients after backward"
-    text = f"For {ms_text(ddp.exposed_s)} of it ranks wait for {waits}."
-    if ddp.floor_s >= ddp.step_s.low:
-        return text
-    floor = ms_text(ddp.floor_s)
-    return f"{text} No order of sending takes less than {floor} over this link."
+    variation = answer.variation
+    step_s, rank_s = variation.varying_step_s, variation.rank_s
+    waiting_s = step_s - variation.equal_step_s
+    if variation.waiting_part is None or waiting_s < TOLD * step_s:
+        return []
+    _, rank, communication, waiting = sum_texts(
+        step_s, [rank_s, variation.equal_step_s - rank_s, waiting_s]
+    )
+    percent = round(100 * variation.waiting_part)
+    decimals = len(rank.partition(".")[2])
+    equal = f"{float(rank) + float(communication):.{decimals}f}"
+    ranks = ranks_text(answer.world_size)
+    return [
+        f"Estimated, not measured: an average rank computes for {rank} ms. What makes the step "
+        "longer:",
+        _part(
+            communication,
+            f"({100 - percent} %) communication and copies: {ranks} of equal speed would take "
+            f"{equal} ms",
+        ),
+        _part(waiting, f"({percent} %) waiting for slower ranks: {_assumed(answer)}"),
+        *_shared_noise(answer),
+        _load(answer.load),
+    ]
+
+
+def _assumed(answer: Answer) -> str:
+    """Returns the line about assumptions on the variation of ranks."""
+    asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
+    if answer.world_size <= answer.recorded_world_size:
+        return f"the {asked} vary as they did while recorded"
+    verb = "was" if answer.recorded_world_size == 1 else "were"
+    return f"{asked} are assumed to vary like the {recorded} that {verb} recorded"
+
+
+def _shared_noise(answer: Answer) -> list[str]:
+    """Returns a line about noise that the recorded ranks had in common, and other ranks may not
+    have.
+    """
+    correlation = answer.variation.correlation
+    is_larger = answer.world_size > answer.recorded_world_size
+    if not is_larger or correlation is None or correlation < TOGETHER:
+        return []
+    return [
+        f"The recorded ranks were slow in the same steps (correlation {correlation:.2f}), which "
+        "points to their host. Quieter hosts vary less."
+    ]
+
+
+def _load(load: HostLoad | None) -> str:
+    if load is None:
+        return "Whether the recorded machine was busy with other work (steal, load) is unknown."
+    return (
+        f"While it was recorded, other virtual machines took {100 * load.steal_part:.1f} % of the "
+        f"machine's CPU time (steal); load average {load.load_average:.1f}."
+    )
 
 
 def _sizes(sizes: Sequence[BucketSize]) -> list[str]:
     return [
-        f"{'bucket_cap_mb':<16} {'buckets':>8}  {'step':<20} {'cost':>10} {'exposed':>10}",
+        f"{'bucket_cap_mb':<16} {'buckets':>8}  {'step':<24} {'cost':>10} {'exposed':>10}",
         *(
-            f"{size.bucket_cap_mb:<16} {size.buckets:>8}  {range_text(size.step_s):<20} "
+            f"{size.bucket_cap_mb:<16} {size.buckets:>8}  {estimate_text(size.step_s):<24} "
             f"{ms_text(size.cost_s):>10} {ms_text(size.exposed_s):>10}"
             for size in sizes
         ),
@@ -118,8 +214,8 @@ def _best_sizes(sizes: Sequence[int]) -> str:
     )
 
 
-def _other_link(link: OtherLink) -> str:
-    return f"{link.name:<46} {range_text(link.step_s):<20} {_told(link)}"
+def _other_links(links: Sequence[OtherLink]) -> list[str]:
+    return [f"{link.name:<46} {estimate_text(link.step_s):<24} {_told(link)}" for link in links]
 
 
 def _told(one: OtherLink | Way) -> str:
@@ -131,7 +227,7 @@ def _told(one: OtherLink | Way) -> str:
 
 def _ways(ways: Sequence[Way]) -> list[str]:
     title = (
-        f"{'way':<30} {'step':<20} {'cost':>11} {'exposed':>10} {'memory':>9} {'sent':>9}  "
+        f"{'way':<28} {'step':<24} {'cost':>9} {'exposed':>9} {'memory':>8} {'sent':>8}  "
         "against the first"
     )
     first, *others = ways
@@ -140,11 +236,11 @@ def _ways(ways: Sequence[Way]) -> list[str]:
 
 def _way(way: Way, told: str) -> str:
     if way.step_s is None or way.cost_s is None or way.exposed_s is None:
-        return f"{way.way:<30} {way.why}"
+        return f"{way.way:<28} {way.why}"
     return (
-        f"{way.way:<30} {range_text(way.step_s):<20} {ms_text(way.cost_s):>11} "
-        f"{ms_text(way.exposed_s):>10} {bytes_text(way.memory_bytes):>9} "
-        f"{bytes_text(way.sent_bytes):>9}  {told}"
+        f"{way.way:<28} {estimate_text(way.step_s):<24} {ms_text(way.cost_s):>9} "
+        f"{ms_text(way.exposed_s):>9} {bytes_text(way.memory_bytes):>8} "
+        f"{bytes_text(way.sent_bytes):>8}  {told}"
     )
 
 
@@ -160,8 +256,7 @@ def _measured(answer: Answer) -> list[str]:
     if not answer.measured:
         return []
     lines = [
-        "",
-        f"{'DDP':<31} {'predicted':<20} {'measured':<22} {'error':<8} {'of the cost':<11} "
+        f"{'DDP':<31} {'predicted':<24} {'measured':<22} {'error':<8} {'of the cost':<11} "
         "second run",
         *map(_measured_step, answer.measured),
     ]
@@ -183,6 +278,6 @@ def _measured_step(step: MeasuredStep) -> str:
     if not step.is_as_planned:
         again += "  DDP made other buckets"
     return (
-        f"{step.name:<31} {range_text(step.predicted_s):<20} {measured:<22} "
+        f"{step.name:<31} {estimate_text(step.predicted_s):<24} {measured:<22} "
         f"{percent_text(step.error):<8} {percent_text(step.cost_error):<11} {again}"
     )

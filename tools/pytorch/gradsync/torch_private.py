@@ -1,7 +1,7 @@
-"""PyTorch's names that are private or have no types, in one place and with types.
+"""Private and untyped names of PyTorch, in one place and with types.
 
-They were tried with PyTorch 2.3 to 2.15, those of fully_shard with 2.15 alone. A version that lacks
-one raises AttributeError here.
+They were tried with PyTorch 2.3 to 2.15, and the names of fully_shard only with 2.15. In a version
+without a name, the function that uses it raises AttributeError.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def tensors_of(tree: object) -> list[torch.Tensor]:
 
 
 def is_in_parts(tensor: torch.Tensor) -> bool:
-    """Returns whether it is a DTensor, of which ranks may have parts."""
+    """Returns whether a tensor is a DTensor, of which ranks may have parts."""
     return hasattr(tensor, "to_local")
 
 
@@ -76,13 +76,16 @@ def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) ->
 
 
 def untraced(function: _Function) -> _Function:
-    """A function that torch.compile does not look into. Imports the compiler: seconds."""
+    """Returns a function that torch.compile does not trace. Imports the compiler, which takes
+    seconds.
+    """
     disable = cast("Callable[[_Function], _Function]", torch.compiler.disable)
     return disable(function)
 
 
 def is_anything_compiled() -> bool:
-    """Whether this process has compiled a graph: operations of compiled code are not seen."""
+    """Returns whether this process has compiled a graph. Operations of compiled code are not
+    seen."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return False
@@ -96,12 +99,12 @@ def is_anything_compiled() -> bool:
 def when_gradient_is_ready(
     parameter: torch.nn.Parameter, hook: Callable[[torch.Tensor], None]
 ) -> RemovableHandle:
-    """Calls hook(parameter) each time when a gradient has been added to that of a parameter."""
+    """Calls hook(parameter) each time after a gradient has been added to a parameter's gradient."""
     return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
 
 
 def gradient_dtype(parameter: torch.Tensor) -> torch.dtype | None:
-    """The dtype that a parameter's gradient has to have; None: any one."""
+    """Returns the dtype that a parameter's gradient must have; None for any dtype."""
     return cast("torch.dtype | None", getattr(parameter, "grad_dtype", parameter.dtype))
 
 
@@ -119,17 +122,48 @@ def after_every_step(hook: StepHook) -> RemovableHandle:
 
 
 def is_last_hook(handle: RemovableHandle) -> bool:
-    """Whether a hook is the last one of its kind. False if it is removed."""
+    """Returns whether a hook is the last one of its kind; False if it was removed."""
     hooks = handle.hooks_dict_ref()
     return hooks is not None and handle.id in hooks and next(reversed(hooks)) == handle.id
 
 
 # Process groups
 
+ProcessGroup: type[Any] = dist.ProcessGroup
+# What torch.distributed calls of a process group, by its names in older and newer versions.
+COLLECTIVES = tuple(
+    name
+    for name in (
+        "broadcast",
+        "allreduce",
+        "allreduce_coalesced",
+        "reduce",
+        "allgather",
+        "_allgather_base",
+        "allgather_coalesced",
+        "allgather_into_tensor_coalesced",
+        "all_gather_single",
+        "all_gather_single_coalesced",
+        "gather",
+        "gather_single",
+        "scatter",
+        "reduce_scatter",
+        "_reduce_scatter_base",
+        "reduce_scatter_tensor_coalesced",
+        "reduce_scatter_single",
+        "reduce_scatter_single_coalesced",
+        "alltoall",
+        "alltoall_base",
+        "all_to_all_single",
+        "barrier",
+    )
+    if hasattr(ProcessGroup, name)
+)
+
 
 @contextlib.contextmanager
 def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
-    """Makes this group the default one, which collectives use that name no group."""
+    """Makes this group the default group, which collectives without a group use."""
     world = dist.distributed_c10d._world
     before = world.default_pg
     world.default_pg = group
@@ -150,7 +184,7 @@ def store_within(store: Any, prefix: str) -> Any:
 
 
 def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> None:
-    """A barrier of all ranks by the default group's store, without a collective.
+    """Waits for all ranks by the default group's store, without a collective.
 
     Raises RuntimeError if another rank does not come in time. `name` must be new.
     """
@@ -168,17 +202,17 @@ def functional_collectives() -> Any:
 
 
 def has_sizes_by_bucket(ddp: DDP) -> bool:
-    """Whether a script has named the size of each bucket (since PyTorch 2.15)."""
+    """Returns whether the script has set the size of each bucket (since PyTorch 2.15)."""
     return bool(getattr(ddp, "bucket_bytes_cap_list", ()))
 
 
 def is_finalised_by_hand(ddp: DDP) -> bool:
-    """Whether the script says when a backward has ended (since PyTorch 2.15)."""
+    """Returns whether the script itself finalises each backward (since PyTorch 2.15)."""
     return bool(getattr(ddp, "require_manual_backward_finalization", False))
 
 
 def synchronises_buffers(ddp: DDP) -> bool:
-    """Whether the next forward makes the buffers equal on all ranks."""
+    """Returns whether the next forward makes the buffers equal on all ranks."""
     return bool(cast("Any", ddp).will_sync_module_buffers())
 
 
@@ -198,7 +232,7 @@ def forget_used_parameters(ddp: DDP) -> None:
 
 
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
-    """The parameters whose gradients DDP averages, if they require one."""
+    """Returns the parameters whose gradients DDP averages, if they require gradients."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
 
 
@@ -210,12 +244,12 @@ def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
 
 
 def default_first_bucket_bytes() -> int:
-    """The size of DDP's first bucket, if a script names none."""
+    """Returns the default size of DDP's first bucket."""
     return cast("int", vars(dist)["_DEFAULT_FIRST_BUCKET_BYTES"])
 
 
 def ddp_facts(ddp: DDP) -> dict[str, Any]:
-    """What DDP logs of itself, by the names of c10::DDPLoggingData."""
+    """Returns the facts that DDP logs, with the names of c10::DDPLoggingData."""
     return cast("dict[str, Any]", cast("Any", ddp)._get_ddp_logging_data())
 
 
@@ -223,11 +257,13 @@ def ddp_facts(ddp: DDP) -> dict[str, Any]:
 
 
 class ShardedParameter(Protocol):
-    """A parameter of fully_shard (FSDPParam): a rank's part of it, and the whole."""
+    """A parameter of fully_shard (FSDPParam): this rank's part, and the whole parameter."""
 
     sharded_param: torch.nn.Parameter
     _unsharded_param: torch.nn.Parameter
-    mp_policy: Any
+    orig_dtype: torch.dtype
+    param_dtype: torch.dtype | None
+    reduce_dtype: torch.dtype | None
 
     @property
     def unsharded_param(self) -> torch.nn.Parameter: ...
@@ -268,7 +304,9 @@ def sharded_state(module: torch.nn.Module) -> Any:
 
 
 def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
-    """The groups of parameters whose collectives this module begins; most have one or none."""
+    """Returns the groups of parameters whose collectives this module begins; most modules have one
+    or none.
+    """
     if not is_sharded(module):
         return []
     state = sharded_state(module)
@@ -279,24 +317,60 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 
 
 def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
-    """Whether the script says when a backward of the module has ended, for which is_sharded()."""
+    """Returns whether the script itself finalises each backward of the module. Requires
+    is_sharded().
+    """
     context = sharded_state(module)._state_ctx
     return bool(getattr(context, "manual_backward_finalization", False))
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module for which is_sharded(), and frees them again: from then on
-    there is a whole_parameter() of each.
+    """Gathers the parameters of a module, and frees them again, so that each has a
+    whole_parameter() from then on. Requires is_sharded().
     """
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 
 
+def free_reduction_buffers(group: ShardedGroup) -> None:
+    """Frees what the last reduction of a model was sent from, as the end of backward does."""
+    context = cast("Any", group).comm_ctx
+    if hasattr(context, "reduce_scatter_states"):
+        context.reduce_scatter_states.clear()
+    else:  # older versions keep one
+        context.reduce_scatter_state = None
+
+
 def initialise(module: torch.nn.Module) -> None:
-    """Does what the first forward of a module would, for which is_sharded()."""
+    """Does the preparations of a module's first forward. Requires is_sharded()."""
     sharded_state(module)._lazy_init()
 
 
+def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
+    """In what a parameter is gathered and computed with. Known since the first gather."""
+    return parameter.param_dtype or parameter.orig_dtype
+
+
+def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
+    """In what its gradient is reduced. Without a reduce_dtype that is the parameter's own dtype,
+    and before PyTorch 2.15 the one that it is computed with. Known since the first gather.
+    """
+    since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
+    if isinstance(since_2_15, torch.dtype):
+        return since_2_15
+    return parameter.reduce_dtype or gathered_dtype(parameter)
+
+
+def sharing_ranks(group: ShardedGroup) -> int:
+    """How many ranks share the parameters of a group; under HSDP fewer than there are."""
+    return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
+
+
+def replicas(group: ShardedGroup) -> int:
+    """How many times the ranks hold a group's parameters: once, but under HSDP."""
+    return cast("int", getattr(group.mesh_info, "replicate_mesh_size", 1))
+
+
 def whole_parameter(parameter: ShardedParameter) -> torch.nn.Parameter | None:
-    """What modules compute with. None before the first gather."""
+    """Returns the whole parameter, with which modules compute; None before the first gather."""
     return getattr(parameter, "_unsharded_param", None)

@@ -1,4 +1,4 @@
-"""What a script trains: its models, optimizers and parameters, and the step that runs."""
+"""The models, optimizers and parameters of a script, and its current step."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Made:
 
 
 class Trained:
-    """The models that a script has called, and the optimizers that it has made, in order."""
+    """The models that the script has called, and the optimizers that it has made, in order."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -143,7 +143,7 @@ class Trained:
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in the first model that has it, or an empty text."""
+        """Returns the parameter's name in the first model that has it; empty if no model has it."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -155,7 +155,7 @@ class Trained:
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call, or an empty text."""
+        """Returns why DDP will not average the gradients of this call; empty if it will."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -182,7 +182,7 @@ class Unclipped:
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows of the step that runs. Parameters are known by their id."""
+    """What this rank knows about the current step. Parameters are identified by their id."""
 
     calls: Calls = dataclasses.field(default_factory=Calls)
     targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses
@@ -201,7 +201,7 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Adds what autograd delivers, and a GradScaler has multiplied by `scale`."""
+        """Adds a gradient from autograd, which a GradScaler has multiplied by `scale`."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -262,7 +262,7 @@ class Step:
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        """Returns what the optimizer gets for this parameter."""
+        """Returns the gradient that the optimizer gets for this parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:

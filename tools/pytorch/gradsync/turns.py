@@ -1,4 +1,4 @@
-"""The kinds of steps that are recorded, and whose turn it is."""
+"""The kinds of steps that are recorded, and their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 
 @dataclass(frozen=True)
 class Probe:
-    """A kind of collectives. `in_flight`: each is waited for before the next one begins."""
+    """A kind of collectives. `in_flight`: whether each collective ends before the next one
+    begins."""
 
     kind: CollectiveKind
     piece_bytes: int
@@ -23,8 +24,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step. `mode` is None for the first step, which is left as it is. A PROBE of one
-    process has no `probe`: it communicates nothing.
+    """A kind of step. `mode` is None for the first step, which is not changed. In one process a
+    PROBE has no `probe`, because it communicates nothing.
     """
 
     mode: StepMode | None
@@ -32,7 +33,7 @@ class Turn:
 
     @property
     def is_scripts_own(self) -> bool:
-        """Whether the script itself synchronises gradients, as without the recorder."""
+        """Returns whether the script itself synchronises gradients in this turn."""
         return self.mode in (None, StepMode.SCRIPT)
 
     @property
@@ -44,8 +45,8 @@ FIRST = Turn(None)
 
 
 def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
-    """Returns the probes of a model with so many bytes of gradients. `with_units`: also the one of
-    fully_shard's units.
+    """Returns the probes of a model with this number of bytes of gradients. `with_units`: also the
+    probe of fully_shard's units.
     """
     kinds = CollectiveKind
     sizes = [size for size in PIECES if 2 * size <= total_bytes] + [total_bytes]
@@ -59,7 +60,7 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the turns of a round. Two of them do not synchronise, half a round apart."""
+    """Returns the turns of a round. Two turns, half a round apart, do not synchronise."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -70,7 +71,7 @@ def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
 
 
 class Verdict(Enum):
-    """What becomes of a step that has ended."""
+    """What happens to a step that has ended."""
 
     WARM_UP = auto()  # it counts, and is not kept
     KEEP = auto()
@@ -79,10 +80,10 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Whose turn it is. The first step, which shows the model, is no turn: `taken` is -1 until it
-    has ended. The first round is warm-up, and shows how many passes a step has.
+    """The current turn. The first step, which shows the model, is not a turn: `taken` is -1 until
+    it has ended. The first round is warm-up, and shows how many passes a step has.
 
-    `expected`: passes of a whole step, if that is known.
+    `expected`: the number of passes in a whole step, if known.
     """
 
     def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
@@ -94,19 +95,19 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """The first step has ended, and had so many passes."""
+        """The first step has ended, with this number of passes."""
         self.taken = 0
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step. A round begins one turn later than the one before, so
-        that no kind of step always follows the same one.
+        """Returns the kind of the next step. Each round begins one turn later than the previous
+        round, so that no kind of step always follows the same kind.
         """
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """A step has ended; unless it has to be repeated, the next turn comes."""
+        """A step has ended. The next turn begins, unless the step must be repeated."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1
@@ -122,7 +123,7 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Whether the first round has just ended."""
+        """Returns whether the first round has just ended."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

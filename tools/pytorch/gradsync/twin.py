@@ -1,4 +1,6 @@
-"""What an optimizer that averages by itself makes of the mean, as a copy of it shows."""
+"""Computes the weights that an optimizer which averages gradients itself should have, by stepping a
+copy of it with the mean.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from gradsync.trained import Updater, parameters_of
 class Weights:
     """The weights that a parameter should have after a step, in f64.
 
-    `rounding`: how far roundings of gradients and weights can bring their norm.
+    `rounding`: the largest error, as a norm, that rounding of gradients and weights can cause.
     """
 
     p: torch.nn.Parameter
@@ -28,11 +30,11 @@ class Weights:
     rounding: torch.Tensor
 
     def are_missed(self) -> bool:
-        """Returns whether the parameter has other weights."""
+        """Returns whether the parameter has weights other than these."""
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
-        """Returns how far the parameter's weights are off, as a part of the expected norm."""
+        """Returns the error of the parameter's weights, as a fraction of the expected norm."""
         return float((exact(self.p) - self.expected).norm() / self.expected.norm())
 
 
@@ -55,13 +57,15 @@ def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
 def step_of_twin(
     optimizer: Updater, compared: Sequence[Comparison], alone: dist.ProcessGroup | None
 ) -> list[Weights]:
-    """Returns what copies of this optimizer make of the means, parameter by parameter.
+    """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
+    mean gradients.
 
-    `compared`: of each parameter. `alone`: a group of this rank, the default one while they step,
-    so that they average nothing. Three copies step: with the means, and with what roundings can
-    make of them, up and down by drawn signs. Copies lack attributes that are not in its state.
+    `compared`: the comparison of each parameter. `alone`: a process group of this rank alone. It is
+    the default group while copies step, so that they average nothing. Three copies step: one with
+    the means, and two with means that are changed by the largest rounding error, with random signs.
+    The copies lack attributes that are not in the optimizer's state.
 
-    Raises Refused if a copy cannot step: what it runs is the script's.
+    Raises Refused if a copy cannot step, because the copy runs code of the script.
     """
     params = parameters_of(optimizer)
     exactly, up, down = (
@@ -81,7 +85,9 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Returns weights, in f64, after a step with gradients so many bounds off the means."""
+    """Returns the weights in f64 after a step with gradients that differ from the means by this
+    multiple of the bound.
+    """
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -1,7 +1,7 @@
-"""When FSDP2 (torch.distributed.fsdp.fully_shard) gathers and reduces its units.
+"""Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers and reduces its units.
 
-The schedule is that of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments are
-seconds of computation, which stands while a rank waits.
+The schedule follows torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments are seconds
+of computation; this clock stands still while a rank waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from gradsync.schema import NS, Step, Unit
 
 
 class Call(str, Enum):
-    """What PyTorch calls for a unit. ACCUMULATE is a post_backward that does not reduce."""
+    """The function that PyTorch calls for a unit. ACCUMULATE is a post_backward that does not
+    reduce.
+    """
 
     PRE_FORWARD = "pre_forward"
     POST_FORWARD = "post_forward"
@@ -30,7 +32,9 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 
 @dataclass(frozen=True, order=True)
 class Event:
-    """A call, for the unit of this number, in seconds of computation from the begin of the step."""
+    """A call for the unit with this number, in seconds of computation after the beginning of the
+    step.
+    """
 
     moment_s: float
     call: Call
@@ -39,9 +43,9 @@ class Event:
 
 @dataclass(frozen=True)
 class UnitCollective:
-    """A gather or a reduction of the unit of this number: when it is issued, and from when on
-    computation waits for it, in seconds of computation from the begin of the step. None: at the end
-    of backward.
+    """A gather or a reduction of the unit with this number: when it is issued, and when computation
+    begins to wait for it, in seconds of computation after the beginning of the step. None means the
+    end of backward.
     """
 
     operation: Operation
@@ -51,7 +55,9 @@ class UnitCollective:
 
 
 class _Schedule:
-    """FSDP2's collectives, one event after the other; `planned` has them in the order of issue."""
+    """Computes FSDP2's collectives from the events, one after the other. `planned` has them in the
+    order in which they are issued.
+    """
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
         self.planned: list[UnitCollective] = []
@@ -81,8 +87,8 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Gathers what a module needs when it is called, and, if hosts run ahead of GPUs, as soon
-        as the unit before the last has been copied out of its buffer.
+        """Gathers the parameters that a module needs when it is called. If the host runs ahead of a
+        GPU, gathers them as soon as the last unit but one has been copied out of its buffer.
         """
         if self._backward_ended:
             self._begin_pass()
@@ -101,7 +107,7 @@ class _Schedule:
             self._whole.discard(unit)
 
     def _pre_backward(self, event: Event) -> None:
-        """Gathers one unit ahead, in the reverse order of forward's ends."""
+        """Gathers one unit in advance, in the reverse order of the ends of forward."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -116,8 +122,8 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """The buffer of a reduce-scatter is free when the next one begins, so that one is in flight
-        at a time.
+        """Reduces a unit. The buffer of a reduce-scatter must be free when the next one begins, so
+        only one is in flight at a time.
         """
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
@@ -140,10 +146,10 @@ def collectives(
     overlaps: bool,
     empty: Collection[int] = (),
 ) -> list[UnitCollective]:
-    """Returns FSDP2's collectives of a step in the order of issue.
+    """Returns FSDP2's collectives of a step, in the order in which they are issued.
 
-    `events`: in order of time. `overlaps`: whether hosts run ahead, as they do of GPUs. `empty`:
-    numbers of units without parameters, which are no units there.
+    `events`: ordered by time. `overlaps`: whether the host runs ahead, as with a GPU. `empty`: the
+    numbers of units without parameters, which FSDP2 ignores.
     """
     schedule = _Schedule(units, overlaps)
     for event in events:
@@ -157,9 +163,9 @@ def events_of(
 ) -> list[Event]:
     """Returns the calls of a step, pass after pass.
 
-    `ready`: seconds from the begin of the last backward until each parameter's gradient is ready.
-    Only the last pass was recorded. Those before are as it, at equal distances from the begin of
-    the step, and do not reduce.
+    `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
+    ready. Only the last pass was recorded. Earlier passes are assumed to be equal to it, and do not
+    reduce.
     """
     if step.units_ns:
         last = _recorded_events(step)
@@ -180,8 +186,8 @@ def events_of(
 
 
 def _recorded_events(step: Step) -> list[Event]:
-    """The last pass, by FSDP2's own units. Of events at one moment, those of a pass's earlier calls
-    are first.
+    """Returns the events of the last pass with FSDP2's own units. Of events at one moment, earlier
+    calls come first.
     """
     events = [
         (NS * ns, place, unit)
@@ -194,8 +200,9 @@ def _recorded_events(step: Step) -> list[Event]:
 def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """The last pass of a script without units. Backward of a unit is from the last gradient of the
-    one before to its own last one, and forward is in proportion. The root is around all others.
+    """Returns the events of the last pass of a script without units. Backward of a unit begins with
+    the last gradient of the previous unit and ends with its own last gradient; forward is in
+    proportion. The root contains all other units.
     """
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)

@@ -1,4 +1,4 @@
-"""Collectives of FSDP2's units (torch.distributed.fsdp.fully_shard), issued one by one."""
+"""Runs the collectives of FSDP2's units (torch.distributed.fsdp.fully_shard), one by one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def gather(group: ShardedGroup) -> None:
 
 
 def reduce(group: ShardedGroup) -> None:
-    """Reduces the gradients of a group, and frees what was gathered. What follows on a GPU's
-    current stream waits for them.
+    """Reduces the gradients of a group, and frees its gathered weights. Later work on a GPU's
+    current stream waits for the reduced gradients.
     """
     type(group).post_backward(group)  # the class's own, which is not watched
     if group.device.type == "cuda" and group._post_reduce_event:
@@ -31,7 +31,7 @@ def reduce(group: ShardedGroup) -> None:
 
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
-    """Whether a unit like these can be made, by this version and on this device."""
+    """Returns whether this version of PyTorch can make such a unit on this device."""
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
@@ -42,7 +42,8 @@ def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
 
 
 def group_like(params: Sequence[torch.nn.Parameter]) -> ShardedGroup:
-    """Returns the group of a unit with parameters of these shapes that no model has."""
+    """Returns the group of a new unit with parameters of these shapes, which belongs to no
+    model."""
     from torch.distributed.fsdp import fully_shard
 
     # FSDP2 wants contiguous parameters, which those of a model need not be.

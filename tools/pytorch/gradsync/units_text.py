@@ -1,25 +1,54 @@
-"""Quantities as people read them: four digits and a unit."""
+"""Formats quantities for users: four digits and a unit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from gradsync.estimates import Interval
 from gradsync.schema import MIB
 
 KIB = 1 << 10
+LARGE = 9999.5  # from here on four digits would need an exponent
 
 
 def ms_text(seconds: float) -> str:
-    return f"{1e3 * seconds:.4g} ms"
+    return f"{_four_digits(1e3 * seconds)} ms"
 
 
-def range_text(step_s: Interval) -> str:
-    return f"{1e3 * step_s.low:.4g} to {ms_text(step_s.high)}"
+def _four_digits(value: float) -> str:
+    """Returns a value without an exponent, unless it is tiny."""
+    return f"{value:.0f}" if abs(value) >= LARGE else f"{value:.4g}"
+
+
+def limits_text(step_s: Interval) -> str:
+    """Returns the limits of an interval in ms, without the unit."""
+    return f"[{_four_digits(1e3 * step_s.low)}, {_four_digits(1e3 * step_s.high)}]"
+
+
+def interval_text(step_s: Interval) -> str:
+    """Returns a value with its limits in ms, without the unit."""
+    return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)}"
+
+
+def estimate_text(step_s: Interval) -> str:
+    """Returns a value with its limits."""
+    return f"{interval_text(step_s)} ms"
+
+
+def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
+    """Returns a total and its parts in ms, all with as many decimals as four digits of the total
+    have. The printed parts add up to the printed total: the first part gets what rounding leaves.
+    """
+    total = 1e3 * total_s
+    decimals = max(0, 3 - math.floor(math.log10(total)))
+    _, *others = (round(1e3 * part, decimals) for part in parts_s)
+    first = round(total, decimals) - sum(others)
+    return [f"{part:.{decimals}f}" for part in (total, first, *others)]
 
 
 def percent_text(part: float | None) -> str:
-    """Returns a change of this part with its sign; nothing if it is None."""
+    """Returns a relative change in per cent, with its sign; empty for None."""
     return "" if part is None else f"{100 * part:+.1f} %"
 
 
@@ -28,7 +57,7 @@ def gbit_text(bytes_per_second: float) -> str:
 
 
 def bytes_text(size: float | None) -> str:
-    """Returns bytes in decimal units, as data sheets have them."""
+    """Returns bytes in decimal units, as in data sheets."""
     if size is None:
         return "unknown"
     for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -38,7 +67,7 @@ def bytes_text(size: float | None) -> str:
 
 
 def sizes_text(sizes: Iterable[float]) -> str:
-    """Returns the smallest and the largest size, which are bytes, in binary units."""
+    """Returns the smallest and the largest size, given in bytes, in binary units."""
     sizes = list(sizes)
     return " to ".join(_binary_text(size) for size in sorted({min(sizes), max(sizes)}))
 

@@ -1,4 +1,5 @@
-"""Watches a script that trains, for `check`: what its models get, and what autograd delivers."""
+"""Watches a training script for `check`: the inputs of its models, and the gradients of
+autograd."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 class Watch(Listener):
     """Watches a script until enough updates are compared, or finish() is called.
 
-    `groups`: into how many groups parameters are divided, of which one is compared at a time.
-    `on_end`: is called at the end, within the script. `status`: None until then.
+    `groups`: the number of groups of parameters; one group is compared at a time. `on_end`: is
+    called at the end, within the script. `status`: None until the end.
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -155,7 +156,8 @@ class Watch(Listener):
     # What the script calls
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """Calls call(own, ...) for owner.name(...), but not from check itself or compiled code."""
+        """Calls call(own, ...) for owner.name(...), except in `check` itself and in compiled
+        code."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -165,7 +167,7 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """Calls then(object) after this method of an object."""
+        """Calls then(object) after each call of this method of an object."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -222,7 +224,7 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Compares what is clipped, and remembers what clipping leaves."""
+        """Compares gradients before they are clipped, and remembers the clipped gradients."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -289,7 +291,7 @@ class Watch(Listener):
             self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
-        """Registers hooks on all that autograd may deliver to in the pass that begins."""
+        """Registers hooks on all tensors that may get gradients in the pass that begins."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)
@@ -300,7 +302,7 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`, for which optimizers have the parameter `p`."""
+        """Registers a hook on `leaf`. Optimizers have the parameter `p` instead of `leaf`."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -379,7 +381,7 @@ class Watch(Listener):
         return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compares an engine's gradients, which are known until it steps.
+        """Compares an engine's gradients before it steps, because they are unknown afterwards.
 
         DeepSpeed's optimizers step flat copies of parts of the parameters.
         """
@@ -430,7 +432,9 @@ class Watch(Listener):
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """Returns what DeepSpeed's optimizer will get, by id of the engine's parameters."""
+    """Returns the gradients that DeepSpeed's optimizer will get, by the ids of the engine's
+    parameters.
+    """
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

@@ -1,20 +1,19 @@
-"""Ways to train one model on several ranks: what a step takes and sends, and needs of memory."""
+"""Predicts ways to train one model on several ranks: time, sent bytes and memory of a step."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
-from gradsync.estimates import Interval, estimate
+from gradsync.estimates import Interval
 from gradsync.link import Operation
 from gradsync.memory import Need, Peak
 from gradsync.network import hybrid_costs, sent_part
 from gradsync.prediction import Predictor
 from gradsync.question import NamedLink, RecordedLink
 from gradsync.replay import Prediction, Waits
-from gradsync.schema import MIB, Row, StepMode, Unit
+from gradsync.schema import MIB, Row, Unit
 from gradsync.sharding import Resharding, plan_of, reshard, unit_bytes, units_of, waits_of
 
 LOCAL_STEPS = (8, 64)  # steps of local SGD between two averages of the weights
@@ -25,10 +24,10 @@ MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the 
 
 @dataclass(frozen=True)
 class PredictedWay:
-    """A way to train, and what a step of it takes, in seconds.
+    """A way to train, and the seconds of its step.
 
-    `sent_bytes`: by a rank in a step. `is_same`: whether it trains as DistributedDataParallel does.
-    `memory` is None if the recording holds no memory.
+    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
+    same weights as DistributedDataParallel. `memory`: None if the recording holds no memory.
     """
 
     name: str
@@ -39,8 +38,8 @@ class PredictedWay:
     is_same: bool = True
 
     def bytes_of_batch(self, batch: float = 1) -> float | None:
-        """Returns what a rank needs for tensors at the peak of a step, with this multiple of the
-        recorded batch.
+        """Returns the peak bytes of a rank's tensors in a step, for this multiple of the recorded
+        batch.
         """
         if not self.memory:
             return None
@@ -48,7 +47,7 @@ class PredictedWay:
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether so much memory is known to be enough. Without a limit all is."""
+        """Returns whether the way is known to fit into the memory limit; true without a limit."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -57,14 +56,15 @@ class PredictedWay:
 
 @dataclass(frozen=True)
 class UnknownWay:
-    """A way of which nothing can be told, and why."""
+    """A way whose step cannot be predicted, and the reason."""
 
     name: str
     why: str
 
 
 class Ways:
-    """The ways to train the model of one question. `base`: DDP's settings, which others change."""
+    """The ways to train the model of one question. `base`: DDP's settings, which the ways
+    change."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -103,9 +103,10 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """DistributedDataParallel with these settings.
+        """Returns a way: DistributedDataParallel with these settings.
 
-        A rank holds `state_part` of the optimizer's state, and needs `more_bytes` in backward.
+        A rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes` in
+        backward.
         """
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
@@ -124,7 +125,7 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """`peak`: computes what a rank needs with a multiple of the recorded batch."""
+        """`peak`: a function that computes a rank's memory for a multiple of the recorded batch."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
@@ -156,7 +157,9 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Whether collectives of a kind were measured, or all are computed from a link."""
+        """Returns whether collectives of this kind were measured, or all costs are computed from a
+        link.
+        """
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -173,6 +176,9 @@ class Ways:
 
     def _hybrid(self) -> PredictedWay | UnknownWay:
         name = "HSDP"
+        own = self._launch.sharing_ranks
+        if own and own < self._world_size:
+            return self._hybrid_of(own, self._predictor.own_hybrid_step())
         link = self._question.link
         if self._world_size < 4:
             return UnknownWay(name, "needs four ranks, two on each of two hosts")
@@ -185,16 +191,18 @@ class Ways:
         if on_host >= self._world_size or self._world_size % on_host:
             why = f"that divides {self._world_size} ranks into two or more hosts"
             return UnknownWay(name, f"needs --ranks_per_host {why}")
-        hosts = self._world_size // on_host
-        gather_part = sent_part(Operation.ALL_GATHER, on_host)
+        return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
+
+    def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
+        """HSDP in which so many ranks share parameters."""
+        gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
             Operation.REDUCE_SCATTER: gather_part
-            + sent_part(Operation.ALL_REDUCE, hosts) / on_host,
+            + sent_part(Operation.ALL_REDUCE, self._world_size // sharing) / sharing,
         }
-        prediction = self._predictor.hybrid_step(hybrid_costs(link.network))
         return self._of_units(
-            f"{name}, {on_host} ranks share", prediction, self._units, parts, on_host
+            f"HSDP, {sharing} ranks share", prediction, self._units, parts, sharing
         )
 
     def _of_units(
@@ -205,39 +213,27 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """`parts`: of a unit's bytes, what a rank sends in an operation."""
-        sizes = unit_bytes(self._launch.parameters, units)
+        """`parts`: the fraction of a unit's bytes that a rank sends in each operation."""
+        sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
             name,
             prediction.step_s,
             prediction.exposed_s,
-            sum(sizes[one.unit] * parts[one.operation] for one in plan),
+            sum(sizes[one.operation][one.unit] * parts[one.operation] for one in plan),
             self._memory(
                 lambda need, batch: need.sharded(units, sharing_ranks, batch, self._keeps)
             ),
         )
 
     def _local(self, steps: int) -> PredictedWay:
-        """Local SGD: all ranks' weights are averaged after so many steps.
+        """Returns a way: local SGD, which averages the weights of all ranks after this number of
+        steps.
 
-        Of these the slowest rank's sum counts.
+        The sum of the slowest rank over these steps counts.
         """
-        question = self._question
         total = self._recording.total_bytes
-        costs = [
-            self._predictor.link_costs(self._predictor.communication(i).link)
-            for i in range(len(self._recording.launches))
-        ]
-        average_s = fmean(cost.seconds(total) for cost in costs) / steps
-        none = estimate(self._recording.steps(StepMode.UNSYNCHRONISED))
-        alone = none.interval or Interval(none.value, none.value, none.value)
-        far = math.exp(1.96 * question.log_error)
-        step_s = Interval(
-            question.pace * alone.value + average_s,
-            question.pace * alone.low + average_s / far,
-            question.pace * alone.high + average_s * far,
-        )
+        step_s, average_s = self._predictor.local_step(steps)
         return PredictedWay(
             f"local SGD, H={steps}",
             step_s,
@@ -255,8 +251,9 @@ def _unmeasured(name: str) -> UnknownWay:
 
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
-    """Returns which of the ways that train as DistributedDataParallel does is the fastest, or that
-    it is undecided: of those that fit into a rank's memory, if there is a limit.
+    """Returns a sentence about the fastest of the ways that compute the same weights as
+    DistributedDataParallel, or that the fastest is undecided. If memory is limited, considers only
+    ways that fit.
     """
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
@@ -267,7 +264,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
         return f"No way fits: {min(needs, key=needs.__getitem__)} needs the least."
     where = "" if limit_bytes is None else " that fits"
     best = min(fitting, key=lambda way: way.step_s.value)
-    others = [way.name for way in fitting if way is not best and way.step_s.low <= best.step_s.high]
+    others = [
+        way.name for way in fitting if way is not best and not way.step_s.is_told_from(best.step_s)
+    ]
     if others:
         names = ", or ".join([best.name, *others])
         return f"The fastest way{where} is undecided: {names}."
@@ -275,8 +274,8 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns how many times the recorded batch fits into a rank's memory, by way, without ways of
-    which less than one does.
+    """Returns, for each way, how many times the recorded batch fits into a rank's memory. Omits
+    ways for which one batch does not fit.
     """
     found = {}
     for way in ways:

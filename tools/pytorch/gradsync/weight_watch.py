@@ -1,4 +1,4 @@
-"""Updates by what is no optimizer of torch.optim."""
+"""Notices updates by code that is not an optimizer of torch.optim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class WeightWatch:
-    """Tells whether weights have changed from one backward to the next, by a copy of the smallest
+    """Tells whether weights have changed between two backward passes, by a copy of the smallest
     parameter that trains.
     """
 
@@ -17,7 +17,7 @@ class WeightWatch:
         self._kept: torch.Tensor | None = None
 
     def have_changed(self) -> bool:
-        """Whether weights are others than at the last call; False at the first one."""
+        """Returns whether weights have changed since the last call; False at the first call."""
         trained = [p.detach() for p in self._params if p.grad is not None]
         smallest = min(trained, key=torch.numel, default=None)
         kept = self._kept
@@ -30,5 +30,5 @@ class WeightWatch:
         )
 
     def forget(self) -> None:
-        """The next call is the first one again."""
+        """Makes the next call of have_changed() count as the first call."""
         self._kept = None

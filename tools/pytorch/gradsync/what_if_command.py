@@ -1,4 +1,4 @@
-"""The command `gradsync what_if`: its flags, what it prints, and its exit statuses."""
+"""The command `gradsync what_if`: its flags, output and exit statuses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync import BAD_ARGUMENTS, FAILED, LACKING, Refused
 from gradsync.answer import as_json
-from gradsync.answering import answer_of
+from gradsync.answering import NO_MEASURED, NO_MEMORY, answer_of
+from gradsync.curve import Curve, curve_of, named_questions
+from gradsync.curve_text import curve_text
 from gradsync.memory import parse_bytes
 from gradsync.network import Algorithm, parse_wire
+from gradsync.plot import ONE_NUMBER, NoMatplotlib, check_can_draw, save
 from gradsync.question import MOST_PERCENT, LinkOptions, Question, question_of
 from gradsync.schema import MOST_RANKS
 from gradsync.text import text_of
@@ -31,10 +34,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags, or prints what is wrong with them and ends the process."""
+    """Reads the flags. If they are wrong, prints why and ends the process."""
     parser = _Parser(prog="what_if", allow_abbrev=False, description=DESCRIPTION)
     _add_recording_flags(parser)
     _add_link_flags(parser)
+    _add_curve_flags(parser)
     return parser.parse_args(arguments)
 
 
@@ -59,18 +63,38 @@ def _add_recording_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_curve_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plot",
+        help="Draws the lines of several numbers of ranks into this file, .svg or .png. Needs "
+        "matplotlib: pip install 'gradsync[plot]'.",
+    )
+    parser.add_argument(
+        "--measured",
+        action="append",
+        metavar="FILE[,FILE...]",
+        help="Puts steps that the script itself took in these recordings, of other numbers of "
+        "ranks, beside several predictions.",
+    )
+
+
 def _add_link_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--world_size",
-        type=_whole(0, MOST_RANKS),
-        default=0,
-        help="Predicts for this number of ranks, 2 or more. 0: as recorded.",
+        type=_world_sizes,
+        default=[0],
+        metavar="N[,N...]",
+        help="Predicts for this number of ranks, 2 or more. 0: as recorded. Several numbers, such "
+        "as 2,4,8,16: prints a line for each, without other tables.",
     )
     parser.add_argument(
         "--link",
+        action="append",
         help="Sets the link between hosts: a rate and a latency such as 25Gbit,5us; a rate alone "
         "has 5us. Or a file: another recording, what nccl-tests or osu_allreduce printed, what "
-        "nccl-tests wrote with -J, or records of //bench:all_reduce. Default: as recorded.",
+        "nccl-tests wrote with -J, or records of //bench:all_reduce. Default: as recorded. Several "
+        "links: repeat the flag, as in --link=10Gbit,20us --link=25Gbit,5us, which prints a line "
+        "for each link and number of ranks.",
     )
     parser.add_argument(
         "--ranks_per_host",
@@ -89,7 +113,8 @@ def _add_link_flags(parser: argparse.ArgumentParser) -> None:
         "--algorithm",
         choices=[algorithm.value for algorithm in Algorithm],
         default=LinkOptions.algorithm,
-        help="Exchanges data in collectives with this algorithm. Default: best.",
+        help="Exchanges data in collectives with this algorithm. Default: as the recorded backend "
+        "does, which is a ring over gloo, and else the best.",
     )
     parser.add_argument(
         "--processor_percent",
@@ -108,6 +133,12 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
     return convert
 
 
+def _world_sizes(text: str) -> list[int]:
+    if "," not in text:
+        return [_whole(0, MOST_RANKS)(text)]
+    return [_whole(2, MOST_RANKS)(one) for one in text.split(",")]
+
+
 def _wire(text: str) -> str:
     if not parse_wire(text):
         raise argparse.ArgumentTypeError(
@@ -123,37 +154,76 @@ def _memory(text: str) -> float:
     return size
 
 
+def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
+    return [
+        LinkOptions(
+            link=link,
+            ranks_per_host=flags.ranks_per_host,
+            within=flags.within,
+            algorithm=flags.algorithm,
+        )
+        for link in flags.link or [None]
+    ]
+
+
 def question_from(flags: argparse.Namespace) -> Question:
-    """Reads the files that flags name. Raises Refused if one of them cannot be used."""
-    options = LinkOptions(
-        link=flags.link,
-        ranks_per_host=flags.ranks_per_host,
-        within=flags.within,
-        algorithm=flags.algorithm,
-    )
+    """Reads the files that flags for one link and number of ranks name. Raises Refused if one of
+    them cannot be used.
+    """
+    (options,) = _links_of(flags)
+    (world_size,) = flags.world_size
     return question_of(
         flags.recording,
         options,
-        world_size=flags.world_size or None,
+        world_size=world_size or None,
         at=flags.at,
         processor_percent=flags.processor_percent,
         memory_limit_bytes=flags.memory,
     )
 
 
+def _curve_from(flags: argparse.Namespace) -> Curve:
+    if flags.memory:
+        raise Refused(NO_MEMORY)
+    if flags.plot:
+        check_can_draw(flags.plot)
+    questions = named_questions(
+        flags.recording,
+        _links_of(flags),
+        [world_size or None for world_size in flags.world_size],
+        flags.at,
+        flags.processor_percent,
+    )
+    measured = [path for paths in flags.measured or [] for path in paths.split(",")]
+    return curve_of(questions, measured)
+
+
 def _output(flags: argparse.Namespace) -> str:
+    is_json = flags.format == "json"
+    if len(flags.world_size) > 1 or len(flags.link or []) > 1:
+        curve = _curve_from(flags)
+        if flags.plot:
+            save(curve, flags.plot)
+        return json.dumps(as_json(curve)) if is_json else curve_text(curve)
+    if flags.plot:
+        raise Refused(ONE_NUMBER)
+    if flags.measured:
+        raise Refused(NO_MEASURED)
     answer = answer_of(question_from(flags))
-    return json.dumps(as_json(answer)) if flags.format == "json" else text_of(answer)
+    return json.dumps(as_json(answer)) if is_json else text_of(answer)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers what the arguments ask, and returns the exit status."""
+    """Prints the answer to the arguments' question, and returns the exit status."""
     flags = parse(arguments)
     try:
         output = _output(flags)
     except Refused as error:
         print(f"what_if: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
+    except NoMatplotlib as error:
+        print(f"what_if: {error}", file=sys.stderr)
+        return LACKING
     try:
         print(output, flush=True)
     except OSError as error:  # a full disk, or a reader who has left

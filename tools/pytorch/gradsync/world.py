@@ -1,4 +1,4 @@
-"""The processes that train a model together, and where they wait for each other."""
+"""The processes that train a model together, and functions by which they wait for each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAIT = datetime.timedelta(seconds=30)  # until all ranks have to begin recording
 
 
 class World:
-    """All processes of the default process group, or this one alone if there is none."""
+    """All processes of the default process group, or this process alone if there is no group."""
 
     _started = 0  # recorders that have met in this process
 
@@ -29,13 +29,13 @@ class World:
         return self.size > 1
 
     def meet(self) -> None:
-        """Returns when all ranks are here, and their devices have nothing left to do."""
+        """Returns when all ranks have called this and their devices have done all work."""
         if self.are_several:
             dist.barrier()
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
-        """Returns whether another rank has another number than this one."""
+        """Returns whether another rank has a number other than this rank's."""
         if not self.are_several:
             return False
         extremes = torch.tensor([number, -number], device=self.device)
@@ -43,7 +43,7 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until all ranks begin to record a model. Returns whether they do within WAIT."""
+        """Waits until all ranks begin to record a model. Returns whether they do so within WAIT."""
         if not self.are_several:
             return True
         World._started += 1

@@ -1,0 +1,204 @@
+"""The data of a curve: a predicted step for each of several numbers of ranks and links.
+
+Times are in seconds. Predicted times have a 95 % interval.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+
+from gradsync import Refused
+from gradsync.drawing import deviations, resamples
+from gradsync.estimates import Estimate, Interval, estimate, trimmed_mean
+from gradsync.notes import assumptions_of
+from gradsync.parts import equal_step_of
+from gradsync.prediction import Predictor
+from gradsync.question import LinkOptions, Question, questions_of
+from gradsync.recording import Recording
+from gradsync.replay import Prediction
+from gradsync.rounds import RoundTimes
+from gradsync.schema import StepMode
+from gradsync.sharding import units_of
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The script's own step on `world_size` ranks over one link.
+
+    `link`: the text of the link in the question; empty for the recorded link. `speed_up`: the
+    samples per second of all ranks, divided by those of one rank that does not synchronise: ranks x
+    none_s / step_s. `cost_s`: how much longer the step takes than a step without synchronisation.
+    `exposed_s`: how long ranks only wait for collectives. `equal_step_s`: the step if all ranks
+    were equally fast.
+    """
+
+    link: str
+    world_size: int
+    step_s: Interval
+    speed_up: Interval
+    cost_s: Interval
+    exposed_s: Interval
+    equal_step_s: float
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """Steps that the script itself took on `world_size` ranks in another recording.
+
+    `speed_up`: relative to the steps without synchronisation of the curve's own recording.
+    """
+
+    recording: str
+    world_size: int
+    step_s: Estimate
+    speed_up: Estimate
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The answer to one question for several numbers of ranks or links.
+
+    Fields with names of Answer have the same meaning. `none_s`: a step without synchronisation,
+    with the number of passes of the script's own step. `bucket_bytes`, `first_bucket_bytes`,
+    `is_sharded`: of the script's own step, as in ScriptStep. `points`: ordered by link, in the
+    order of the question. `measured`: steps of other recordings.
+    """
+
+    recording: str
+    parameters: int
+    gradient_bytes: int
+    recorded_world_size: int
+    launches: int
+    optimizer: str
+    device: str
+    backend: str
+    threads: int
+    notes: Sequence[str]
+    none_s: float
+    units: int
+    bucket_bytes: int
+    first_bucket_bytes: int
+    is_sharded: bool
+    points: Sequence[CurvePoint]
+    measured: Sequence[MeasuredPoint]
+
+
+@dataclass(frozen=True)
+class NamedQuestion:
+    """A question, and the text of its link; empty for the recorded link."""
+
+    link: str
+    question: Question
+
+
+def named_questions(
+    recording: str | os.PathLike[str],
+    links: Sequence[LinkOptions],
+    world_sizes: Sequence[int | None],
+    at: str | os.PathLike[str] | None = None,
+    processor_percent: float | None = None,
+) -> list[NamedQuestion]:
+    """Reads the files of a curve's questions, as questions_of() does."""
+    if not links or not world_sizes:
+        raise Refused("a curve needs a number of ranks and a link at least")
+    names = [options.link or "" for options in links for _ in world_sizes]
+    questions = questions_of(recording, links, world_sizes, at, processor_percent)
+    return [NamedQuestion(*pair) for pair in zip(names, questions, strict=True)]
+
+
+def curve_of(
+    questions: Sequence[NamedQuestion], measured: Sequence[str | os.PathLike[str]] = ()
+) -> Curve:
+    """Answers questions that differ only in links and numbers of ranks. There must be at least one.
+
+    `measured`: recordings of the same model; their scripts' own steps become points. Raises Refused
+    if a recording lacks something that the answer needs, or is of another model.
+    """
+    first = questions[0].question
+    recording, launch, row = first.recording, first.launch, first.script_row
+    none_s = first.pace * recording.none_s * row.passes / launch.passes
+    notes = [note for one in questions for note in assumptions_of(one.question)]
+    return Curve(
+        recording=recording.path,
+        parameters=len(launch.parameters),
+        gradient_bytes=recording.total_bytes,
+        recorded_world_size=launch.world_size,
+        launches=len(recording.launches),
+        optimizer=launch.optimizer,
+        device=launch.device,
+        backend=launch.backend,
+        threads=launch.threads,
+        notes=list(dict.fromkeys(notes)),
+        none_s=none_s,
+        units=len(units_of(launch)),
+        bucket_bytes=row.bucket_bytes,
+        first_bucket_bytes=row.first_bucket_bytes,
+        is_sharded=row.fsdp,
+        points=[_point(one, none_s) for one in questions],
+        measured=[_measured_point(recording, Recording(path), none_s) for path in measured],
+    )
+
+
+def _point(asked: NamedQuestion, none_s: float) -> CurvePoint:
+    question = asked.question
+    prediction = Predictor(question).step(question.script_row)
+    step = prediction.step_s
+    ranks = question.world_size
+    equal_step_s, _ = equal_step_of(prediction)
+    return CurvePoint(
+        link=asked.link,
+        world_size=ranks,
+        step_s=step,
+        speed_up=_speed_up(ranks, none_s, step),
+        cost_s=Interval(step.value - none_s, step.low - none_s, step.high - none_s),
+        exposed_s=_exposed(prediction),
+        equal_step_s=equal_step_s,
+    )
+
+
+def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
+    once_s = ranks * none_s
+    return Interval(once_s / step.value, once_s / step.high, once_s / step.low)
+
+
+def _exposed(prediction: Prediction) -> Interval:
+    """Returns the exposed time. Its interval contains the intervals of all launches, like the
+    interval of the step.
+    """
+    limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
+    return Interval(
+        prediction.exposed_s,
+        min(low for low, _ in limits),
+        max(high for _, high in limits),
+    )
+
+
+def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
+    """Returns the 95 % limits, by the same bootstrap as for steps."""
+    means = []
+    for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
+        exposed = [times.exposed_at(one.link) for times in rounds]
+        means.append(trimmed_mean([exposed[i] for i in positions]))
+    low, *_, high = quantiles(means, n=40, method="inclusive")
+    return low, high
+
+
+def _measured_point(asked: Recording, there: Recording, none_s: float) -> MeasuredPoint:
+    launch = there.first
+    if there.gradient_bytes != asked.gradient_bytes or launch.passes != asked.first.passes:
+        raise Refused(f"--measured={there.path}: a recording of other parameters or passes")
+    launches = there.steps(StepMode.SCRIPT, launch.rows[0].name) if launch.rows else []
+    if not launches:
+        raise Refused(f"--measured={there.path}: it holds no steps that the script synchronised")
+    step = estimate(launches)
+    ranks = launch.world_size
+    interval = step.interval and _speed_up(ranks, none_s, step.interval)
+    return MeasuredPoint(
+        recording=there.path,
+        world_size=ranks,
+        step_s=step,
+        speed_up=Estimate(ranks * none_s / step.value, interval),
+    )

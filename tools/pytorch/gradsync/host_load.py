@@ -1,0 +1,59 @@
+"""Measures how busy this host is, from /proc/stat and /proc/loadavg of Linux."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import dataclass
+
+from gradsync.schema import HostLoad
+
+STAT = pathlib.Path("/proc/stat")
+LOAD_AVERAGE = pathlib.Path("/proc/loadavg")
+# Columns of the line "cpu" of /proc/stat: time of all CPUs since the host was started. The last two
+# columns are guests', which `user` and `nice` contain (proc_stat(5)).
+COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """The time of all CPUs since the start of the host, in ticks, and the load average of the last
+    minute.
+    """
+
+    total: int
+    idle: int
+    steal: int
+    load_average: float
+
+    @classmethod
+    def now(cls) -> CpuTimes | None:
+        """Returns the current times; None on a system without these files, such as macOS."""
+        try:
+            name, *columns = STAT.read_text().split("\n", 1)[0].split()
+            average = float(LOAD_AVERAGE.read_text().split()[0])
+            ticks = dict(zip(COLUMNS, map(int, columns), strict=False))
+        except (OSError, ValueError, IndexError):
+            return None
+        if name != "cpu" or len(ticks) < len(COLUMNS):
+            return None
+        return cls(
+            total=sum(ticks.values()),
+            idle=ticks["idle"] + ticks["iowait"],
+            steal=ticks["steal"],
+            load_average=average,
+        )
+
+
+def load_between(begin: CpuTimes | None, end: CpuTimes | None) -> HostLoad | None:
+    """Returns the load between two moments; None if it is unknown, or no time has passed."""
+    if begin is None or end is None or end.total <= begin.total:
+        return None
+    total = end.total - begin.total
+    # The kernel's counters of idle time can go backwards a bit (proc_stat(5)).
+    idle = min(max(end.idle - begin.idle, 0), total)
+    steal = min(max(end.steal - begin.steal, 0), total - idle)
+    return HostLoad(
+        steal_part=steal / total,
+        busy_part=(total - idle - steal) / total,
+        load_average=end.load_average,
+    )

@@ -1,0 +1,56 @@
+"""Steps of local SGD, which averages the weights of all ranks after some steps of each alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+
+from gradsync.drawing import DRAWING_SEED, deviations, resamples
+from gradsync.estimates import Interval, trimmed_mean
+from gradsync.replay import MOST_RANK_ACTIONS
+
+FEWEST_DRAWS = 2
+
+
+def local_step(
+    ranks: Sequence[Sequence[float]],
+    world_size: int,
+    steps: int,
+    average_s: float,
+    log_error: float,
+) -> Interval:
+    """Returns the mean seconds of a step.
+
+    `ranks`: by recorded rank, seconds of its steps without synchronisation. `average_s`: what an
+    average takes for each of the `steps` steps; `log_error`: the standard deviation of its
+    logarithm.
+    """
+    slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
+    rounds_s = [max(own) for own in zip(*ranks, strict=True)]
+    mean_s = trimmed_mean(rounds_s)  # which is as uncertain as the rounds are few
+    draws = [
+        slowest_s
+        + trimmed_mean([rounds_s[i] for i in positions])
+        - mean_s
+        + average_s * math.exp(log_error * one.link)
+        for one, positions in zip(deviations(), resamples(len(rounds_s)), strict=True)
+    ]
+    return Interval.of(slowest_s + average_s, [draws])
+
+
+def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
+    """Returns, of as many draws as there are rounds, the slowest rank's mean step. Ranks beyond the
+    recorded ones are each like one of these, because a slow rank stays slow.
+    """
+    random = Random(DRAWING_SEED)
+    affordable = MOST_RANK_ACTIONS // (world_size * steps)
+    slowest = []
+    for _ in range(min(max(affordable, FEWEST_DRAWS), len(ranks[0]))):
+        means = []
+        for rank in range(world_size):
+            own = ranks[rank if rank < len(ranks) else int(len(ranks) * random.random())]
+            drawn = [own[int(len(own) * random.random())] for _ in range(steps)]
+            means.append(sum(drawn) / steps)
+        slowest.append(max(means))
+    return slowest

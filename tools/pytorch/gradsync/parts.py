@@ -1,0 +1,122 @@
+"""Computes the parts of a predicted step, and how much of it is lost to communication and to slower
+ranks.
+
+All values are computed from replays, and not measured. All times are in seconds.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import StatisticsError, correlation, fmean
+
+from gradsync.estimates import trimmed_mean
+from gradsync.replay import Prediction, equal_rounds
+from gradsync.schema import Launch
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """The parts of a predicted step. They are means over the same rounds as the step, so they add
+    up to it.
+
+    `computation_s`: the computation of the slowest rank; if ranks wait for each other several times
+    in a step, of the slowest rank between two such waits. `copies_s`: copies of gradients into and
+    out of buckets, and casts. `slowed_s`: how much longer computation takes because of concurrent
+    communication. `exposed_s`: the time in which ranks only wait for gradients or weights.
+    `broadcasts_s`: the broadcasts of ZeroRedundancyOptimizer.
+    """
+
+    computation_s: float
+    copies_s: float
+    slowed_s: float
+    exposed_s: float
+    broadcasts_s: float
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How much of the lost time of a step is communication, and how much is waiting for slower
+    ranks.
+
+    `rank_s`: the mean computation of a recorded rank in a step. `equal_step_s`: the step if all
+    ranks were equally fast: the mean over all recorded steps of ranks, each replayed as if all
+    ranks took it. `varying_step_s`: the predicted step, with ranks that vary like the recorded
+    ranks and independently of each other. `communication_part` and `waiting_part`: fractions of the
+    lost time, which is varying_step_s - rank_s. They add up to 1, and are None if no time is lost.
+    Copies of gradients count as communication. `correlation`: the correlation of the times of two
+    recorded ranks of one host in the same steps. Near 1, the ranks were slow in the same steps,
+    because their host was. None if each rank had its own host, or if ranks did not vary.
+    """
+
+    rank_s: float
+    equal_step_s: float
+    varying_step_s: float
+    communication_part: float | None
+    waiting_part: float | None
+    correlation: float | None
+
+
+def parts_of(prediction: Prediction) -> StepParts:
+    """Returns the parts of a step."""
+    others_s = (
+        prediction.copies_s,
+        prediction.slowed_s,
+        prediction.exposed_s,
+        prediction.broadcasts_s,
+    )
+    return StepParts(
+        computation_s=prediction.step_s.value - sum(others_s),
+        copies_s=prediction.copies_s,
+        slowed_s=prediction.slowed_s,
+        exposed_s=prediction.exposed_s,
+        broadcasts_s=prediction.broadcasts_s,
+    )
+
+
+def equal_step_of(prediction: Prediction) -> tuple[float, float]:
+    """Returns the seconds of the step if all ranks were equally fast, and the seconds of its
+    computation, copies and broadcasts alone.
+    """
+    steps_s, alone_s = [], []
+    for replay in prediction.replays:
+        rounds = equal_rounds(replay.scenario)
+        steps_s.append(trimmed_mean([fmean(step for step, _ in ranks) for ranks in rounds]))
+        alone_s.append(trimmed_mean([fmean(alone for _, alone in ranks) for ranks in rounds]))
+    return fmean(steps_s), fmean(alone_s)
+
+
+def variation_of(prediction: Prediction, launch: Launch) -> Variation:
+    """Returns how much time a step loses because ranks vary. `launch`: one of the recorded
+    launches; all launches have the same number of hosts.
+    """
+    equal_s, alone_s = equal_step_of(prediction)
+    step_s = prediction.step_s.value
+    rank_s = alone_s - prediction.copies_s - prediction.broadcasts_s
+    lost_s = step_s - rank_s
+    waiting = None
+    if lost_s > 0:
+        # Ranks that begin at different moments can make it a bit less than nothing.
+        waiting = min(max((step_s - equal_s) / lost_s, 0), 1)
+    return Variation(
+        rank_s=rank_s,
+        equal_step_s=equal_s,
+        varying_step_s=step_s,
+        communication_part=None if waiting is None else 1 - waiting,
+        waiting_part=waiting,
+        correlation=_correlation(prediction) if len(set(launch.hosts)) == 1 else None,
+    )
+
+
+def _correlation(prediction: Prediction) -> float | None:
+    """Returns the mean correlation over launches and pairs of neighbouring ranks."""
+    found = []
+    for replay in prediction.replays:
+        times = [
+            [step.backward_s + step.after_s for step in rank] for rank in replay.scenario.ranks
+        ]
+        for one, other in pairwise(times):
+            with suppress(StatisticsError):  # one of them does not vary, or there is one round
+                found.append(correlation(one, other))
+    return fmean(found) if found else None

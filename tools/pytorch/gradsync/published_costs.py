@@ -1,0 +1,19 @@
+"""The errors of predictions for GPUs, relative to steps that others have published.
+
+Predictions are checked on CPUs. tools/dev/published.py predicts published steps of many GPUs;
+docs/prediction.md has its table.
+"""
+
+from __future__ import annotations
+
+COSTS = 16  # of 4 and 8 GPUs
+WITHIN = 24
+HALF_WITHIN = 12
+
+
+def note() -> str:
+    """Returns a sentence for an answer about GPUs."""
+    return (
+        f"{COSTS} published costs of 4 and 8 GPUs were predicted within a factor of {WITHIN}, half "
+        f"of them within {HALF_WITHIN}: all too low."
+    )

@@ -1,0 +1,203 @@
+"""The same collective on several ranks: who came last, and what of its time was waiting.
+
+A rank's part of a collective lasts from its own arrival until all have arrived and the data has
+gone around. So all ranks end together. Ranks of one host have one clock, which tells the last
+arrival. Clocks of hosts differ: there the rank with the shortest part came last, and what the
+others take longer is waiting. Clocks of hosts are compared only up to a difference that stays the
+same, to check that two parts are of one collective.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gradsync.trace.collectives import Collective, Group
+from gradsync.trace.steps import Window
+
+# Ends agree within this part of the shortest part, and a time that no clock or scheduler exceeds
+# often.
+AGREEING_PART = 0.25
+AGREEING_S = 1e-3
+# Each rank has its own bytes of these.
+UNEVEN = ("all_to_all", "gather", "scatter", "send_recv", "send", "recv", "dispatch", "combine")
+LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which collective it is. `step`: its number, if the trace has steps. `turn`: the how manyth of
+    its kind, group and size in it; or, with `is_numbered`, its number in the group, as the ranks
+    counted.
+    """
+
+    step: int | None
+    group: Group
+    kind: str
+    bytes: int | None
+    turn: int
+    is_numbered: bool
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """One collective. `parts`: by rank. `arrivals_s`: by rank, on a clock that the ranks share, or
+    else from the common end. `pure_s`: from the last arrival to the end. `spread_s`: by how much
+    ends differ.
+    """
+
+    place: Place
+    parts: Mapping[int, Collective]
+    arrivals_s: Mapping[int, float]
+    pure_s: float
+    spread_s: float
+
+    @property
+    def last_rank(self) -> int:
+        """The rank for which the others wait."""
+        return max(self.arrivals_s, key=self.arrivals_s.__getitem__)
+
+    def waiting_s(self, rank: int) -> float:
+        """Seconds from a rank's arrival to the last arrival."""
+        return max(self.arrivals_s.values()) - self.arrivals_s[rank]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether ends agree, so that these are parts of one collective."""
+        return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What several ranks have in common. `sure`: in the order of calls of the first rank that had
+    it. `unsure`: how many have ends that do not agree. `unmatched`: how many parts have no partner
+    on a rank that must have one. `is_usable`: whether most agree.
+    """
+
+    sure: list[Aligned]
+    unsure: int
+    unmatched: int
+    offsets_s: Mapping[int, float]
+
+    @property
+    def is_usable(self) -> bool:
+        return bool(self.sure) and len(self.sure) >= LEAST_AGREEING * (len(self.sure) + self.unsure)
+
+
+@dataclass(frozen=True)
+class RankCollectives:
+    """A rank's collectives and steps. `host`: empty if the trace does not tell. `origin_s`: of its
+    times, on its host's clock, from a moment that all ranks share.
+    """
+
+    rank: int
+    host: str
+    origin_s: float
+    collectives: Sequence[Collective]
+    windows: Sequence[Window]
+
+
+def step_of(called: float, windows: Sequence[Window]) -> int | None:
+    """Returns the index of the step within which the host called something."""
+    i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
+    return i if i >= 0 and called <= windows[i].host[1] else None
+
+
+def align(ranks: Sequence[RankCollectives]) -> Alignment:
+    """Finds the collectives of two ranks or more."""
+    found: dict[Place, dict[int, Collective]] = {}
+    for own in ranks:
+        for place, part in _places(own, _are_numbered(ranks)).items():
+            found.setdefault(place, {})[own.rank] = part
+    whole = {}
+    unmatched = 0
+    for place, parts in found.items():
+        members = [own.rank for own in ranks if place.group.may_hold(own.rank)]
+        if len(parts) < 2 or len(parts) < len(members):
+            unmatched += len(parts) if len(members) > 1 else 0
+        else:
+            whole[place] = parts
+    by_clocks = _aligned_by(ranks, whole, unmatched)
+    if by_clocks.is_usable:
+        return by_clocks
+    # Hosts may have the same name, such as localhost.
+    nameless = [dataclasses.replace(own, host="") for own in ranks]
+    by_ends = _aligned_by(nameless, whole, unmatched)
+    return by_ends if by_ends.is_usable else by_clocks
+
+
+def _aligned_by(
+    ranks: Sequence[RankCollectives],
+    whole: Mapping[Place, Mapping[int, Collective]],
+    unmatched: int,
+) -> Alignment:
+    offsets = _offsets(ranks, list(whole.values()))
+    hosts = {own.rank: own.host for own in ranks}
+    aligned = [_aligned(place, parts, offsets, hosts) for place, parts in whole.items()]
+    sure = [one for one in aligned if one.is_sure]
+    return Alignment(sure, len(aligned) - len(sure), unmatched, offsets)
+
+
+def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
+    return all(part.sequence >= 0 for own in ranks for part in own.collectives)
+
+
+def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
+    """Returns where each collective of a rank stands; those outside of steps are left out."""
+    turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
+    result: dict[Place, Collective] = {}
+    for part in own.collectives:
+        i = step_of(part.called, own.windows)
+        if i is None:
+            continue
+        number = own.windows[i].number
+        size = None if part.kind in UNEVEN else part.bytes
+        key = (number, part.group, part.kind, size, part.sequence if are_numbered else None)
+        # Several kernels of one number are of one group of calls.
+        turn = turns[key]
+        turns[key] += 1
+        if are_numbered:
+            turn += part.sequence << 20
+        result[Place(number, part.group, part.kind, size, turn, are_numbered)] = part
+    return result
+
+
+def _offsets(
+    ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
+) -> dict[int, float]:
+    """Returns seconds to add to each rank's times, so that collectives end together."""
+    first = ranks[0]
+    offsets = {first.rank: 0.0}
+    for own in ranks[1:]:
+        if own.host and own.host == first.host:
+            offsets[own.rank] = own.origin_s - first.origin_s
+            continue
+        apart = [
+            parts[first.rank].end - parts[own.rank].end
+            for parts in found
+            if first.rank in parts and own.rank in parts
+        ]
+        # Ranks that share no collective with the first one keep their host's clock.
+        offsets[own.rank] = median(apart) if apart else own.origin_s - first.origin_s
+    return offsets
+
+
+def _aligned(
+    place: Place,
+    parts: Mapping[int, Collective],
+    offsets: Mapping[int, float],
+    hosts: Mapping[int, str],
+) -> Aligned:
+    ends = [part.end + offsets[rank] for rank, part in parts.items()]
+    own_hosts = {hosts[rank] for rank in parts}
+    if len(own_hosts) == 1 and "" not in own_hosts:
+        arrivals = {rank: part.begin + offsets[rank] for rank, part in parts.items()}
+        pure_s = max(ends) - max(arrivals.values())
+    else:
+        arrivals = {rank: -part.seconds for rank, part in parts.items()}
+        pure_s = min(part.seconds for part in parts.values())
+    return Aligned(place, parts, arrivals, pure_s, max(ends) - min(ends))

@@ -1,0 +1,65 @@
+"""When something of the host takes place: at once or, on a GPU, when the GPU comes to it."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from gradsync.trace.events import Device, Host, Trace, Work
+from gradsync.trace.spans import Spans, union
+from gradsync.trace.steps import launched_within
+
+
+class Moments:
+    """Moments of the main thread of a CPU."""
+
+    is_of_gpu = False
+
+    def at(self, moment: float) -> float:
+        """Returns when a mark would be passed that the host sets at a moment."""
+        return moment
+
+    def done(self, moment: float) -> float:
+        """Returns when what was started before a moment has ended."""
+        return moment
+
+    def spans_of(self, events: Sequence[Host]) -> Spans:
+        """Returns when the work of these events runs."""
+        return union(one.span for one in events)
+
+
+class DeviceMoments(Moments):
+    """Moments of the stream on which a GPU computes.
+
+    A gradient is ready when the last kernel launched before it on this stream has ended. The host
+    says so much earlier if the GPU is late, and a bit later if the host is.
+    """
+
+    is_of_gpu = True
+
+    def __init__(self, device: Sequence[Device]) -> None:
+        computing = [one for one in device if one.work is not Work.COMMUNICATION]
+        counts: dict[object, int] = {}
+        for one in computing:
+            counts[one.stream] = counts.get(one.stream, 0) + (one.work is Work.COMPUTATION)
+        stream = max(counts, key=counts.__getitem__) if counts else None
+        self._own = sorted(
+            (one for one in computing if one.stream == stream), key=lambda one: one.launched
+        )
+        self._launched = [one.launched for one in self._own]
+
+    def at(self, moment: float) -> float:
+        return max(moment, self.done(moment))
+
+    def done(self, moment: float) -> float:
+        i = bisect.bisect_left(self._launched, moment)
+        return self._own[i - 1].end if i else moment
+
+    def spans_of(self, events: Sequence[Host]) -> Spans:
+        spans = union(one.span for one in events)
+        return union(one.span for one in launched_within(self._own, spans))
+
+
+def moments_of(trace: Trace) -> Moments:
+    """Returns the moments of the GPU, if the trace has one, or else of the CPU."""
+    return DeviceMoments(trace.device) if trace.has_gpu else Moments()

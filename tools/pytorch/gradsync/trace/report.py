@@ -1,0 +1,370 @@
+"""The answer: what steps and collectives of all ranks take. Times are seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from gradsync import Refused
+from gradsync.trace.alignment import Aligned, Alignment, RankCollectives, align, step_of
+from gradsync.trace.collectives import (
+    Collective,
+    Group,
+    bus_factor,
+    collectives_of,
+    unsent,
+)
+from gradsync.trace.events import Trace, read_trace
+from gradsync.trace.spans import length, union
+from gradsync.trace.steps import Accountant, StepTimes, Window, windows_of
+
+LEAST_STEPS = 3  # with fewer, the first one counts, too
+ALWAYS = 0.95  # of all waiting: more is for one rank
+SHARED = 0.05  # of communication: more overlaps with other communication
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """One rank. `numbers` are the profiler's, of each step; None of a trace without steps. `mean`
+    is of the steps that count.
+    """
+
+    rank: int
+    path: str
+    device: str
+    numbers: list[int | None]
+    steps: list[StepTimes]
+    mean: StepTimes
+
+
+@dataclass(frozen=True)
+class SizeReport:
+    """Collectives of one kind, group and size, in the steps that count.
+
+    `count`: on one rank, of all these steps. `mean_s`: of one part, with waiting. `pure_s`:
+    without; with one rank it is the shortest part, which is an upper limit, or None if sizes are
+    unknown. `waiting_s`: the mean of the ranks; None if it is not known. `bus_bytes_per_s`: by
+    `pure_s`, as nccl-tests define it.
+    """
+
+    kind: str
+    group: str
+    bytes: int | None
+    count: int
+    mean_s: float
+    pure_s: float | None
+    is_limit: bool
+    waiting_s: float | None
+    bus_bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class CollectiveReport:
+    """One collective of all ranks. `step`: the profiler's number. `counts`: whether the step does.
+    `last_rank`: who arrived last. `pure_s`: from then to the end. `waiting_s`: by rank.
+    """
+
+    step: int | None
+    counts: bool
+    kind: str
+    group: str
+    bytes: int | None
+    last_rank: int
+    pure_s: float
+    waiting_s: dict[int, float]
+
+
+@dataclass(frozen=True)
+class WaitingReport:
+    """For whom ranks wait. `by_rank_s`: what each waits in a step. `for_rank_s`: what all others
+    wait in a step, together, for this one; `last_counts`: in how many collectives that was.
+    """
+
+    by_rank_s: dict[int, float]
+    for_rank_s: dict[int, float]
+    last_counts: dict[int, int]
+    collectives: int
+
+    @property
+    def awaited(self) -> int:
+        """The rank for which the others wait longest."""
+        return max(self.for_rank_s, key=self.for_rank_s.__getitem__)
+
+    @property
+    def share(self) -> float:
+        """The part of all waiting that is for that rank."""
+        total = sum(self.for_rank_s.values())
+        return self.for_rank_s[self.awaited] / total if total else 0.0
+
+    @property
+    def is_always_the_same(self) -> bool:
+        return self.share >= ALWAYS
+
+
+@dataclass(frozen=True)
+class Report:
+    """`skipped`: the number of the first step, if it does not count (of ranks that begin with
+    different ones, the latest). `waiting`: None if only one
+    rank is known, or ranks cannot be aligned; then there are no `collectives` either.
+    """
+
+    ranks: list[RankReport]
+    has_gpu: bool
+    skipped: int | None
+    sizes: list[SizeReport]
+    waiting: WaitingReport | None
+    collectives: list[CollectiveReport]
+    notes: list[str]
+
+
+def is_counted(number: int | None, skipped: int | None) -> bool:
+    """Whether a step of this number counts: not the first one, nor those before it that only some
+    ranks have.
+    """
+    return skipped is None or number is None or number > skipped
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What is known of one rank."""
+
+    number: int
+    trace: Trace
+    windows: list[Window]
+    collectives: list[Collective]
+
+    def counted(self, skipped: int | None) -> list[int]:
+        """Returns the indices of the steps that count."""
+        return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
+
+
+def read_ranks(paths: Sequence[str]) -> list[Rank]:
+    """Reads the trace of each rank. Raises Refused if one cannot be used, or if they are not of
+    different ranks of one world.
+    """
+    traces = [read_trace(path) for path in paths]
+    for trace in traces[1:]:
+        if trace.world_size != traces[0].world_size:
+            raise Refused(
+                f"{trace.path}: a world of {trace.world_size} ranks, but {traces[0].path} is "
+                f"of one of {traces[0].world_size}"
+            )
+    known = [trace for trace in traces if trace.rank is not None]
+    if known and len(known) < len(traces):
+        unknown = next(trace for trace in traces if trace.rank is None)
+        raise Refused(
+            f"{unknown.path}: it does not say which rank it is of, as {known[0].path} does"
+        )
+    ranks: dict[int, Rank] = {}
+    for i, trace in enumerate(traces):
+        number = i if trace.rank is None else trace.rank
+        if number in ranks:
+            raise Refused(f"{trace.path}: rank {number} again, as {ranks[number].trace.path}")
+        ranks[number] = Rank(number, trace, windows_of(trace), collectives_of(trace))
+    return [ranks[number] for number in sorted(ranks)]
+
+
+def report_of(ranks: Sequence[Rank]) -> Report:
+    """Answers for these ranks."""
+    skipped = _skipped(ranks)
+    alignment = _alignment(ranks) if len(ranks) > 1 else None
+    sure = alignment.sure if alignment and alignment.is_usable else []
+    counted = [one for one in sure if is_counted(one.place.step, skipped)]
+    return Report(
+        ranks=[_rank_report(rank, skipped) for rank in ranks],
+        has_gpu=any(rank.trace.has_gpu for rank in ranks),
+        skipped=skipped,
+        sizes=_size_reports(ranks, counted, skipped),
+        waiting=_waiting_report(ranks, counted, skipped) if counted else None,
+        collectives=[_collective_report(one, skipped) for one in sure],
+        notes=list(_notes(ranks, alignment, skipped)),
+    )
+
+
+def _skipped(ranks: Sequence[Rank]) -> int | None:
+    """The profiler starts in the first step, on each rank at another time, so that it holds
+    seconds of waiting that training has not.
+    """
+    numbers = [[window.number for window in rank.windows] for rank in ranks]
+    known = [[number for number in own if number is not None] for own in numbers]
+    if not all(known):
+        return None
+    first = max(min(own) for own in known)
+    left = min(sum(number > first for number in own) for own in known)
+    return first if left >= LEAST_STEPS - 1 else None
+
+
+def _rank_report(rank: Rank, skipped: int | None) -> RankReport:
+    accountant = Accountant(rank.trace, rank.collectives)
+    steps = [accountant.times(window) for window in rank.windows]
+    return RankReport(
+        rank=rank.number,
+        path=rank.trace.path,
+        device=(rank.trace.device_name or "GPU") if rank.trace.has_gpu else "cpu",
+        numbers=[window.number for window in rank.windows],
+        steps=steps,
+        mean=StepTimes.mean([steps[i] for i in rank.counted(skipped)]),
+    )
+
+
+def _alignment(ranks: Sequence[Rank]) -> Alignment:
+    first_ns = min(rank.trace.origin_ns for rank in ranks)
+    return align(
+        [
+            RankCollectives(
+                rank.number,
+                rank.trace.host,
+                1e-9 * (rank.trace.origin_ns - first_ns),
+                rank.collectives,
+                rank.windows,
+            )
+            for rank in ranks
+        ]
+    )
+
+
+def _collective_report(one: Aligned, skipped: int | None) -> CollectiveReport:
+    return CollectiveReport(
+        step=one.place.step,
+        counts=is_counted(one.place.step, skipped),
+        kind=one.place.kind,
+        group=one.place.group.text,
+        bytes=one.place.bytes,
+        last_rank=one.last_rank,
+        pure_s=one.pure_s,
+        waiting_s={rank: one.waiting_s(rank) for rank in sorted(one.parts)},
+    )
+
+
+Key = tuple[str, Group, int | None]
+
+
+def _parts(rank: Rank, skipped: int | None) -> dict[Key, list[Collective]]:
+    """A rank's collectives in the steps that count, by kind, group and size."""
+    counts = set(rank.counted(skipped))
+    result: defaultdict[Key, list[Collective]] = defaultdict(list)
+    for part in rank.collectives:
+        if step_of(part.called, rank.windows) in counts:
+            result[part.kind, part.group, part.bytes].append(part)
+    return result
+
+
+def _size_reports(
+    ranks: Sequence[Rank], counted: Sequence[Aligned], skipped: int | None
+) -> list[SizeReport]:
+    aligned: defaultdict[Key, list[Aligned]] = defaultdict(list)
+    for one in counted:
+        aligned[one.place.kind, one.place.group, one.place.bytes].append(one)
+    by_rank = [_parts(rank, skipped) for rank in ranks]
+    keys = {key: None for parts in by_rank for key in parts}  # in their first order
+    reports = [
+        _size_report(key, [parts[key] for parts in by_rank if key in parts], aligned.get(key, []))
+        for key in keys
+    ]
+    return sorted(reports, key=lambda one: -one.count * one.mean_s)
+
+
+def _size_report(
+    key: Key, parts: Sequence[Sequence[Collective]], aligned: Sequence[Aligned]
+) -> SizeReport:
+    kind, group, size = key
+    seconds = [part.seconds for own in parts for part in own]
+    pure_s: float | None = None if size is None else min(seconds)
+    waiting_s = None
+    if aligned:
+        pure_s = fmean(one.pure_s for one in aligned)
+        waiting_s = fmean(one.waiting_s(rank) for one in aligned for rank in one.parts)
+    bandwidth = None
+    if size and group.size > 1 and pure_s:
+        bandwidth = bus_factor(kind, group.size) * size / pure_s
+    return SizeReport(
+        kind=kind,
+        group=group.text,
+        bytes=size,
+        count=max(len(own) for own in parts),
+        mean_s=fmean(seconds),
+        pure_s=pure_s,
+        is_limit=not aligned,
+        waiting_s=waiting_s,
+        bus_bytes_per_s=bandwidth,
+    )
+
+
+def _waiting_report(
+    ranks: Sequence[Rank], counted: Sequence[Aligned], skipped: int | None
+) -> WaitingReport:
+    steps = max(1, len(ranks[0].counted(skipped)))
+    by_rank = {rank.number: 0.0 for rank in ranks}
+    for_rank = {rank.number: 0.0 for rank in ranks}
+    last = Counter(one.last_rank for one in counted)
+    for one in counted:
+        for rank in one.parts:
+            by_rank[rank] += one.waiting_s(rank) / steps
+            for_rank[one.last_rank] += one.waiting_s(rank) / steps
+    return WaitingReport(by_rank, for_rank, dict(sorted(last.items())), len(counted))
+
+
+def _notes(
+    ranks: Sequence[Rank], alignment: Alignment | None, skipped: int | None
+) -> Iterable[str]:
+    if skipped is not None:
+        yield f"Means are without step {skipped}, the first, in which the profiler starts."
+    if any(window.number is None for rank in ranks for window in rank.windows):
+        yield "No ProfilerStep: all of a trace counts as one step; call step() of the profiler."
+    if not any(rank.collectives for rank in ranks):
+        yield "No communication was found."
+        yield from _unsent_notes(ranks)
+        return
+    if not any(rank.trace.has_gpu for rank in ranks):
+        yield "Computation contains what communication takes of the processors."
+    if any(_is_shared(rank) for rank in ranks):
+        yield "Collectives run at the same time: their times contain what they take of each other."
+    if alignment is None:
+        yield "One rank: waiting is unknown, and the shortest time of a size limits its pure time."
+    else:
+        yield from _alignment_notes(alignment)
+    yield from _unsent_notes(ranks)
+
+
+def _unsent_notes(ranks: Sequence[Rank]) -> Iterable[str]:
+    counts = Counter(kind for rank in ranks for kind in unsent(rank.trace))
+    if counts:
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        yield f"Of groups of one rank, for which nothing is sent: {told}."
+
+
+def _alignment_notes(alignment: Alignment) -> Iterable[str]:
+    total = len(alignment.sure) + alignment.unsure
+    if not total:
+        yield "Ranks have no collective in common: waiting is unknown."
+    elif not alignment.is_usable:
+        yield (
+            f"Ranks cannot be aligned: of {total} collectives that order pairs, the ends of "
+            f"{alignment.unsure} differ: waiting is unknown."
+        )
+    elif alignment.unsure:
+        yield f"Of {total} collectives {alignment.unsure} are left out: their ends differ."
+    if alignment.unmatched:
+        yield f"Collectives that some rank's trace lacks: {alignment.unmatched}."
+
+
+def _is_shared(rank: Rank) -> bool:
+    spans = [part.span for part in rank.collectives]
+    total = sum(end - begin for begin, end in spans)
+    return total > (1 + SHARED) * length(union(spans))
+
+
+def as_json(report: Report) -> Mapping[str, Any]:
+    """Returns what json.dumps() writes."""
+    fields = dataclasses.asdict(report)
+    if report.waiting:
+        fields["waiting"].update(
+            awaited=report.waiting.awaited,
+            share=report.waiting.share,
+            is_always_the_same=report.waiting.is_always_the_same,
+        )
+    return fields

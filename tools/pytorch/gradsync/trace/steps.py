@@ -1,0 +1,235 @@
+"""What the time of each step of one rank goes to."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from gradsync.trace.collectives import Collective
+from gradsync.trace.events import STEP, Device, Host, Trace, Work
+from gradsync.trace.spans import Span, Spans, both, clipped, hull, length, union, without
+
+SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it, or has not waited
+
+
+@dataclass(frozen=True)
+class Window:
+    """A step. `number`: as the profiler counts; None of a trace without steps. `host`: from its
+    begin to its end on the host. `begin` and `end`: on the GPU, if there is one, a moment of the
+    host is when what was launched before it has ended.
+    """
+
+    number: int | None
+    host: Span
+    begin: float
+    end: float
+
+    @property
+    def span(self) -> Span:
+        return self.begin, self.end
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds of one step of one rank.
+
+    `computation`, `communication` and `uncovered`, communication not under computation, are lengths
+    of unions. `lengthens`, `between_s`, `idle_s` and `rest_s` share the time without computation:
+    communication that the next computation waits for; copies out of buckets with what launches
+    them; a GPU without work, because the host has not launched its next kernel; all else. With
+    `computation` they are the step.
+    """
+
+    step_s: float
+    computation_s: float
+    communication_s: float
+    uncovered_s: float
+    lengthens_s: float
+    between_s: float
+    idle_s: float
+    rest_s: float
+
+    @classmethod
+    def mean(cls, steps: Sequence[StepTimes]) -> StepTimes:
+        rows = [tuple(vars(step).values()) for step in steps]
+        return cls(*(sum(column) / len(rows) for column in zip(*rows, strict=True)))
+
+
+class DeviceClock:
+    """Tells when a GPU has done what was launched before a moment of the host."""
+
+    def __init__(self, device: Sequence[Device]) -> None:
+        own = sorted(device, key=lambda one: one.launched)
+        self._launched = [one.launched for one in own]
+        self._ends = list(accumulate((one.end for one in own), max))
+
+    def done(self, moment: float) -> float:
+        """Returns when that is; the moment itself, if it is later."""
+        i = bisect.bisect_left(self._launched, moment)
+        return max(moment, self._ends[i - 1]) if i else moment
+
+
+def windows_of(trace: Trace) -> list[Window]:
+    """Returns the steps of a trace, or all of it as one."""
+    clock = DeviceClock(trace.device)
+    main = trace.main_thread()
+    result = []
+    for event in trace.steps:
+        match = STEP.match(event.name)
+        assert match
+        if event.thread == main and event.end > event.begin:
+            begin, end = clock.done(event.begin), clock.done(event.end)
+            result.append(Window(int(match[1]), event.span, begin, end))
+    if result:
+        return result
+    # Profiling goes on before and behind what is trained.
+    spans = [*(one.span for one in trace.device), *trace.operators.get(main, [])]
+    span = hull(spans)[0]
+    return [Window(None, (trace.first_s, trace.last_s), *span)]
+
+
+def computation_of(trace: Trace) -> Spans:
+    """Returns when a rank computes: when a kernel of its GPU does or, without one, when its main
+    thread is in an operator, but not in one of c10d or of DDP's reducer.
+    """
+    if trace.has_gpu:
+        return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
+    operators = trace.operators.get(trace.main_thread(), [])
+    return without(union(operators), _transport_of_cpu(trace))
+
+
+def _transport_of_cpu(trace: Trace) -> Spans:
+    """When the main thread copies into or out of buckets, or calls collectives."""
+    main = trace.main_thread()
+    own = (trace.calls, trace.records, trace.into_buckets, trace.out_of_buckets)
+    return union(one.span for events in own for one in events if one.thread == main)
+
+
+class Accountant:
+    """Accounts for the steps of one rank."""
+
+    def __init__(self, trace: Trace, collectives: Sequence[Collective]) -> None:
+        self._trace = trace
+        self._computation = computation_of(trace)
+        self._communication = union(one.span for one in collectives)
+        self._ends = sorted(one.end for one in collectives)
+        self._transport = _transport_of_cpu(trace)
+        self._synchronisations = union(trace.synchronisations)
+        kernels = [one for one in trace.device if one.work is Work.COMPUTATION]
+        self._kernels = sorted(kernels, key=lambda one: one.begin)
+        self._begins = [one.begin for one in self._kernels]
+        copies = union(one.span for one in trace.out_of_buckets)
+        self._device_copies = launched_within(trace.device, copies)  # by their launches
+
+    def times(self, window: Window) -> StepTimes:
+        computation = clipped(self._computation, window.span)
+        communication = clipped(self._communication, window.span)
+        gaps = without([window.span], computation)
+        lengthens, between, idle = self._shares(window, gaps)
+        taken = length(lengthens) + length(between) + length(idle)
+        return StepTimes(
+            step_s=window.end - window.begin,
+            computation_s=length(computation),
+            communication_s=length(communication),
+            uncovered_s=length(without(communication, computation)),
+            lengthens_s=length(lengthens),
+            between_s=length(between),
+            idle_s=length(idle),
+            rest_s=max(0.0, length(gaps) - taken),
+        )
+
+    def waits(self, window: Window) -> Spans:
+        """Returns when the computation of a step waits for communication."""
+        computation = clipped(self._computation, window.span)
+        return self._shares(window, without([window.span], computation))[0]
+
+    def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
+        """What gaps in the computation of a step go to: waiting, copies, and an idle GPU."""
+        if self._trace.has_gpu:
+            return self._gaps_of_gpu(window, gaps)
+        return self._gaps_of_cpu(window, gaps)
+
+    def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
+        """What a GPU's time without computation goes to."""
+        last_gradient = self._last_gradient(window)
+        held: Spans = []
+        unlaunched: Spans = []
+        for begin, end in gaps:
+            launched = self._next_launch(end, window)
+            if launched is None or launched >= last_gradient:
+                held.append((begin, end))  # it needs the gradients
+            else:
+                waited = self._until_a_collective_ended(max(begin, launched), end)
+                held += [span for span in waited if span[1] >= end - SOON_S]
+            unlaunched.append((begin, end if launched is None else min(end, launched)))
+        # The host itself may wait for the GPU, which only communicates.
+        held = union([*held, *both(clipped(self._synchronisations, window.span), gaps)])
+        lengthens = both(both(clipped(self._communication, window.span), gaps), held)
+        left = without(gaps, lengthens)
+        between = both(left, self._launching_of_copies(window))
+        idle = without(both(left, union(unlaunched)), between)
+        return lengthens, between, idle
+
+    def _next_launch(self, moment: float, window: Window) -> float | None:
+        """Returns when the kernel was launched that begins at a moment; None at a step's end."""
+        i = bisect.bisect_left(self._begins, moment)
+        if moment >= window.end or i == len(self._begins):
+            return None
+        return self._kernels[i].launched
+
+    def _last_gradient(self, window: Window) -> float:
+        """Returns when, on the host, the last gradient of a step is ready or, if the trace does not
+        tell, its optimizer begins.
+        """
+        ends = [
+            one.end
+            for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
+            for one in within(events, window.host)
+        ]
+        if ends:
+            return max(ends)
+        optimizers = within(self._trace.optimizers, window.host)
+        return optimizers[0].begin if optimizers else window.host[1]
+
+    def _launching_of_copies(self, window: Window) -> Spans:
+        on_host = [one.span for one in within(self._trace.out_of_buckets, window.host)]
+        first, last = (
+            bisect.bisect_left(self._device_copies, moment, key=lambda one: one.launched)
+            for moment in window.host
+        )
+        return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
+
+    def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
+        """What the main thread's time without computation goes to."""
+        between = both(clipped(self._transport, window.span), gaps)
+        waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
+        communication = clipped(self._communication, window.span)
+        lengthens = without(both(communication, waited), between)
+        return lengthens, between, []
+
+    def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
+        """Returns the part of a gap for which what follows may have waited for a collective: until
+        the last one ended in it.
+        """
+        i = bisect.bisect_right(self._ends, end) - 1
+        return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
+
+
+def within(events: Sequence[Host], span: Span) -> list[Host]:
+    """Returns the events that begin in a span, of events in the order of their begins."""
+    first = bisect.bisect_left(events, span[0], key=lambda one: one.begin)
+    last = bisect.bisect_left(events, span[1], key=lambda one: one.begin)
+    return list(events[first:last])
+
+
+def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
+    """Returns what was launched in these spans of the host, in the same order."""
+    begins = [begin for begin, _ in spans]
+    result = []
+    for one in device:
+        i = bisect.bisect_right(begins, one.launched) - 1
+        if i >= 0 and one.launch_known and one.launched <= spans[i][1]:
+            result.append(one)
+    return result
