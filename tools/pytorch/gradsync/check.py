@@ -1,24 +1,13 @@
 """Checks that a script trains with the mean of its ranks' gradients.
 
-Each gradient is copied as autograd delivers it, before anything can communicate it. When an
-optimizer steps, what it gets is compared with the mean of all ranks' copies, which is computed in
-f64 by a process group of its own. A loss of cross_entropy, nll_loss or mse_loss, or one that the
-script reduces before backward(), should count as often as the mean over passes or over tokens: the
-derivative that arrives at it shows how often it does.
+`check` copies each gradient when autograd delivers it, before anything can communicate it. When an
+optimizer steps, `check` compares the gradient that the optimizer gets with the mean of all ranks'
+copies, which a separate process group computes in f64.
 
-Each optimizer that the script has made is compared in two of its steps, and one that shares its
-state among ranks in the first. The script ends then, or when one has stepped 50 times.
+Exit status: 0 the same, 1 a difference, also if the script fails later, 2 `check` cannot compare,
+5 `check` itself has failed. torchrun turns 2 and 5 into 1.
 
-Exit status: 0 the same, 1 a difference, whatever fails later, 2 cannot be checked, 5 check itself
-has failed (torchrun makes 1 of them).
-
-Not for sparse gradients, tensor parallelism, FullyShardedDataParallel (but fully_shard), gradients
-that no backward() brings, optimizers of copies of parameters (but DeepSpeed's), optimizers that
-average and have attributes, and processes that the script starts.
-
-It does not see gradients that a collective within a forward should bring back and does not, as of
-gathered embeddings or of synchronised statistics; parameters that an optimizer which shares its
-updates forgets on all ranks; and coefficients of losses that you do not mean.
+check_flags.py says what it cannot check, and what it does not see.
 """
 
 from __future__ import annotations
