@@ -9,6 +9,7 @@ from script_parts import (
     OTHERS,
     PASSES,
     SCALED,
+    SHARED,
 )
 
 NORM = "net = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Dropout(.1), nn.Linear(16, 16))\n"
@@ -55,6 +56,13 @@ CONTINUED = (
         + SCALED,
     ),
     ("several dtypes", OTHERS + "model = DDP(Two())\n" + MOMENTUM + LOOP),
+    (
+        "a block that is computed again three times",
+        SHARED
+        + "model = DDP(Net(), static_graph=True, gradient_as_bucket_view=True)\n"
+        + MOMENTUM
+        + LOOP,
+    ),
     ("static graph", NORM + "model = DDP(net, static_graph=True)\n" + MOMENTUM + LOOP),
     (
         "two optimizers",

@@ -124,6 +124,28 @@ class MemoryTest(unittest.TestCase):
             (one.result().ready_bytes, one.result().held_bytes), ((12000, 120), (0, 0))
         )
 
+    def test_a_gradient_is_ready_when_the_last_nested_pass_has_added_to_it(self):
+        params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
+        one = live.StepMemory([*params], params, [], [])
+        one.on_backward()
+        for i in (0, 1, 0):
+            params[i].grad = torch.zeros_like(params[i])
+            one.on_ready(i)
+        one.end()
+        self.assertEqual(one.result().order, (1, 0))
+
+    def test_what_optimizers_hold_is_none_of_what_they_compute_with(self):
+        params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
+        shards = [nn.Parameter(torch.ones(500))]  # as under fully_shard
+        optimizer = torch.optim.SGD(shards, lr=1)
+        one = live.StepMemory([*params], params, [optimizer], [])
+        one.on_backward()
+        shards[0].grad = torch.ones(500) + torch.ones(500)
+        one.on_update()
+        optimizer.step()
+        one.end()
+        self.assertLess(one.result().optimizer_bytes, shards[0].nbytes)
+
     def test_later_steps_change_nothing(self):
         params = nn.ParameterList(torch.ones(n) for n in (1000, 10))
         one = live.StepMemory([*params], params, [], [])

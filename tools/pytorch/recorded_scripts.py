@@ -13,6 +13,7 @@ from script_parts import (
     PASSES,
     SAM,
     SCALED,
+    SHARED,
 )
 
 RECORDED = (
@@ -117,6 +118,25 @@ RECORDED = (
         + "model = DDP(Net()); optimizer = sgd(model)\n"
         + LOOP,
         {"passes": 1},
+    ),
+    (
+        "a block that is computed again three times",
+        SHARED + "model = DDP(Net(), static_graph=True); optimizer = sgd(model)\n" + LOOP,
+        {"passes": 1, "parameters": LINEAR},
+    ),
+    (
+        "a compiled optimizer",
+        MODEL
+        + "update = torch.compile(optimizer.step, backend='eager')\n"
+        + LOOP.replace("optimizer.step()", "update()"),
+        {},
+    ),
+    (
+        "a compiled function that calls backward",
+        MODEL
+        + "@torch.compile(backend='eager')\ndef loss(x): model(x).square().mean().backward()\n"
+        + LOOP.replace("model(x).square().mean().backward()", "loss(x)"),
+        {},
     ),
     (
         "saved and copied",

@@ -234,7 +234,8 @@ class RefusedTest(unittest.TestCase):
         self.assertEqual(self.said_of(lambda one: one.pop("views")), "no views")
         self.assertEqual(self.said_of(lambda one: one["rows"][0].pop("bf16")), "no rows[0].bf16")
         self.assertEqual(
-            self.said_of(lambda one: one["memory"].update(order=[0, 0])), "memory lacks parameters"
+            self.said_of(lambda one: one["memory"].update(order=[0, 0])),
+            "memory has a gradient twice in its order: record again",
         )
         self.assertEqual(
             self.said_of(lambda one: one["memory"].update(order=[3])), "memory lacks parameters"

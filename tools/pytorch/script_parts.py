@@ -57,6 +57,16 @@ class Net(nn.Module):
         return x
 """
 
+# One block, which nested backward passes give a gradient three times.
+SHARED = """
+class Net(nn.Linear):
+    def __init__(self): super().__init__(16, 16)
+    def forward(self, x):
+        x = x.requires_grad_(True)
+        for i in range(3): x = torch.utils.checkpoint.checkpoint(super().forward, x, use_reentrant=True)
+        return x
+"""
+
 SAM = """
 class SAM(torch.optim.Optimizer):
     def __init__(self, params): super().__init__(params, {}); self.base = torch.optim.SGD(self.param_groups, lr=.1)

@@ -154,7 +154,57 @@ class ScriptTest(unittest.TestCase):
         )
         _, printed = self.record(text + LOOP.replace("optimizer.step()", "pass"), alone=True)
         (said,) = self.said(printed)
-        self.assertIn("an optimizer steps with gradients that no backward synchronised", said)
+        self.assertIn("an optimizer steps within backward", said)
+
+    def test_a_compiled_training_step_is_refused_by_its_name(self):
+        text = NET + (
+            "@torch.compile(backend='eager')\ndef train():\n"
+            "    model(x).square().mean().backward()\n    optimizer.step() #!\n"
+            "    optimizer.zero_grad()\nfor step in range(int(sys.argv[1])): train()\n"
+        )
+        _, printed = self.record(text, alone=True)
+        if "Dynamo is not supported" not in printed:
+            (said,) = self.said(printed)
+            self.assertIn("compile the model instead", said)
+
+    def test_processes_that_train_are_refused_and_others_are_not(self):
+        child = (
+            "import multiprocessing\n"
+            "def child(trains): trains and torch.optim.SGD([nn.Parameter(x)], lr=1) #!\n"
+            "if __name__ == '__main__':\n"
+            "    context = multiprocessing.get_context('METHOD')\n"
+            "    process = context.Process(target=child, args=(TRAINS,))\n"
+            "    process.start(); process.join(); assert process.exitcode == 0\n    "
+        )
+        loop = (NET + LOOP).replace("\n", "\n    ")
+        for method in ("fork", "spawn"):
+            for trains in (True, False):
+                with self.subTest(method=method, trains=trains):
+                    self.out.unlink(missing_ok=True)
+                    text = child.replace("METHOD", method).replace("TRAINS", str(trains)) + loop
+                    status, printed = self.record(text, alone=True)
+                    said = self.said(printed)
+                    self.assertEqual((status, len(said)), (int(trains), int(trains)), printed)
+                    self.assertEqual(self.out.exists(), not trains)
+                    for line in said:
+                        self.assertIn("let torchrun start those that train", line)
+                        self.assertIn(f"{self.script}:", line)
+
+    def test_collectives_of_the_script_itself_are_counted(self):
+        text = MODEL + LOOP.replace(
+            "model(x).square().mean().backward()",
+            "z = model(x); y = [torch.empty(8, 16) for _ in range(2)]; dist.all_gather(y, x)\n"
+            "    z.square().mean().backward(); dist.all_reduce(x.mean())",
+        )
+        status, printed = self.record(text)
+        self.assertEqual(status, 0, printed)
+        for own in json.loads(self.out.read_text())["ranks"]:
+            for step in own:
+                counted = step.get("own_collectives", 0), step.get("own_bytes", 0)
+                expected = (2, 2 * 8 * 16 * 4 + 4) if step["mode"] == "none" else (0, 0)
+                self.assertEqual(counted, expected)
+        self.assertEqual(self.record(MODEL + LOOP, "--out=other")[0], 0)
+        self.assertNotIn("own_collectives", (self.directory / "other").read_text())
 
     def test_the_model_can_be_named(self):
         self.assertEqual(self.record(PLAIN_GAN, "--model=2", alone=True)[0], 0)

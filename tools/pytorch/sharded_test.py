@@ -21,6 +21,7 @@ from gradsync.step_machine import State
 from gradsync.torch_private import DDP, sharded_groups
 from sharded_net import Net, sharded_net, step
 
+IS_2_15 = hasattr(torch.Tensor, "grad_dtype") and torch.__version__ >= "2.15"
 SCRIPT = """
 import contextlib, os, sys, torch, torch.distributed as dist
 from torch import nn
@@ -69,7 +70,7 @@ def tries_units(recorder):
 
 
 class ScriptTest(unittest.TestCase):
-    def launch(self, text, *flags, status=0):
+    def launch(self, text, *flags, status=0, ranks=2):
         with tempfile.TemporaryDirectory() as directory:
             directory = pathlib.Path(directory)
             (directory / "train.py").write_text(text)
@@ -84,7 +85,7 @@ class ScriptTest(unittest.TestCase):
                 else:
                     exec(compile(text, "train.py", "exec"), {"__name__": "__main__"})
 
-            found, printed = launch(run, 2, directory / "printed")
+            found, printed = launch(run, ranks, directory / "printed")
             self.assertEqual(found, status, printed)
             weights, out = directory / "weights", directory / "out"
             return (
@@ -98,12 +99,7 @@ class ScriptTest(unittest.TestCase):
             (1, "options = {}", [False, True, True, True]),
             (2, "options = {'reshard_after_forward': False}", [False] * 4),
         ):
-            _, plain, _ = self.launch(script(options, 80, passes))
-            printed, weights, one = self.launch(
-                script(options, 80, passes), "--rounds=3", "--continue"
-            )
-            self.assertIn("finished", printed)
-            self.assertTrue(all(map(torch.equal, weights, plain)))
+            one = self.recorded_as_without(script(options, 30, passes))
             self.assertEqual(
                 [(u["name"], u["reshards"]) for u in one["units"]],
                 list(zip(["", "h.0", "h.1", "h.2"], reshards, strict=True)),
@@ -134,6 +130,56 @@ class ScriptTest(unittest.TestCase):
             self.assertAlmostEqual(
                 one["memory"]["state_bytes"], 2 * 4 * 4016, delta=200
             )  # twice all parameters
+
+    def recorded_as_without(self, text, ranks=2):
+        """Returns the launch of a script that trains on, with the weights of one that is alone."""
+        _, plain, _ = self.launch(text, ranks=ranks)
+        printed, weights, one = self.launch(text, "--rounds=3", "--continue", ranks=ranks)
+        self.assertIn("finished", printed)
+        self.assertTrue(all(map(torch.equal, weights, plain)))
+        return one
+
+    def test_mixed_precision_is_recorded_with_its_bytes(self):
+        """Of f32 parameters; without a reduce_dtype PyTorch reduces in f32 since 2.15."""
+        for policy, passes, gathered, reduced in (
+            ("torch.bfloat16, torch.float32", 1, 2, 4),
+            ("torch.bfloat16, torch.float32", 3, 2, 4),
+            ("torch.bfloat16", 1, 2, 4 if IS_2_15 else 2),
+            ("torch.bfloat16, torch.bfloat16", 2, 2, 2),
+            ("None, torch.bfloat16", 1, 4, 2),
+        ):
+            options = f"options = {{'mp_policy': MixedPrecisionPolicy({policy})}}"
+            with self.subTest(policy=policy, passes=passes):
+                one = self.recorded_as_without(script(options, 30, passes))
+                for p in one["parameters"]:
+                    self.assertEqual((p["bytes"], p["dtype"]), (4 * p["numel"], "float32"))
+                    self.assertEqual(p.get("gathered_bytes", p["bytes"]), gathered * p["numel"])
+                    self.assertEqual(p.get("reduced_bytes", p["bytes"]), reduced * p["numel"])
+                elements = sum(p["numel"] for p in one["parameters"])
+                memory = one["memory"]
+                self.assertEqual(memory["weight_bytes"], 4 * elements)
+                self.assertAlmostEqual(memory["state_bytes"], 2 * 4 * elements, delta=200)
+
+    def test_blocks_are_compiled(self):
+        options = (
+            "options = {'mp_policy': MixedPrecisionPolicy(torch.bfloat16, torch.float32)}\n"
+            "for h in net.h: h.compile(backend='eager')"
+        )
+        one = self.recorded_as_without(script(options, 30))
+        self.assertNotIn("memory", one)  # operations of compiled code are not seen
+        for own in one["ranks"][0]:
+            if own["mode"] == "none":
+                self.assertTrue(all(0 < b < e <= p < q for b, e, p, q in own["units_ns"][1:]))
+
+    def test_hybrid_shards_are_recorded(self):
+        options = (
+            "mesh = dist.init_device_mesh('cpu', (2, 2), mesh_dim_names=('r', 's'))\n"
+            "options = {'mesh': mesh}"
+        )
+        one = self.recorded_as_without(script(options, 30, 2), ranks=4)
+        self.assertEqual((one["sharing_ranks"], one["world_size"]), (2, 4))
+        elements = sum(p["numel"] for p in one["parameters"])
+        self.assertAlmostEqual(one["memory"]["state_bytes"], 2 * 4 * elements, delta=200)
 
     def test_none_communicates_nothing(self):
         def run(rank):
@@ -243,22 +289,17 @@ class ScriptTest(unittest.TestCase):
 
     def test_what_cannot_be_recorded_is_refused(self):
         for options, more, said in (
-            ("options = {}; net.compile(backend='eager')", {}, "with torch.compile"),
             (
                 "options = {'offload_policy': CPUOffloadPolicy(pin_memory=False)}",
                 {},
                 "with an offload_policy",
             ),
             (
-                "options = {'mp_policy': MixedPrecisionPolicy(torch.bfloat16)}",
-                {},
-                "with an mp_policy",
-            ),
-            (
                 "names = ('r', 's')\n"
-                "options = {'mesh': dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)}",
+                "mesh = dist.init_device_mesh('cpu', (2, 1), mesh_dim_names=names)\n"
+                "options = {'mesh': mesh['s']}",
                 {},
-                "over two dimensions (HSDP)",
+                "over a part of the ranks",
             ),
             (
                 "options = {}",

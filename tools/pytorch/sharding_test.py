@@ -396,6 +396,62 @@ class ShardedTest(unittest.TestCase):
             predict(one).step_s.value - predict().step_s.value, 6e-3
         )  # DDP's twice as much
 
+    def test_a_policy_gathers_and_reduces_its_own_bytes(self):
+        one = sharded()
+        for parameter in one["parameters"]:
+            parameter["gathered_bytes"] = parameter["bytes"] // 2  # bf16
+        units = [Unit("", (0, 2), False), Unit("h.0", (1,), True)]
+        parameters = Launch.from_json(one).parameters
+        for operation, expected in (
+            (Operation.ALL_GATHER, [MIB, MIB]),
+            (Operation.REDUCE_SCATTER, [2 * MIB, 2 * MIB]),
+        ):
+            self.assertEqual(sharding.unit_bytes(parameters, units, operation), expected)
+        # Where it was recorded, collectives take what they took. Over another link a gather sends
+        # half of 1 MiB, and takes 1 ms more than half an all-reduce of that; a reduction sends 2
+        # MiB.
+        self.assertAlmostEqual(sharded_ms(one), 63 + 3 * 6 + 2 * 10, delta=1e-6)
+        mib_ms = 1e3 * MIB / 1e9
+        self.assertAlmostEqual(
+            sharded_ms(one, link="8Gbit,0.000001us"),
+            63 + 3 * (mib_ms / 2 + 1) + 2 * 2 * mib_ms,
+            delta=0.01,
+        )
+        (way,) = [way for way in ask(one).ways if way.way == "fully_shard"]
+        self.assertAlmostEqual(way.sent_bytes / MIB, 3 / 2 + 4)
+        for parameter in one["parameters"]:
+            parameter["reduced_bytes"] = parameter["bytes"] // 2
+        (way,) = [way for way in ask(one).ways if way.way == "fully_shard"]
+        self.assertAlmostEqual(way.sent_bytes / MIB, 3 / 2 + 2)
+
+    def test_of_hsdp_two_of_four_ranks_share(self):
+        one = sharded(sharing_ranks=2, world_size=4, hosts=["host"] * 4)
+        one["ranks"] *= 2
+        self.assertAlmostEqual(1e3 * ask(one).ddp.step_s.value, 63 + 3 * 6 + 2 * 10, delta=1e-6)
+        ways = {way.way: way for way in ask(one).ways}
+        own = ways["HSDP, 2 ranks share"]
+        self.assertEqual(own.step_s, ask(one).ddp.step_s)
+        # Gathers and reductions of 6 and 4 MiB send half, and all-reduces of halves 2 MiB.
+        self.assertAlmostEqual(own.sent_bytes / MIB, 3 + 2 + 2)
+        # Between all ranks gathers take half of an all-reduce, because only HSDP's were timed.
+        self.assertAlmostEqual(sharded_ms(one), 57 + 1 + 5 / 2 + 3 * 10 + 2 * 20, delta=1e-6)
+        link = {"link": "8Gbit,0.000001us"}
+        mib_ms = 1e3 * MIB / 1e9
+        for ranks in (4, 6):
+            answer = ask(one, **link, world_size=ranks)
+            # Each rank sends half of 2 MiB, and in a reduction an all-reduce of the other half.
+            again = 2 * (1 - 2 / ranks) * mib_ms
+            expected = 63 + 5 * mib_ms + 2 * again
+            self.assertAlmostEqual(1e3 * answer.ddp.step_s.value, expected, delta=0.01)
+        for flags, said in (
+            ({**link, "world_size": 5}, "--world_size=5: 2 ranks share parameters"),
+            ({"world_size": 8}, "name a rate as --link"),
+        ):
+            with self.assertRaisesRegex(Refused, said):
+                ask(one, **flags)
+        alone = ask(one, **link, world_size=2)  # one replica, which is fully_shard
+        self.assertLess(alone.ddp.step_s.value, ask(one, **link, world_size=4).ddp.step_s.value)
+
     def test_is_compared_with_its_own_steps(self):
         (row,) = ask(sharded()).measured
         self.assertAlmostEqual(row.error, 101 / 90 - 1)

@@ -1,6 +1,7 @@
 """The command `gradsync trace`: steps and collectives of one rank, and the command line."""
 
 import json
+import pathlib
 import random
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from gradsync.trace.command import LIMITS
 from gradsync.trace.report import read_ranks, report_of
 from sample_traces import ALL_REDUCE, AUTOGRAD, GEMM, GLOO, SEND, DdpSteps, Sample, run, written
 
+HERE = pathlib.Path(__file__).absolute().parent
 PARTS = (
     "step",
     "computation",
@@ -347,6 +349,11 @@ class StepsTest(unittest.TestCase):
         self.assertTrue(any(note.startswith("No ProfilerStep") for note in found.notes))
         self.assertEqual(found.sizes[0].count, 1)
 
+    def test_what_is_called_outside_of_steps_is_in_none(self):
+        sample = Sample().step(0, 100, 400).kernel(100, 10, 100).all_reduce(150, 50, 120)
+        sample.all_reduce(20, 50, 10).all_reduce(620, 50, 600)
+        self.assertEqual([one.count for one in report(sample).sizes], [1])
+
     def test_no_communication_is_told(self):
         sample = Sample().step(0, 0, 1000).kernel(0, 10, 0)
         found = report(sample)
@@ -391,25 +398,25 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn(" ".join(LIMITS.split()), " ".join(out.split()))
 
-    def test_the_program_has_the_command(self):
-        path = DdpSteps().sample.written()
-        done = subprocess.run(
-            [sys.executable, "-m", "gradsync", "trace", path],
-            capture_output=True,
+    def run_program(self, path, stdout):
+        """By a Python that sees no installed package, nor PyTorch."""
+        return subprocess.run(
+            [sys.executable, "-S", "-m", "gradsync", "trace", path],
+            env={"PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=60,
         )
+
+    def test_the_program_has_the_command(self):
+        path = DdpSteps().sample.written()
+        done = self.run_program(path, subprocess.PIPE)
         self.assertEqual((done.returncode, done.stdout, done.stderr), run(path))
 
     def test_a_full_disk_is_status_1(self):
         with open("/dev/full", "w") as full:
-            done = subprocess.run(
-                [sys.executable, "-m", "gradsync", "trace", DdpSteps().sample.written()],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                timeout=60,
-            )
+            done = self.run_program(DdpSteps().sample.written(), full)
         self.assertEqual(done.returncode, 1)
         self.assertIn("trace: cannot write to stdout", done.stderr)
 

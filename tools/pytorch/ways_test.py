@@ -91,6 +91,24 @@ class MemoryTest(unittest.TestCase):
         kept = self.need().sharded(units, 2, keeps=True)
         self.assertEqual(kept, ((7 + 4) * MIB, (5 + 4) * MIB))
 
+    def test_of_shards_that_are_gathered_in_bf16_and_reduced_in_f32(self):
+        one = with_memory(launch())
+        for parameter in one["parameters"]:
+            parameter["gathered_bytes"] = parameter["bytes"] // 2
+        need = memory.Need(question([one]).recording)
+        units = [Unit("", (0, 2), False), Unit("h.0", (1,), True)]
+        # 5 MiB when `b` is ready, with both units' weights and the gradient of `c`.
+        self.assertEqual(need.sharded(units, 2), (7 * MIB, (5 + 2 + 0.5) * MIB))
+        # With 3 MiB beside the reduction of `b`: the root, gradients of `c` and `b`, and 2 MiB.
+        held = memory.Need(
+            question(
+                [{**one, "memory": {**one["memory"], "held_bytes": [0, 4 * MIB, 0]}}]
+            ).recording
+        )
+        self.assertEqual(held.sharded(units, 2).moving, (4 + 1 + 1.5 + 2) * MIB)
+        # Passes add up in f32.
+        self.assertEqual(need.sharded(units, 2, keeps=True), (11 * MIB, 7 * MIB))
+
     def test_units_that_stay_are_not_gathered_again(self):
         units = [Unit("", (), False), Unit("h.0", (0, 1), False), Unit("h.1", (2,), False)]
         # When `b` is ready: 5 MiB, its unit of 3, the buffer of `c`, and the half that is summed.

@@ -239,6 +239,27 @@ class AnswerTest(unittest.TestCase):
         self.assertIn(words, lines[1])
         self.assertNotIn(words, screen(launch()))
 
+    def test_says_which_collectives_no_link_changes(self):
+        one = launch()
+        for count, own_bytes, said in (
+            (
+                2,
+                3000,
+                "2 collectives of the script itself, 3 kB, count as computation: a link does "
+                "not change them.",
+            ),
+            (
+                1,
+                8,
+                "1 collective of the script itself, 8 B, counts as computation: a link does not "
+                "change it.",
+            ),
+        ):
+            for step in steps_of(one, "none"):
+                step.update(own_collectives=count, own_bytes=own_bytes)
+            self.assertIn(f"In each step {said}", screen(one))
+        self.assertNotIn("of the script itself", screen(launch()))
+
     def test_says_what_it_assumes(self):
         self.assertIn(
             "Assumed: communication takes nothing from computation on the GPU.",

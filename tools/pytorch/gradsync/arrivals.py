@@ -11,7 +11,8 @@ class Arrivals:
     `since_update`: the number of gradients since the last step of an optimizer. `sparse`: the name
     of a parameter that got a sparse gradient. `begin`: the mark at the beginning of the last
     backward. `ready`: for each parameter the mark when its gradient was ready; None if it has no
-    gradient.
+    gradient. Several nested passes of one backward, such as those of reentrant checkpoints, may add
+    to a gradient: then it is ready when the last pass has added to it.
     """
 
     def __init__(self, params: int) -> None:
@@ -21,11 +22,23 @@ class Arrivals:
         self.begin: Mark = 0
         self.ready: list[Mark | None] = [None] * params
         self._before: int | None = None  # since_update when backward began
+        self._times = [0] * params  # how often each gradient has come in the last backward
+        self._most_times = [1] * params  # the same of all backwards, at most
 
     def begin_backward(self, moment: Mark) -> None:
         self.begin = moment
         self.ready = [None] * self._params
         self._before = self.since_update
+        self._times = [0] * self._params
+
+    def count(self, i: int) -> bool:
+        """A gradient has come. Returns whether it comes no more in this backward, if this is like
+        those before.
+        """
+        self.since_update += 1
+        self._times[i] += 1
+        self._most_times[i] = max(self._most_times[i], self._times[i])
+        return self._times[i] == self._most_times[i]
 
     def end_backward(self) -> bool:
         """Returns whether this backward pass computed gradients. A pass that began before recording

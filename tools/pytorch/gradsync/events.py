@@ -246,8 +246,9 @@ def _replace_names() -> None:
 
     _patches.replace(DDP, "_pre_forward", told_pre_forward)
     _patches.replace(Reducer, "prepare_for_backward", told_prepare)
-    _patches.replace(torch.autograd, "backward", _backward.told)
-    _patches.replace(torch.amp.GradScaler, "step", _tell_scaled)
+    # A compiled function that calls backward() would go on to compile what listeners do.
+    _patches.replace(torch.autograd, "backward", untraced(_backward.told))
+    _patches.replace(torch.amp.GradScaler, "step", untraced(_tell_scaled))
     _patches.keep(_StepHook(before_every_step, _tell_update))
     _patches.keep(_StepHook(after_every_step, _tell_updated))
 

@@ -17,24 +17,32 @@ class FlatBuffer:
     flat view of the whole buffer, in the dtype of most of its bytes.
     """
 
-    def __init__(self, params: Sequence[torch.nn.Parameter], ranks: int) -> None:
+    def __init__(
+        self,
+        params: Sequence[torch.nn.Parameter],
+        ranks: int,
+        dtypes: Sequence[torch.dtype] = (),
+    ) -> None:
+        """`dtypes`: of slots, by default those of the parameters."""
         self.params = params
         self.share = 1 / ranks
+        dtypes = dtypes or [param.dtype for param in params]
+        sizes = [p.numel() * dtype.itemsize for p, dtype in zip(params, dtypes, strict=True)]
         # The largest elements come first, so that gradients of one dtype are adjacent and aligned.
         order = sorted(
             range(len(params)),
-            key=lambda i: (-params[i].element_size(), str(params[i].dtype)),
+            key=lambda i: (-dtypes[i].itemsize, str(dtypes[i])),
         )
-        widest = params[order[0]].element_size()
-        total = -(-sum(p.nbytes for p in params) // widest) * widest
+        widest = dtypes[order[0]].itemsize
+        total = -(-sum(sizes) // widest) * widest
         self.flat = torch.zeros(total, dtype=torch.uint8, device=params[0].device)
         self.parts: list[torch.Tensor] = []
         slots: dict[int, torch.Tensor] = {}
         offset = 0
-        for dtype, same in itertools.groupby(order, key=lambda i: params[i].dtype):
+        for dtype, same in itertools.groupby(order, key=dtypes.__getitem__):
             begin = offset
             for i in same:
-                end = offset + params[i].nbytes
+                end = offset + sizes[i]
                 slots[i] = self.flat[offset:end].view(dtype).view(params[i].shape)
                 offset = end
             number = dtype.to_real() if dtype.is_complex else dtype

@@ -22,6 +22,7 @@ AGREEING_FIELDS = (
     "passes",
     "views",
     "link_rate",
+    "sharing_ranks",
 )
 
 
@@ -74,10 +75,12 @@ def check_launch(launch: Launch) -> None:
 
 def _check_memory(memory: Memory, parameters: int) -> None:
     _require(
-        len(memory.ready_bytes) == parameters
-        and len(memory.order) == len(set(memory.order))
-        and max(memory.order, default=-1) < parameters,
+        len(memory.ready_bytes) == parameters and max(memory.order, default=-1) < parameters,
         "memory lacks parameters",
+    )
+    _require(
+        len(memory.order) == len(set(memory.order)),
+        "memory has a gradient twice in its order: record again",
     )
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from gradsync.host import processor_name, usable_cores
-from gradsync.schema import Launch, Parameter
+from gradsync.schema import Launch
 from gradsync.target import ModelTarget
 from gradsync.world import World
 
@@ -33,11 +33,9 @@ def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Laun
         cores=usable_cores(),
         views=target.views,
         link_rate=int(os.environ.get("GRADSYNC_LINK_RATE", "0")),
-        parameters=tuple(
-            Parameter(name, p.numel(), p.nbytes, str(p.dtype).removeprefix("torch."))
-            for name, p in target.named
-        ),
+        parameters=target.parameters(),
         units=target.units,
+        sharing_ranks=target.sharing_ranks,
         optimizer="",
         passes=1,
         hosts=(),

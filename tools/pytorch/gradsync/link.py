@@ -148,6 +148,16 @@ class LinkCosts:
         other._curves = {**self._curves, **more}
         return other
 
+    def without_units(self) -> LinkCosts:
+        """Returns these costs without those of FSDP2's units."""
+        other = copy.copy(self)
+        other._curves = {
+            kind: curves
+            for kind, curves in self._curves.items()
+            if kind not in (Operation.UNIT_GATHER, Operation.UNIT_REDUCE)
+        }
+        return other
+
     def changed(self, pace: float = 1, processor: float | None = None) -> LinkCosts:
         """Returns these costs with all times multiplied by `pace`, and with this use of a rank's
         processors by collectives of all sizes, unless it is None.

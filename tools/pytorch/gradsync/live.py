@@ -123,7 +123,8 @@ class StepMemory:
         counted.
         """
         self._params = params
-        states = tensors_of([dict(optimizer.state) for optimizer in optimizers])
+        self._optimizers = list(optimizers)
+        states = tensors_of([dict(optimizer.state) for optimizer in self._optimizers])
         gradients = [p.grad for p in params if p.grad is not None]
         weights = list(module.parameters())
         buffers = list(module.buffers())
@@ -132,7 +133,7 @@ class StepMemory:
         self._state_bytes = bytes_of(states)
         self._keeps_gradients = bool(gradients)
         self._forward_bytes = 0
-        self._order: list[int] = []
+        self._order: dict[int, None] = {}
         self._ready_bytes = [0] * len(params)
         self._held_bytes = [0] * len(params)
         self._optimizer_bytes = 0
@@ -146,22 +147,33 @@ class StepMemory:
         if not self._live.is_on:
             return
         self._forward_bytes = max(self._forward_bytes, self._live.take())
-        self._order = []
+        self._order = {}
 
     def on_ready(self, i: int) -> None:
-        """The gradient of a parameter is ready."""
+        """The gradient of a parameter is ready, perhaps for now: nested passes, such as those of
+        reentrant checkpoints, add to that of a shared parameter again.
+        """
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:
             return
         self._live.leave_out(gradient)
         self._ready_bytes[i] = max(self._ready_bytes[i], self._live.take())
         self._held_bytes[i] = self._live.now
-        self._order.append(i)
+        self._order.pop(i, None)
+        self._order[i] = None  # the last one
 
     def on_update(self) -> None:
         """An update begins, after backward and after the recorder's own work."""
-        if self._live.is_on:
-            self._live.take()
+        if not self._live.is_on:
+            return
+        # Under fully_shard they hold parts of weights and gradients, which are no activations.
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                for param in group["params"]:
+                    self._live.leave_out(param)
+                    if param.grad is not None:
+                        self._live.leave_out(param.grad)
+        self._live.take()
 
     def end(self) -> None:
         """The step has ended. May be called several times."""

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gradsync.link import Operation
 from gradsync.recording import Recording
 from gradsync.schema import Unit
+from gradsync.sharding import sent_bytes
 
 UNITS = {
     "": 1,
@@ -68,6 +70,9 @@ class Need:
             raise ValueError(f"{recording.path} holds no memory")
         self._recorded = launch.memory
         self._gradient_bytes = recording.gradient_bytes
+        parameters = launch.parameters
+        self._gathered_bytes = [sent_bytes(p, Operation.ALL_GATHER) for p in parameters]
+        self._reduced_bytes = [sent_bytes(p, Operation.REDUCE_SCATTER) for p in parameters]
         self._all_gradients = sum(self._gradient_bytes)
         self._are_views = launch.views  # gradients, of buckets
 
@@ -110,22 +115,28 @@ class Need:
         _fsdp_collectives.py in torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
-        buffers = UnitBuffers(units, self._gradient_bytes, recorded.order, ranks)
+        sizes = UnitSizes(
+            _by_unit(units, self._gathered_bytes),
+            _by_unit(units, self._reduced_bytes),
+            _by_unit(units, self._gradient_bytes),
+        )
+        buffers = UnitBuffers(units, sizes, recorded.order, ranks)
         peak = batch * recorded.forward_bytes + buffers.in_forward()
         for moment in self._moments(batch):
             parameter = moment.parameter
             unit = buffers.unit_of[parameter]
             buffers.gather(unit)
             peak = max(peak, moment.computing + buffers.held(unit))
-            buffers.add_gradient(unit, 0 if keeps else self._gradient_bytes[parameter])
+            # It has the dtype of what is computed with.
+            buffers.add_gradient(unit, 0 if keeps else self._gathered_bytes[parameter])
             if buffers.is_last(unit):
                 computing = batch * recorded.held_bytes[parameter]
                 peak = max(peak, computing + buffers.held_when_reducing(unit))
                 buffers.reduce(unit)
         shard = self._all_gradients / ranks
         kept = 0.0
-        if keeps:  # passes that do not reduce add to whole gradients
-            kept = self._all_gradients
+        if keeps:  # passes that do not reduce add to whole gradients, in the dtype of reductions
+            kept = sum(self._reduced_bytes)
         elif recorded.keeps_gradients:
             kept = shard
         parts = (recorded.weight_bytes + recorded.state_bytes) / ranks
@@ -143,6 +154,21 @@ class Need:
         return moments
 
 
+@dataclass(frozen=True)
+class UnitSizes:
+    """Bytes by unit: of what is gathered, of what is reduced, and of the sum that is kept, which
+    all ranks share.
+    """
+
+    gathered: Sequence[int]
+    reduced: Sequence[int]
+    summed: Sequence[int]
+
+
+def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
+    return [sum(sizes[p] for p in unit.parameters) for unit in units]
+
+
 class UnitBuffers:
     """The buffers of FSDP2's units during backward, in addition to the rank's shards.
 
@@ -154,7 +180,7 @@ class UnitBuffers:
     def __init__(
         self,
         units: Sequence[Unit],
-        gradient_bytes: Sequence[int],
+        sizes: UnitSizes,
         order: Sequence[int],
         ranks: int,
     ) -> None:
@@ -162,7 +188,8 @@ class UnitBuffers:
         self.unit_of = {p: number for number, unit in enumerate(units) for p in unit.parameters}
         self._units = units
         self._ranks = ranks
-        self._sizes = [sum(gradient_bytes[p] for p in unit.parameters) for unit in units]
+        self._all_sizes = sizes
+        self._sizes = sizes.gathered
         self._left = [sum(number == self.unit_of[p] for p in order) for number in range(len(units))]
         # In the order of backward, by their first gradients; the root is there from its begin.
         turn = dict.fromkeys(self.unit_of[p] for p in order)
@@ -195,7 +222,8 @@ class UnitBuffers:
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of all buffers while this unit's gradients are copied into a buffer,
         which replaces the buffer of its weights. The buffer of the previous reduction is free."""
-        return self._held_but_sent(unit)
+        buffer = self._all_sizes.reduced[unit]
+        return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
     def _held_but_sent(self, unit: int) -> float:
         following = self._ahead.get(unit)
@@ -217,5 +245,5 @@ class UnitBuffers:
         """Frees the unit's weights and gradients. The rank keeps its shard of the sum."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
-        self._sent = self._sizes[unit]
-        self._summed += self._sizes[unit]
+        self._sent = self._all_sizes.reduced[unit]
+        self._summed += self._all_sizes.summed[unit]

@@ -178,19 +178,22 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     return costs.with_curves(more)
 
 
-def hybrid_costs(network: Network) -> LinkCosts:
-    """Returns costs of HSDP: sharded within each host, and replicated between hosts.
+def hybrid_costs(network: Network, sharing_ranks: int | None = None) -> LinkCosts:
+    """Returns costs of HSDP, in which so many ranks share parameters, by default those of a host.
+    They divide the ranks.
 
-    Gathers stay within a host. The sums of each host's gradients are all-reduced between hosts,
-    over the wire that the host's ranks share.
+    Gathers stay among the ranks that share. Gradients that are summed there go around all that hold
+    the same part, over the wire of a host, which carries the parts of all its ranks that share.
     """
-    within = replace(network, world_size=network.ranks_per_host, algorithm=Algorithm.RING)
-    hosts = network.world_size // network.ranks_per_host
-    between = Network(hosts, 1, network.between, network.within, Algorithm.RING)
+    sharing = sharing_ranks or network.ranks_per_host
+    within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
+    wire = network.between if network.world_size > network.ranks_per_host else network.within
+    between = Network(network.world_size // sharing, 1, wire, network.within, Algorithm.RING)
+    part = min(sharing, network.ranks_per_host) / sharing
     costs = []
     for size in SIZES:
         gather_s = collective_seconds(within, Operation.ALL_GATHER, size)
-        reduce_s = gather_s + collective_seconds(between, Operation.ALL_REDUCE, size)
+        reduce_s = gather_s + collective_seconds(between, Operation.ALL_REDUCE, part * size)
         costs += [
             Cost(size, gather_s, 0, Operation.ALL_GATHER),
             Cost(size, reduce_s, 0, Operation.REDUCE_SCATTER),

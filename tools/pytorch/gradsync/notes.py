@@ -6,7 +6,8 @@ from gradsync import published_costs
 from gradsync.answer import BUCKET_CAPS_MB
 from gradsync.network import ASSUMED_ERROR, Algorithm, algorithm_of
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
-from gradsync.units_text import gbit_text, ranks_text, sizes_text
+from gradsync.recording import Recording
+from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
@@ -28,7 +29,8 @@ def notes_of(question: Question) -> list[str]:
 def assumptions_of(question: Question) -> list[str]:
     """Returns assumptions and doubts, one sentence per line."""
     is_gpu = question.launch.device != "cpu"
-    notes = [published_costs.note()] if is_gpu else []
+    notes = _own_collectives_notes(question.recording)
+    notes += [published_costs.note()] if is_gpu else []
     link = question.link
     if isinstance(link, NamedLink):
         notes.append(_named_link_note(link))
@@ -42,6 +44,18 @@ def assumptions_of(question: Question) -> list[str]:
         where = " on the GPU" if is_gpu else ""
         notes.append(f"Assumed: communication takes nothing from computation{where}.")
     return notes
+
+
+def _own_collectives_notes(recording: Recording) -> list[str]:
+    count, size = recording.own_collectives
+    if not count:
+        return []
+    is_one = count == 1
+    return [
+        f"In each step {count:.3g} collective{'' if is_one else 's'} of the script itself, "
+        f"{bytes_text(size)}, count{'s' if is_one else ''} as computation: a link does not change "
+        f"{'it' if is_one else 'them'}."
+    ]
 
 
 def _named_link_note(link: NamedLink) -> str:

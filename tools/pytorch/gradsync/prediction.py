@@ -14,7 +14,7 @@ from gradsync import Refused, sharding
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, MeasuredLink, Operation
 from gradsync.local_sgd import local_step
-from gradsync.network import costs_over, in_ring_of, with_units
+from gradsync.network import costs_over, hybrid_costs, in_ring_of, with_units
 from gradsync.probes import Communication
 from gradsync.processors import Processors, error_part
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
@@ -96,6 +96,8 @@ class Predictor:
         `link_pace` is a factor of the time of collectives.
         """
         if row.fsdp:
+            if self.question.launch.sharing_ranks:
+                return self.own_hybrid_step(link_pace)
             resharding = Resharding.NONE if row.whole else Resharding.AS_RECORDED
             return self.sharded_step(resharding, link_pace)
         settings = _Settings(
@@ -104,15 +106,48 @@ class Predictor:
         return _mean([self._launch(i, settings) for i in range(len(self.recording.launches))])
 
     def sharded_step(self, resharding: Resharding, link_pace: float = 1) -> Prediction:
-        """Predicts a step under fully_shard."""
+        """Predicts a step under fully_shard, whose parameters all ranks share."""
         key = (resharding, link_pace)
         if key not in self._sharded:
-            costs = [
-                self.link_costs(self.communication(i).link).changed(link_pace)
-                for i in range(len(self.recording.launches))
-            ]
+            link = self.question.link
+            there = link.recording if isinstance(link, RecordedLink) else self.recording
+            costs = self._costs_by_launch(link_pace)
+            if there.first.sharing_ranks:  # HSDP's units were timed
+                costs = [own.without_units() for own in costs]
             self._sharded[key] = self._sharded_over(resharding, costs)
         return self._sharded[key]
+
+    def _costs_by_launch(self, link_pace: float) -> list[LinkCosts]:
+        return [
+            self.link_costs(self.communication(i).link).changed(link_pace)
+            for i in range(len(self.recording.launches))
+        ]
+
+    def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
+        """Predicts a step under the script's HSDP, in which as many ranks share parameters as were
+        recorded. Raises Refused if its collectives are not known.
+        """
+        question = self.question
+        sharing = question.launch.sharing_ranks
+        if question.world_size == sharing:
+            return self.sharded_step(Resharding.AS_RECORDED, link_pace)
+        if question.world_size % sharing:
+            raise Refused(
+                f"--world_size={question.world_size}: {sharing} ranks share parameters in this "
+                f"script's HSDP: expected a multiple of {sharing}"
+            )
+        if isinstance(question.link, NamedLink):
+            costs = hybrid_costs(question.link.network, sharing)
+            own = [costs.changed(link_pace, question.processor_share)]
+            return self._sharded_over(
+                Resharding.AS_RECORDED, own * len(self.recording.launches), sharing
+            )
+        if not question.is_as_recorded:
+            raise Refused(
+                "the script uses HSDP, whose collectives are between parts of the ranks: name a "
+                "rate as --link, such as --link=25Gbit,5us"
+            )
+        return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
         """Predicts a step of local SGD, which averages all weights after so many steps. Returns it
@@ -190,8 +225,13 @@ class Predictor:
         numels = [parameter.numel for parameter in self.question.launch.parameters]
         return largest_zero1_part(numels, self.question.world_size)
 
-    def _sharded_over(self, resharding: Resharding, costs: Sequence[LinkCosts]) -> Prediction:
-        """`costs`: by launch."""
+    def _sharded_over(
+        self,
+        resharding: Resharding,
+        costs: Sequence[LinkCosts],
+        sharing_ranks: int | None = None,
+    ) -> Prediction:
+        """`costs`: by launch. `sharing_ranks`: see sharding.predict_launch()."""
         question = self.question
         return _mean(
             [
@@ -203,6 +243,7 @@ class Predictor:
                     question.world_size,
                     question.log_error,
                     question.pace,
+                    sharing_ranks,
                 )
                 for i, (launch, own) in enumerate(zip(self.recording.launches, costs, strict=True))
             ]
@@ -255,7 +296,7 @@ class Predictor:
         changes = _Changes(
             sent_bytes=[sum(sizes[p] for p in bucket) for bucket in settings.buckets],
             # Under fully_shard the optimizer was recorded with a rank's shards.
-            optimizer_part=launch.world_size if launch.units else 1,
+            optimizer_part=sharding.sharers(launch),
         )
         if settings.passes != launch.passes == 1:
             changes.backward_s = _addition_s(launch, communication, total)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from gradsync.estimates import trimmed_mean
 from gradsync.link import Cost, LinkCosts, MeasuredLink, Operation
 from gradsync.schema import NS, CollectiveKind, Collectives, Launch, Step
-from gradsync.sharding import unit_bytes
+from gradsync.sharding import SENT, unit_bytes
 
 BF16_BYTES = 2
 # Threads of gloo that run collectives (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp). NCCL has
@@ -204,14 +204,14 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     """
     gathers, reductions = [], []
     for launch in launches:
-        units = unit_bytes(launch.parameters, launch.units)
+        units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
         for steps in zip(*launch.ranks, strict=True):
             probe = steps[0].collectives
             is_probe = probe is not None and probe.kind is CollectiveKind.FULLY_SHARD
-            sizes = probe.bytes if probe and is_probe else units
+            gathered, reduced = [probe.bytes] * 2 if probe and is_probe else units
             gather_ns, reduce_ns = zip(*map(_times_ns, steps), strict=True)
-            gathers.append(_of_one_rank(sizes, gather_ns))
-            reductions.append(_of_one_rank(sizes, reduce_ns))
+            gathers.append(_of_one_rank(gathered, gather_ns))
+            reductions.append(_of_one_rank(reduced, reduce_ns))
     return [
         *_costs_of_units(Operation.UNIT_GATHER, gathers, processor),
         *_costs_of_units(Operation.UNIT_REDUCE, reductions, processor),

@@ -11,7 +11,7 @@ wraps in DDP, or that has fully_shard. With one process, it records the outermos
 has the parameters of the first optimizer that steps. In your own loop, as in a notebook, make a
 Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop until it is `done`.
 
-`record` needs PyTorch 2.3 (fully_shard: 2.15) and nothing else. record_flags.py says what it cannot
+`record` needs PyTorch 2.3 and nothing else. record_flags.py says what it cannot
 record, and recorder.py how it records. Without a process group nothing is communicated, so
 `what_if` then needs a --link. A compiled model is compiled in the warm-up round.
 

@@ -12,14 +12,17 @@ from gradsync.ending import end_rank
 LIMITS = """\
 What record cannot record; it then prints one line at the first step, and ends:
 - join(), sparse gradients, parameters on several devices
-- gradients of another dtype than their parameters
+- gradients of another dtype than their parameters (grad_dtype)
 - communication hooks other than bf16_compress_hook
-- ZeroRedundancyOptimizer, FullyShardedDataParallel (the older FSDP), HSDP, and
-  other communication without DistributedDataParallel or fully_shard
-- fully_shard with torch.compile, mp_policy, offload_policy, explicit
-  prefetching, or backward passes that the script finalises itself
+- ZeroRedundancyOptimizer, FullyShardedDataParallel (the older FSDP), and other
+  synchronisation without DistributedDataParallel or fully_shard
+- fully_shard with an offload_policy or explicit prefetching, and backward
+  passes that the script finalises itself
+- optimizers that step within backward
+- a whole training step that torch.compile compiles: compile the model instead
 - bucket_cap_mb_list; several passes of a step of which each synchronises
-- processes that the script starts itself (mp.spawn): start them by torchrun
+- training in processes that the script starts itself (mp.spawn,
+  multiprocessing): start them by torchrun
 
 What it records in part:
 - Of several models, one (--model).
@@ -27,8 +30,11 @@ What it records in part:
   passes. Each call of an optimizer's closure is a step.
 - DDP's lazy_bucket_allocation and batched_grad_copy: predictions ignore them.
 - Of compiled code, everything except its memory.
+- Collectives of the script itself count as computation; the answer has their
+  number.
 
-fully_shard needs PyTorch 2.15."""
+fully_shard was tested with PyTorch 2.15, and with 2.9 by one script. On CPUs
+PyTorch 2.6 cannot run it: use 2.15."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -18,6 +18,7 @@ and other steps are not recorded. Steps that a GradScaler skips are not recorded
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NoReturn
@@ -27,13 +28,21 @@ from torch.optim import Optimizer
 
 from gradsync import Refused
 from gradsync.clock import Mark, clock_of
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.launch_facts import launch_of
 from gradsync.launch_writer import LaunchWriter
 from gradsync.model_optimizers import ModelOptimizers
 from gradsync.observer import Observer
+from gradsync.own_collectives import OwnCollectives
 from gradsync.patches import Patches
-from gradsync.schema import Row, Step
+from gradsync.schema import Row, Step, StepMode
 from gradsync.sharding import repeated_blocks
 from gradsync.step_machine import Action, Event, Refusal, State, StepMachine, Target
 from gradsync.step_recorder import StepRecorder
@@ -42,6 +51,10 @@ from gradsync.torch_private import Call, is_anything_compiled, when_gradient_is_
 from gradsync.turns import FIRST, Rounds, Turn, Verdict, plan_of, probes_of
 from gradsync.weight_watch import WeightWatch
 from gradsync.world import World
+
+STEPS_IN_BACKWARD = (
+    "an optimizer steps within backward, which gradsync does not record: step after backward"
+)
 
 
 class Recorder(Listener):
@@ -99,12 +112,13 @@ class Recorder(Listener):
         self._has_unseen_updates = False
         self._actions = self._list_actions()
         self._patches = Patches()
+        self._collectives = OwnCollectives()
         self._begin_listening()
 
     def _plan(self, with_own_steps: bool) -> list[Turn]:
         probes = []
         if self.world.are_several:
-            total_bytes = sum(param.nbytes for param in self.params)
+            total_bytes = sum(parameter.bytes for parameter in self.target.parameters())
             probes = probes_of(total_bytes, with_units=self.target.can_try_units())
         return plan_of(probes, with_own_steps and self.target.has_own_steps)
 
@@ -134,6 +148,8 @@ class Recorder(Listener):
 
     def _begin_listening(self) -> None:
         self.target.watch(self._patches)
+        if self.world.are_several:
+            self._collectives.watch(self._patches)
         for i, param in enumerate(self.params):
             self._patches.keep(when_gradient_is_ready(param, self._ready_hook(i)))
         if self.target.kind is not Target.DDP:
@@ -222,6 +238,8 @@ class Recorder(Listener):
     ) -> Call | None:
         if not self._optimizers.is_outermost(optimizer) or not self._is_of_model(optimizer):
             return None
+        if in_backward():
+            self._refuse(STEPS_IN_BACKWARD)
         self._optimizers.stepping = optimizer
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
         is_update = self.step.arrivals.since_update and not callable(closure)
@@ -268,7 +286,8 @@ class Recorder(Listener):
         outcome = self.machine.on(event)
         if isinstance(outcome, Refusal):
             self._refuse(outcome.text.format(name=self.step.arrivals.sparse))
-        self._actions[outcome](moment)
+        with self._collectives.left_out():
+            self._actions[outcome](moment)
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
         """Returns the function of each action. Its argument is the moment of the event."""
@@ -300,6 +319,8 @@ class Recorder(Listener):
         if self.taken == 0 and not is_anything_compiled():  # the first turn warms up
             self.step.measure_memory(self._optimizers.known)
         self._optimizers.stepped = 0
+        if turn.mode is StepMode.UNSYNCHRONISED:
+            self._collectives.start()
         self.step.begin(turn, called)
 
     def _prepare(self, turn: Turn) -> None:
@@ -338,6 +359,7 @@ class Recorder(Listener):
 
     def _end(self, moment: Mark) -> None:
         self.step.end(moment)
+        self._collectives.end()
         if self.taken < 0:
             self._start()
             return
@@ -350,11 +372,18 @@ class Recorder(Listener):
         if verdict is Verdict.REPEAT:
             return
         if verdict is Verdict.KEEP:
-            self.steps.append(self.step.times())
+            self.steps.append(self._times())
         elif self._rounds.are_warmed_up():
             self._end_warm_up()
         if self._rounds.are_over():
             self._finish()
+
+    def _times(self) -> Step:
+        times = self.step.times()
+        if self.step.turn.mode is not StepMode.UNSYNCHRONISED:
+            return times
+        own = self._collectives
+        return dataclasses.replace(times, own_collectives=own.count, own_bytes=own.bytes)
 
     def _start(self) -> None:
         """Prepares recording, after the first step."""

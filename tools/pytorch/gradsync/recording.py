@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 
 from gradsync import Refused
 from gradsync.estimates import estimate, trimmed_mean
@@ -145,6 +145,19 @@ class Recording:
         if not launches:
             raise Refused(f'{self.path}: no steps of mode "none"')
         return estimate(launches).value
+
+    @cached_property
+    def own_collectives(self) -> tuple[float, float]:
+        """The collectives that the script itself begins in a step, and their bytes: means."""
+        steps = [
+            step
+            for launch in self.launches
+            for step in launch.ranks[0]
+            if step.mode is StepMode.UNSYNCHRONISED
+        ]
+        if not steps:
+            return 0, 0
+        return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
         """Returns the difference between the second and the first half of the launches, as a

@@ -71,12 +71,17 @@ class CollectiveKind(str, Enum):
 class Parameter:
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
+
+    `gathered_bytes` and `reduced_bytes`: what fully_shard gathers and reduces of it, if an
+    mp_policy makes that another number; else 0.
     """
 
     name: str
     numel: int
     bytes: int
     dtype: str = ""
+    gathered_bytes: int = 0
+    reduced_bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Parameter:
@@ -86,6 +91,8 @@ class Parameter:
                 numel=fields.integer("numel", 1, MOST),
                 bytes=fields.integer("bytes", 1, MOST),
                 dtype=fields.text("dtype", ""),
+                gathered_bytes=fields.integer("gathered_bytes", 0, MOST, 0),
+                reduced_bytes=fields.integer("reduced_bytes", 0, MOST, 0),
             )
 
 
@@ -276,6 +283,8 @@ class Step:
     this step. `ready_ns`: for each parameter the time from the beginning of backward until its
     gradient is ready; -1 if it gets none.
 
+    `own_collectives` and `own_bytes`: how many collectives the script itself began in a step that
+    does not synchronise, and the bytes of their vectors.
 
     For each unit of fully_shard: `units_ns` has the beginning and end of the unit's forward and
     backward, counted from the step's beginning; `gather_ns` and `reduce_ns` are the times of the
@@ -297,6 +306,8 @@ class Step:
     units_ns: tuple[tuple[float, ...], ...] = ()
     gather_ns: tuple[float, ...] = ()
     reduce_ns: tuple[float, ...] = ()
+    own_collectives: int = 0
+    own_bytes: int = 0
     cpu_ns: float = 0
 
     @classmethod
@@ -318,6 +329,8 @@ class Step:
                 units_ns=fields.each("units_ns", _times, is_optional=True),
                 gather_ns=fields.numbers("gather_ns", 0, MOST, is_optional=True),
                 reduce_ns=fields.numbers("reduce_ns", 0, MOST, is_optional=True),
+                own_collectives=fields.integer("own_collectives", 0, MOST, 0),
+                own_bytes=fields.integer("own_bytes", 0, MOST, 0),
                 cpu_ns=fields.number("cpu_ns", 0, MOST, 0),
             )
 
@@ -331,8 +344,9 @@ class Launch:
     threads. `cores`: the number of logical CPUs that each rank may use. `passes`: the number of
     backward passes in a step. `views`: whether gradients are views of buckets. `link_rate`: the
     limit of the link between hosts in bits per second; 0 if unknown. `memory`: None if it was not
-    measured. `units`: the units of fully_shard, if the script uses it. `loads`: the load of each
-    rank's host; empty if unknown. `rows`: settings of the script's own steps; the first row has the
+    measured. `units`: the units of fully_shard, if the script uses it. `sharing_ranks`: the
+    number of ranks that share the parameters under HSDP, else 0. `loads`: the load of each rank's
+    host; empty if unknown. `rows`: settings of the script's own steps; the first row has the
     settings of the unchanged script. `ranks`: the steps of each rank. Steps of all ranks with one
     index were taken together.
     """
@@ -356,6 +370,7 @@ class Launch:
     link_rate: int = 0
     memory: Memory | None = None
     units: tuple[Unit, ...] = ()
+    sharing_ranks: int = 0
     loads: tuple[HostLoad, ...] = ()
 
     @classmethod
@@ -386,6 +401,7 @@ class Launch:
                 link_rate=fields.integer("link_rate", 0, MOST, 0),
                 memory=fields.optional("memory", _memory),
                 units=fields.each("units", Unit.from_json, is_optional=True),
+                sharing_ranks=fields.integer("sharing_ranks", 0, MOST_RANKS, 0),
                 loads=fields.each("loads", HostLoad.from_json, is_optional=True),
             )
 

@@ -15,12 +15,20 @@ import torch.distributed as dist
 from torch.optim import Optimizer
 
 from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync.children import Children
 from gradsync.ending import end_rank
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
 from gradsync.launch_file import UnusableFile
 from gradsync.patches import Patches
-from gradsync.recorder import Recorder
-from gradsync.torch_private import DDP, is_sharded
+from gradsync.recorder import STEPS_IN_BACKWARD, Recorder
+from gradsync.torch_private import DDP, is_anything_compiled, is_sharded
 
 PATIENCE = 20  # backward passes before the first step of an optimizer of torch.optim
 
@@ -67,6 +75,7 @@ class Script(Listener):
         self._answer = answer
         self._pid = os.getpid()
         self._patches = Patches()
+        self._children = Children()
         self._calls = Patches()  # of Module.__call__, until a model is found
         self._recorders: list[Recorder] = []  # of all models until one is found
         self._is_found = False
@@ -86,6 +95,7 @@ class Script(Listener):
         self._patches.replace(DDP, "__init__", self._construct)
         self._patches.replace(torch.multiprocessing, "spawn", self._spawn)
         self._patches.replace(torch.multiprocessing, "start_processes", self._spawn)
+        self._children.watch(self._patches)
         watch_calls(torch.nn.Module, self._calls)
         listen(self)
         try:
@@ -110,11 +120,7 @@ class Script(Listener):
     def _construct(
         self, construct: Callable[..., None], model: DDP, *args: Any, **kwargs: Any
     ) -> None:
-        if os.getpid() != self._pid:
-            refuse(
-                f"{place()}: trains in a process that the script started: let torchrun start those "
-                "that train"
-            )
+        self._children.refuse_in_child()
         construct(model, *args, **kwargs)
         self._on_wrapped(model)
 
@@ -174,9 +180,11 @@ class Script(Listener):
         """Finds a model that is not in DDP, by the ids of the updated parameters."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
+        if in_backward():
+            refuse(f"{place()}: {STEPS_IN_BACKWARD}")
         roots = self._modules_with(trained)
         if not roots:
-            refuse(f"{place()}: no module that was called holds what is updated here")
+            refuse(f"{place()}: {_why_no_module()}")
         if dist.is_initialized() and dist.get_world_size() > 1:
             if not is_sharded(roots[0]):
                 refuse(
@@ -263,6 +271,15 @@ class Script(Listener):
             self._patches.replace(DDP, "_pre_forward", _end_process)
             self._patches.replace(torch.autograd, "backward", _end_process)
             sys.exit(0)
+
+
+def _why_no_module() -> str:
+    if is_anything_compiled():
+        return (
+            "torch.compile compiles the function that calls the model, so that the call is not "
+            "seen: compile the model instead, as torch.compile(model)"
+        )
+    return "no module that was called holds what is updated here"
 
 
 def _ids_with_gradients(module: torch.nn.Module) -> set[int]:

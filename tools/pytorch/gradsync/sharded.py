@@ -18,18 +18,24 @@ import torch
 from gradsync.clock import Mark, Span
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.patches import Patches
-from gradsync.schema import Memory, Row, Unit
+from gradsync.schema import Memory, Parameter, Row, Unit
 from gradsync.step_machine import Target
 from gradsync.step_marks import StepMarks, UnitMarks
-from gradsync.target import ModelTarget
+from gradsync.target import ModelTarget, other_gradient_dtype
 from gradsync.torch_private import (
     ShardedGroup,
-    is_anything_compiled,
+    ShardedParameter,
+    free_reduction_buffers,
+    gathered_dtype,
+    gradient_dtype,
     is_sharded,
     is_sharded_finalised_by_hand,
     make_whole_parameters,
+    reduced_dtype,
+    replicas,
     sharded_groups,
     sharded_state,
+    sharing_ranks,
     whole_parameter,
 )
 from gradsync.turns import Turn
@@ -82,14 +88,19 @@ class ShardedTarget(ModelTarget):
             make_whole_parameters(module)
         self.shards = {id(p.sharded_param): p for g in self.groups for p in g.fsdp_params}
         named = []
+        self._owners: dict[int, ShardedParameter] = {}  # by the ids of whole parameters
         for name, shard in model.named_parameters():
             if id(shard) in self.shards:
                 whole = whole_parameter(self.shards[id(shard)])
                 assert whole is not None
                 named.append((name, whole))
+                self._owners[id(whole)] = self.shards[id(shard)]
         super().__init__(model, model, named)
         self.units = self._units()
+        if replicas(self.groups[0]) > 1:
+            self.sharing_ranks = sharing_ranks(self.groups[0])
         self._script_flags: list[SyncFlags] = []  # by group, while others are set
+        self._holds_back = False  # whether a backward runs whose reductions wait for deliver()
         self._meshes: list[Any] = []  # by group, while all are kept whole after forward
         self._gathers: list[Span] = []
         self._forget_calls()
@@ -109,7 +120,8 @@ class ShardedTarget(ModelTarget):
             )
             for group in self.groups
         ]
-        if sharded_state(self.model)._auto_reshard_after_forward:
+        # The root may hold no parameter itself, if each is in another unit.
+        if sharded_groups(self.model) and sharded_state(self.model)._auto_reshard_after_forward:
             units[0] = dataclasses.replace(units[0], reshards=False)  # FSDP2 keeps the root whole
         return tuple(units)
 
@@ -129,12 +141,31 @@ class ShardedTarget(ModelTarget):
             # The end of backward calls post_backward again.
             if call not in self._calls[unit]:
                 self._calls[unit][call] = self.clock.mark()
+            if call is Call.POST_BACKWARD and self._holds_back:
+                return None
             return own(*args, **kwargs)
 
         return watched
 
     def _forget_calls(self) -> None:
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Bytes are those of the parameters' own dtype, which optimizers have."""
+        return tuple(
+            dataclasses.replace(
+                parameter,
+                gathered_bytes=_other_bytes(parameter, gathered_dtype(owner)),
+                reduced_bytes=_other_bytes(parameter, reduced_dtype(owner)),
+            )
+            for parameter, owner in zip(super().parameters(), self._owners_in_order(), strict=True)
+        )
+
+    def dtypes(self) -> list[torch.dtype]:
+        return [owner.orig_dtype for owner in self._owners_in_order()]
+
+    def _owners_in_order(self) -> list[ShardedParameter]:
+        return [self._owners[id(param)] for param in self.params]
 
     def optimized_ids(self) -> set[int]:
         return {id(p.sharded_param) for p in self.shards.values() if p.sharded_param.requires_grad}
@@ -144,21 +175,24 @@ class ShardedTarget(ModelTarget):
 
     def refusal(self) -> str:
         states = [sharded_state(m) for m in self.model.modules() if is_sharded(m)]
-        policies = [p.mp_policy for p in self.shards.values()]
+        shapes = {(replicas(group), sharing_ranks(group)) for group in self.groups}
+        others = [
+            name
+            for (name, _), owner in zip(self.named, self._owners_in_order(), strict=True)
+            if gradient_dtype(owner.sharded_param) != owner.sharded_param.dtype
+        ]
         about = ""
-        if any(type(g.mesh_info).__name__ == "HSDPMeshInfo" for g in self.groups):
-            about = "over two dimensions (HSDP)"
-        elif any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups):
-            about = "with an offload_policy"
-        elif any(policy.param_dtype or policy.reduce_dtype for policy in policies):
-            about = "with an mp_policy: use torch.autocast"
-        elif any(g._reduce_scatter_process_group.size() != self.world.size for g in self.groups):
-            about = "over a part of the ranks"
+        if any(type(g.offload_policy).__name__ == "CPUOffloadPolicy" for g in self.groups):
+            about = "with an offload_policy: leave it out"
+        elif len(shapes) > 1:
+            about = "over meshes of several shapes: give all modules one mesh"
+        elif any(count * sharing != self.world.size for count, sharing in shapes):
+            about = "over a part of the ranks: use a mesh of all of them"
         elif any(s._states_to_forward_prefetch or s._states_to_backward_prefetch for s in states):
-            about = "with explicit prefetching"
-        elif is_anything_compiled():
-            about = "with torch.compile, whose blocks may leave out its hooks"
-        return f"{NOT_RECORDED} {about}" if about else super().refusal()
+            about = "with explicit prefetching: leave it out"
+        elif others:
+            return other_gradient_dtype(others[0])
+        return f"{NOT_RECORDED} {about}" if about else ""
 
     def refusal_of_step(self) -> str:
         if not is_sharded_finalised_by_hand(self.model):
@@ -181,12 +215,20 @@ class ShardedTarget(ModelTarget):
             group.post_forward_mesh_info = None
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
+        """A pass that does not synchronise leaves gradients as FSDP2 does then. In the one that
+        does, FSDP2 goes on to think that it will reduce, because gradients have another dtype then
+        if there is an mp_policy; but that waits for deliver().
+        """
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
+        synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
-            self._set([NONE] * len(self.groups))
-        return all(flags.reduce_grads for flags in self._script_flags)
+            self._holds_back = synchronises
+            if not synchronises:
+                self._set([NONE] * len(self.groups))
+        return synchronises
 
     def after_backward(self) -> None:
+        self._holds_back = False
         self._set(self._script_flags)
 
     def _set(self, flags: Sequence[SyncFlags]) -> None:
@@ -224,6 +266,7 @@ class ShardedTarget(ModelTarget):
             begin = self.clock.mark()
             reduce(group)
             spans.append(Span(begin, self.clock.mark()))
+        free_reduction_buffers(self.groups[0])
         self._keep_whole_no_longer()
         self._set(self._script_flags)
         return spans[::-1]
@@ -237,15 +280,28 @@ class ShardedTarget(ModelTarget):
         return (Row.by_default(ROW_NAME, passes, fsdp=True),)
 
     def memory(self, own: Memory) -> Memory:
-        """The memory of the optimizer is the memory for this rank's shards."""
+        """The memory of weights and of the optimizer is the memory for this rank's shards."""
+        ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
             own,
-            state_bytes=own.state_bytes * self.world.size,
-            optimizer_bytes=own.optimizer_bytes * self.world.size,
+            weight_bytes=sum(
+                whole.numel() * shard.orig_dtype.itemsize
+                for shard in self.shards.values()
+                if (whole := whole_parameter(shard)) is not None
+            ),
+            state_bytes=own.state_bytes * ranks,
+            optimizer_bytes=own.optimizer_bytes * ranks,
         )
 
     def close(self) -> None:
+        self._holds_back = False
         self._keep_whole_no_longer()
+
+
+def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
+    """Returns what a parameter has in this dtype, 0 if that is its own number of bytes."""
+    size = parameter.numel * dtype.itemsize
+    return 0 if size == parameter.bytes else size
 
 
 def recorder_of(model: torch.nn.Module, *args: Any, **options: Any) -> Recorder:

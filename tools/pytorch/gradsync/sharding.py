@@ -31,6 +31,7 @@ from gradsync.unit_schedule import Event, UnitCollective, collectives, events_of
 # Of collectives of units in a script that has none: a standard deviation of the logarithm, which 10
 # predictions were off by (docs/prediction.md).
 UNITS_ERROR = 0.2
+SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 
 class Resharding(Enum):
@@ -74,9 +75,26 @@ def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
     ]
 
 
-def unit_bytes(parameters: Sequence[Parameter], units: Iterable[Unit]) -> list[int]:
-    """Returns the bytes of each unit's gradients."""
-    return [sum(parameters[p].bytes for p in unit.parameters) for unit in units]
+def unit_bytes(
+    parameters: Sequence[Parameter], units: Iterable[Unit], operation: Operation
+) -> list[int]:
+    """Returns what each unit gathers or reduces, in bytes; `operation` is one of these two."""
+    sizes = [sent_bytes(parameter, operation) for parameter in parameters]
+    return [sum(sizes[p] for p in unit.parameters) for unit in units]
+
+
+def sent_bytes(parameter: Parameter, operation: Operation) -> int:
+    """Returns what a gather or a reduction has of a parameter."""
+    if operation is Operation.ALL_GATHER:
+        return parameter.gathered_bytes or parameter.bytes
+    return parameter.reduced_bytes or parameter.bytes
+
+
+def sharers(launch: Launch) -> int:
+    """Returns how many of the recorded ranks share parameters and the optimizer's work."""
+    if not launch.units:
+        return 1
+    return launch.sharing_ranks or launch.world_size
 
 
 def waits_of(launch: Launch) -> Waits:
@@ -146,8 +164,7 @@ def _planned_round(
     launch: Launch, units: Sequence[Unit], order: Sequence[Event], steps: Sequence[Step]
 ) -> list[PlannedStep]:
     """`order`: of calls."""
-    sizes = unit_bytes(launch.parameters, units)
-    empty = {unit for unit, size in enumerate(sizes) if not size}
+    empty = {number for number, unit in enumerate(units) if not unit.parameters}
     overlaps = waits_of(launch) is Waits.COMPUTATION
     begins = [begin_of(launch, step) for step in steps]
     planned = []
@@ -169,17 +186,19 @@ def predict_launch(
     world_size: int,
     log_error: float,
     pace: float = 1,
+    sharing_ranks: int | None = None,
 ) -> Prediction:
     """Returns the predicted times of a step of FSDP2, from one launch.
 
-    `costs`: the costs between `world_size` ranks. `log_error`: see Scenario; it is larger if the
+    `costs`: the costs between `world_size` ranks, of which `sharing_ranks` share the optimizer's
+    work, by default all. `log_error`: see Scenario; it is larger if the
     units are assumed. `pace`: a factor of the time of everything except communication. Raises
     Refused, naming the launch's `place`, if it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
-    sizes = unit_bytes(launch.parameters, units)
+    sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
     # Under fully_shard the optimizer was recorded with a rank's shards, and else with all.
-    optimizer_part = (launch.world_size if launch.units else 1) / world_size
+    optimizer_part = sharers(launch) / (sharing_ranks or world_size)
     rounds = rounds_of(launch, units, place)
     by_rank = zip(*rounds, strict=True)
     measured_as = _measured_as(launch, costs)
@@ -187,7 +206,8 @@ def predict_launch(
         Scenario(
             ranks=[[one.rank_step(pace, optimizer_part) for one in steps] for steps in by_rank],
             collectives=[
-                Collective(sizes[one.unit], measured_as[one.operation]) for one in rounds[0][0].plan
+                Collective(sizes[one.operation][one.unit], measured_as[one.operation])
+                for one in rounds[0][0].plan
             ],
             world_size=world_size,
             costs=costs,

@@ -41,6 +41,7 @@ class StepRecorder:
         self._clock = clock
         self._prober: Prober | None = None
         self._memory: StepMemory | None = None  # of one step
+        self._is_put = [False] * len(target.params)  # which gradients are in the buffer
         self._marks: StepMarks | None = None
         self._update_begin: Mark = 0
         self._updated: Mark | None = None  # the end of the last update, if that was the model's
@@ -50,7 +51,8 @@ class StepRecorder:
         """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
         if the model was sharded by its blocks.
         """
-        self.buffer = FlatBuffer(self._target.params, self._world.size)
+        dtypes = self._target.dtypes()
+        self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
@@ -93,6 +95,7 @@ class StepRecorder:
         decides = self._target.before_backward(self.turn, self.passes, expected)
         if decides is not None:
             self.is_prepared = decides
+        self._is_put = [False] * len(self._target.params)
         self.arrivals.begin_backward(self._clock.mark())
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
@@ -101,7 +104,7 @@ class StepRecorder:
         """
         gradient = self._target.params[i].grad
         assert gradient is not None
-        self.arrivals.since_update += 1
+        is_last = self.arrivals.count(i)
         if gradient.layout is not torch.strided:
             self.arrivals.sparse = self._target.named[i][0]
         if not in_backward():
@@ -109,13 +112,14 @@ class StepRecorder:
         if self._memory:
             self._memory.on_ready(i)
         if is_in_step and not self.arrivals.sparse:
-            if self.turn.is_probe and self.is_prepared:
+            if is_last and self.turn.is_probe and self.is_prepared:
                 self._put_into_buffer(i)
             self.arrivals.ready[i] = self._clock.mark()
 
     def _put_into_buffer(self, i: int) -> None:
         assert self.buffer is not None
         self.buffer.put(i)
+        self._is_put[i] = True
         if self._target.views:
             self._target.params[i].grad = self.buffer.slots[i]
 
@@ -129,7 +133,7 @@ class StepRecorder:
             assert self.buffer is not None
             if self.turn.probe:
                 assert self._prober is not None
-                self.buffer.fill([mark is not None for mark in marks.ready])
+                self.buffer.fill(self._is_put)
                 self._target.keep(self.buffer)
                 self._world.meet()
                 marks.sent = self._prober.run(self.turn.probe)

@@ -9,7 +9,7 @@ import torch
 from gradsync.clock import Clock, Span
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.patches import Patches
-from gradsync.schema import Memory, Row, Unit
+from gradsync.schema import Memory, Parameter, Row, Unit
 from gradsync.step_machine import Target
 from gradsync.step_marks import StepMarks
 from gradsync.torch_private import gradient_dtype
@@ -20,12 +20,24 @@ from gradsync.world import World
 Named = list[tuple[str, torch.nn.Parameter]]
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def other_gradient_dtype(name: str) -> str:
+    """Returns why a parameter of this name cannot be recorded."""
+    return (
+        "gradsync does not record parameters whose gradients have another dtype, such as "
+        f"{name} (grad_dtype)"
+    )
+
+
 class ModelTarget:
     """A module in one process, or a module that only the recorder synchronises.
 
     `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
     `views`: whether a probe leaves gradients as views of its buffer. `units`: the units of
-    fully_shard.
+    fully_shard. `sharing_ranks`: of HSDP, see schema.Launch.
     """
 
     kind = Target.PLAIN
@@ -55,6 +67,7 @@ class ModelTarget:
         ]
         self.params = [param for _, param in self.named]
         self.units: tuple[Unit, ...] = ()
+        self.sharing_ranks = 0
 
     def attach(self, world: World, clock: Clock) -> None:
         """Sets the ranks with which the model trains, and the clock that measures its times."""
@@ -63,6 +76,17 @@ class ModelTarget:
 
     def watch(self, patches: Patches) -> None:
         """Begins to watch the model, until `patches` are undone."""
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Returns what a recording says of each parameter."""
+        return tuple(
+            Parameter(name, p.numel(), p.numel() * dtype.itemsize, dtype_name(dtype))
+            for (name, p), dtype in zip(self.named, self.dtypes(), strict=True)
+        )
+
+    def dtypes(self) -> list[torch.dtype]:
+        """Returns by parameter the dtype in which DistributedDataParallel would send a gradient."""
+        return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
         """Returns ids of the parameters that optimizers of this model hold."""
@@ -80,10 +104,7 @@ class ModelTarget:
         others = [name for name, p in self.named if gradient_dtype(p) != p.dtype]
         if not others:
             return ""
-        return (
-            "gradsync does not record parameters whose gradients have another dtype, such as "
-            f"{others[0]} (grad_dtype)"
-        )
+        return other_gradient_dtype(others[0])
 
     def refusal_of_step(self) -> str:
         """Returns why a step that begins cannot be recorded; "" if it can."""

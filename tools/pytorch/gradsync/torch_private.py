@@ -119,6 +119,37 @@ def is_last_hook(handle: RemovableHandle) -> bool:
 
 # Process groups
 
+ProcessGroup: type[Any] = dist.ProcessGroup
+# What torch.distributed calls of a process group, by its names in older and newer versions.
+COLLECTIVES = tuple(
+    name
+    for name in (
+        "broadcast",
+        "allreduce",
+        "allreduce_coalesced",
+        "reduce",
+        "allgather",
+        "_allgather_base",
+        "allgather_coalesced",
+        "allgather_into_tensor_coalesced",
+        "all_gather_single",
+        "all_gather_single_coalesced",
+        "gather",
+        "gather_single",
+        "scatter",
+        "reduce_scatter",
+        "_reduce_scatter_base",
+        "reduce_scatter_tensor_coalesced",
+        "reduce_scatter_single",
+        "reduce_scatter_single_coalesced",
+        "alltoall",
+        "alltoall_base",
+        "all_to_all_single",
+        "barrier",
+    )
+    if hasattr(ProcessGroup, name)
+)
+
 
 @contextlib.contextmanager
 def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
@@ -198,7 +229,9 @@ class ShardedParameter(Protocol):
 
     sharded_param: torch.nn.Parameter
     _unsharded_param: torch.nn.Parameter
-    mp_policy: Any
+    orig_dtype: torch.dtype
+    param_dtype: torch.dtype | None
+    reduce_dtype: torch.dtype | None
 
     @property
     def unsharded_param(self) -> torch.nn.Parameter: ...
@@ -267,9 +300,43 @@ def make_whole_parameters(module: torch.nn.Module) -> None:
     cast("Any", module).reshard()
 
 
+def free_reduction_buffers(group: ShardedGroup) -> None:
+    """Frees what the last reduction of a model was sent from, as the end of backward does."""
+    context = cast("Any", group).comm_ctx
+    if hasattr(context, "reduce_scatter_states"):
+        context.reduce_scatter_states.clear()
+    else:  # older versions keep one
+        context.reduce_scatter_state = None
+
+
 def initialise(module: torch.nn.Module) -> None:
     """Does the preparations of a module's first forward. Requires is_sharded()."""
     sharded_state(module)._lazy_init()
+
+
+def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
+    """In what a parameter is gathered and computed with. Known since the first gather."""
+    return parameter.param_dtype or parameter.orig_dtype
+
+
+def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
+    """In what its gradient is reduced. Without a reduce_dtype that is the parameter's own dtype,
+    and before PyTorch 2.15 the one that it is computed with. Known since the first gather.
+    """
+    since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
+    if isinstance(since_2_15, torch.dtype):
+        return since_2_15
+    return parameter.reduce_dtype or gathered_dtype(parameter)
+
+
+def sharing_ranks(group: ShardedGroup) -> int:
+    """How many ranks share the parameters of a group; under HSDP fewer than there are."""
+    return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
+
+
+def replicas(group: ShardedGroup) -> int:
+    """How many times the ranks hold a group's parameters: once, but under HSDP."""
+    return cast("int", getattr(group.mesh_info, "replicate_mesh_size", 1))
 
 
 def whole_parameter(parameter: ShardedParameter) -> torch.nn.Parameter | None:

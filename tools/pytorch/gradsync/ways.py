@@ -176,6 +176,9 @@ class Ways:
 
     def _hybrid(self) -> PredictedWay | UnknownWay:
         name = "HSDP"
+        own = self._launch.sharing_ranks
+        if own and own < self._world_size:
+            return self._hybrid_of(own, self._predictor.own_hybrid_step())
         link = self._question.link
         if self._world_size < 4:
             return UnknownWay(name, "needs four ranks, two on each of two hosts")
@@ -188,16 +191,18 @@ class Ways:
         if on_host >= self._world_size or self._world_size % on_host:
             why = f"that divides {self._world_size} ranks into two or more hosts"
             return UnknownWay(name, f"needs --ranks_per_host {why}")
-        hosts = self._world_size // on_host
-        gather_part = sent_part(Operation.ALL_GATHER, on_host)
+        return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
+
+    def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
+        """HSDP in which so many ranks share parameters."""
+        gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
             Operation.REDUCE_SCATTER: gather_part
-            + sent_part(Operation.ALL_REDUCE, hosts) / on_host,
+            + sent_part(Operation.ALL_REDUCE, self._world_size // sharing) / sharing,
         }
-        prediction = self._predictor.hybrid_step(hybrid_costs(link.network))
         return self._of_units(
-            f"{name}, {on_host} ranks share", prediction, self._units, parts, on_host
+            f"HSDP, {sharing} ranks share", prediction, self._units, parts, sharing
         )
 
     def _of_units(
@@ -209,13 +214,13 @@ class Ways:
         sharing_ranks: int,
     ) -> PredictedWay:
         """`parts`: the fraction of a unit's bytes that a rank sends in each operation."""
-        sizes = unit_bytes(self._launch.parameters, units)
+        sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
             name,
             prediction.step_s,
             prediction.exposed_s,
-            sum(sizes[one.unit] * parts[one.operation] for one in plan),
+            sum(sizes[one.operation][one.unit] * parts[one.operation] for one in plan),
             self._memory(
                 lambda need, batch: need.sharded(units, sharing_ranks, batch, self._keeps)
             ),

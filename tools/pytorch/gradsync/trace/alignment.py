@@ -10,6 +10,7 @@ same, to check that two parts are of one collective.
 from __future__ import annotations
 
 import bisect
+import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,20 @@ def align(ranks: Sequence[RankCollectives]) -> Alignment:
             unmatched += len(parts) if len(members) > 1 else 0
         else:
             whole[place] = parts
+    by_clocks = _aligned_by(ranks, whole, unmatched)
+    if by_clocks.is_usable:
+        return by_clocks
+    # Hosts may have the same name, such as localhost.
+    nameless = [dataclasses.replace(own, host="") for own in ranks]
+    by_ends = _aligned_by(nameless, whole, unmatched)
+    return by_ends if by_ends.is_usable else by_clocks
+
+
+def _aligned_by(
+    ranks: Sequence[RankCollectives],
+    whole: Mapping[Place, Mapping[int, Collective]],
+    unmatched: int,
+) -> Alignment:
     offsets = _offsets(ranks, list(whole.values()))
     hosts = {own.rank: own.host for own in ranks}
     aligned = [_aligned(place, parts, offsets, hosts) for place, parts in whole.items()]
