@@ -222,7 +222,7 @@ def synchronise_buffers(ddp: DDP) -> None:
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Whether the model is within join()."""
+    """Returns whether the model is within join()."""
     return bool(ddp._join_config.enable)
 
 
@@ -292,7 +292,7 @@ class ShardedGroup(Protocol):
 
 
 def is_sharded(module: torch.nn.Module) -> bool:
-    """Whether fully_shard was called with this module itself."""
+    """Returns whether fully_shard was called with this module itself."""
     fsdp = sys.modules.get("torch.distributed.fsdp")
     kind = getattr(fsdp, "FSDPModule", None)
     return kind is not None and isinstance(module, kind)
@@ -333,7 +333,7 @@ def make_whole_parameters(module: torch.nn.Module) -> None:
 
 
 def free_reduction_buffers(group: ShardedGroup) -> None:
-    """Frees what the last reduction of a model was sent from, as the end of backward does."""
+    """Frees the buffer of a model's last reduction, as the end of backward does."""
     context = cast("Any", group).comm_ctx
     if hasattr(context, "reduce_scatter_states"):
         context.reduce_scatter_states.clear()
@@ -347,13 +347,14 @@ def initialise(module: torch.nn.Module) -> None:
 
 
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """In what a parameter is gathered and computed with. Known since the first gather."""
+    """Returns the dtype in which a parameter is gathered and used. Known after the first gather."""
     return parameter.param_dtype or parameter.orig_dtype
 
 
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """In what its gradient is reduced. Without a reduce_dtype that is the parameter's own dtype,
-    and before PyTorch 2.15 the one that it is computed with. Known since the first gather.
+    """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype this is
+    the parameter's own dtype; before PyTorch 2.15, the dtype in which it is used. Known after the
+    first gather.
     """
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
@@ -362,12 +363,16 @@ def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
 
 
 def sharing_ranks(group: ShardedGroup) -> int:
-    """How many ranks share the parameters of a group; under HSDP fewer than there are."""
+    """Returns the number of ranks that share the parameters of a group. Under HSDP this is less
+    than the number of all ranks.
+    """
     return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
 
 
 def replicas(group: ShardedGroup) -> int:
-    """How many times the ranks hold a group's parameters: once, but under HSDP."""
+    """Returns how many copies of a group's parameters the ranks have together: one, or more under
+    HSDP.
+    """
     return cast("int", getattr(group.mesh_info, "replicate_mesh_size", 1))
 
 

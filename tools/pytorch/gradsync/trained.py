@@ -182,7 +182,7 @@ class Unclipped:
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows about the current step. Parameters are identified by their id."""
+    """This rank's data of the current step. Parameters are identified by their id."""
 
     calls: Calls = dataclasses.field(default_factory=Calls)
     targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses

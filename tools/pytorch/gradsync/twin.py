@@ -60,10 +60,10 @@ def step_of_twin(
     """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
     mean gradients.
 
-    `compared`: the comparison of each parameter. `alone`: a process group of this rank alone. It is
-    the default group while copies step, so that they average nothing. Three copies step: one with
-    the means, and two with means that are changed by the largest rounding error, with random signs.
-    The copies lack attributes that are not in the optimizer's state.
+    `compared`: the comparison of each parameter. `alone`: a process group of this rank alone. This
+    group is the default group while copies step, so that the copies average nothing. Three copies
+    step: one with the means, and two with means that are changed by the largest rounding error,
+    with random signs. The copies lack attributes that are not in the optimizer's state.
 
     Raises Refused if a copy cannot step, because the copy runs code of the script.
     """
