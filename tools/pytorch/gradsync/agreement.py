@@ -64,7 +64,9 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Says so if two ranks have the same batches: they would be one rank with half of the data."""
+    """Adds a finding if two ranks have the same batches: these ranks train like one rank on half of
+    the data.
+    """
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")
@@ -76,7 +78,8 @@ def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) ->
 
 
 def _have_same_gradients(rank: RankStep, other: RankStep) -> bool:
-    """Returns whether gradients are equal that known inputs do not show to be of other data."""
+    """Returns whether ranks have equal gradients, unless known inputs show that their data
+    differ."""
     are_other = bool(rank.data and other.data) and rank.data != other.data
     return bool(rank.gradients) and rank.gradients == other.gradients and not are_other
 

@@ -1,4 +1,4 @@
-"""Which modules a script calls in a step, with which inputs, buffers and weights."""
+"""Remembers the modules that a script calls in a step, with their inputs, buffers and weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls: an optimizer has stepped, or what was called is not trained yet."""
+        """Forgets all calls, because an optimizer has stepped, or because the called modules are
+        not trained yet.
+        """
         self.inputs = []
         self.buffers = {}
         self._first = None
@@ -40,7 +42,7 @@ class Calls:
             self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Adds what a call with gradients gets."""
+        """Adds the inputs of a call with gradients."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.
@@ -54,10 +56,10 @@ class Calls:
     def weights(
         self, name_of: Callable[[torch.nn.Parameter], str], trained: Collection[torch.nn.Parameter]
     ) -> dict[str, torch.nn.Parameter]:
-        """Returns parameters of all called modules that are not trained, by names of their own.
+        """Returns the parameters of all called modules that are not trained, by unique names.
 
-        `name_of`: returns a name that may be another one's, too, or an empty text. `trained`: what
-        optimizers have.
+        `name_of`: returns a parameter's name, which need not be unique, or an empty text.
+        `trained`: the parameters that optimizers have.
         """
         taken = {name_of(p) for p in trained}
         known = {id(p) for p in trained}

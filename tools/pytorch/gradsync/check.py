@@ -35,7 +35,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _run_script(script: list[str], watch: Watch) -> None:
-    """Runs it as Python would. Ends this rank if the script fails."""
+    """Runs the script as Python would. Ends this rank if the script fails."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
     try:
@@ -50,7 +50,8 @@ def _run_script(script: list[str], watch: Watch) -> None:
 
 
 def _refuse_idle(script: str, watch: Watch) -> NoReturn:
-    """Ends this rank: the script has ended, and has trained nothing that could be compared."""
+    """Ends this rank, because the script has ended and has trained nothing that could be
+    compared."""
     text = (
         f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "
         "backward(): nothing was checked"

@@ -38,10 +38,10 @@ class _Wrong:
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """Gradients that have to be the mean.
+    """Gradients that must be the mean.
 
-    `where`: who gets them. `handed`: returns what that is. `is_of_clip`: they are about to be
-    clipped. `may_average`: the optimizer may have to average them.
+    `where`: the receiver of the gradients. `handed`: returns the received gradient. `is_of_clip`:
+    they are about to be clipped. `may_average`: the optimizer may have to average them.
     """
 
     params: list[torch.nn.Parameter]
@@ -90,7 +90,7 @@ class Comparer:
         return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
-        """Compares all that ranks have before the update changes it.
+        """Compares everything on which ranks must agree, before the update changes it.
 
         Returns whether autograd has delivered gradients for it on any rank.
         """
@@ -116,7 +116,7 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """Finds which weights an optimizer that averages should make."""
+        """Computes the weights that an optimizer that averages gradients should make."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -129,9 +129,10 @@ class Comparer:
         self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
     def after_update(self, update: Update) -> bool:
-        """Compares the weights that the update has made, if its optimizer averages by itself.
+        """Compares the weights after the update, if its optimizer averages gradients by itself.
 
-        Returns whether no further update of it can be compared: it shares its work by rank.
+        Returns whether no further update of this optimizer can be compared, because ranks divide
+        its work.
         """
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
@@ -154,17 +155,21 @@ class Comparer:
         return shares
 
     def absent(self, where: str, absence: Absence) -> None:
-        """Says that a rank does not take the update that this rank is at."""
+        """Adds the finding that a rank does not take the update that this rank has reached."""
         self.speaker = absence.speaker
         text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns whether it is so on all ranks, which cannot go on if they train other things."""
+        """Returns whether the condition holds on all ranks. Ranks that train different parameters
+        cannot continue.
+        """
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """Says which parameters DDP leaves alone: ranks may mean them to differ."""
+        """Adds a note that names the parameters that DDP ignores, which may differ between ranks on
+        purpose.
+        """
         ignored = self._trained.ignored()
         names = [self.name_of(p) for p in params if id(p) in ignored]
         if names:
@@ -175,7 +180,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """Says what is not compared, if the script communicates within a forward."""
+        """Adds a note that names what is not compared, if the script communicates within a
+        forward."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -190,10 +196,10 @@ class Comparer:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
     def _judge(self, question: _Question) -> bool:
-        """Finds which gradient differs from the mean, and why; of several, the first.
+        """Finds the first gradient that differs from the mean, and the reason.
 
-        Returns whether they are each rank's own, of which nothing is said because the optimizer may
-        have to average them.
+        Returns whether each rank has its own gradients; then there is no finding yet, because the
+        optimizer may average them.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -225,8 +231,8 @@ class Comparer:
         return is_own and question.may_average
 
     def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
-        """Returns the mean over ranks of each pass's gradient, as far as it was kept, and if ranks
-        took as many passes.
+        """Returns the mean over ranks of each pass's gradient, if it was kept, and if all ranks
+        took the same number of passes.
         """
         passes = self._step.by_pass.get(id(p), [])
         if len(set(self._ranks.gather(len(passes)))) > 1:
@@ -234,7 +240,7 @@ class Comparer:
         return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """Compares gradients as they were before they were clipped, on the ranks that did."""
+        """Compares gradients from before clipping, on the ranks that clipped them."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -259,9 +265,9 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether the loss makes up for what the gradients are, or it may be meant.
+        """Returns whether the difference is right for this loss, or may be intended.
 
-        Then a note says so.
+        In this case a note describes it.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -312,7 +318,7 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
-        """Compares the gradients, and notes if they are rounded to a narrower dtype."""
+        """Compares the gradients, and adds a note if they are rounded to a narrower dtype."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -379,7 +385,7 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns what all ranks have made of the mean, if that is no mistake."""
+        """Returns a text about what all ranks did to the mean, if this is not a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]

@@ -1,4 +1,4 @@
-"""Training in other processes, or among a part of the ranks, which check refuses."""
+"""Refuses training in other processes, or among only a part of the ranks."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Elsewhere:
         self._pid = os.getpid()
 
     def refuse_spawn(self, *_: Any, **__: Any) -> None:
-        """The script calls torch.multiprocessing's spawn() or start_processes()."""
+        """Called when the script calls torch.multiprocessing's spawn() or start_processes()."""
         self._own_work.refuse(
             "the script starts processes, in which nothing is checked: let torchrun start those "
             "that train"
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """The script has started a process, which may do other things than training."""
+        """Called when the script has started a process, which need not train."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 
     def refuse_child(self) -> None:
-        """Ends a process that the script has forked. It trains."""
+        """Ends a process that the script has forked, because the process trains."""
         if os.getpid() != self._pid:
             rank = int(os.environ.get("RANK", "0"))
             self._own_work.refuse("it trains in a process that the script has started", rank)
 
     def refuse_part_of_ranks(self, model: DDP) -> None:
-        """Ends this rank if a model is averaged among some ranks alone."""
+        """Ends this rank if a model is averaged among only a part of the ranks."""
         group = model.process_group
         if dist.get_world_size(group) < dist.get_world_size():
             first = dist.get_process_group_ranks(group)[0]

@@ -13,9 +13,9 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
     """Prints `gradsync: TEXT` and ends this process with this exit status.
 
-    No exception does this, because it may happen within a hook of a script that catches all of
-    them. `first_rank` ends first, because all ranks have a reason and one is enough: others wait
-    for torchrun to end them, and print their own only if that does not happen.
+    It does not raise an exception, because the script may catch all exceptions of its hooks.
+    `first_rank` ends first, because all ranks have a reason and one is enough: others wait for
+    torchrun to end them, and print their own only if that does not happen.
     """
     if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)

@@ -89,7 +89,7 @@ class Listener:
 def script_lines(error: BaseException | None = None) -> list[str]:
     """Returns FILE:LINE of all lines that run and are not in a library, innermost first.
 
-    `error`: the lines that raised it, instead.
+    With `error`, returns the lines that raised it instead.
     """
     frames: Iterable[tuple[FrameType, int]]
     if error:

@@ -1,4 +1,4 @@
-"""What a rank tells others of a step, before its update."""
+"""Collects the facts of a step that ranks compare before the update."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Update:
 
     @property
     def where(self) -> str:
-        """Returns the update as findings name it."""
+        """Returns the name of the update in findings."""
         return f"{self.name} at {self.place}"
 
     def settings(self) -> dict[str, str]:
@@ -67,8 +67,8 @@ class Facts:
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
     def of(self, update: Update, is_wrong: bool) -> RankStep:
-        """Returns the facts of the step. If something is wrong, weights may differ for that reason:
-        then there are none.
+        """Returns the facts of the step. The facts contain no weights if something is wrong
+        already, because weights may differ for that reason.
         """
         params = parameters_of(update.updater)
         passes = self._step.passes_of(params)
@@ -88,7 +88,9 @@ class Facts:
         )
 
     def _parameters(self, update: Update) -> dict[str, str]:
-        """Returns what the update trains. A rank may not know names: it has called no model yet."""
+        """Returns the parameters that the update trains. A rank that has called no model yet does
+        not know their names.
+        """
         trained = [p for p in parameters_of(update.updater) if p.requires_grad]
         names = [self._trained.name_of(p) for p in trained]
         known = {"names of what trains": str(names)} if all(names) else {}
@@ -96,9 +98,10 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns digests of what an update changes, and of what the step uses and none changes.
+        """Returns digests of the weights that an update changes, and of the weights that the step
+        uses and no update changes.
 
-        Those are frozen modules, teachers and references.
+        The latter are those of frozen modules, teachers and references.
         """
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)

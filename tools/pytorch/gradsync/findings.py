@@ -54,13 +54,14 @@ def line_of(kind: str, text: str) -> str:
 
 
 def _print_nowhere(text: str) -> None:
-    """Says nothing: another rank does."""
+    """Prints nothing, because another rank prints."""
 
 
 class Findings:
     """All findings, in the order in which their topics came up. They are equal on all ranks.
 
-    `print_now`: is given each difference as a line, as soon as it is found: what follows may fail.
+    `print_now` gets the line of each difference as soon as it is found, because the script may fail
+    later.
     """
 
     def __init__(self, print_now: Callable[[str], None] = _print_nowhere) -> None:
@@ -71,18 +72,18 @@ class Findings:
         return topic in self._by_topic
 
     def note(self, topic: Topic, text: str) -> None:
-        """Says something that is worth knowing and not wrong, unless the topic differs."""
+        """Adds a note, which is not about a mistake, unless the topic already has a difference."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
-        """Says that something is wrong, unless the topic differed before."""
+        """Adds a difference, unless the topic already has one."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.DIFFERS, text)
             self._print_now(line_of("differs", text))
 
     def has_difference(self, topic: Topic) -> bool:
-        """Returns whether something of this topic is wrong."""
+        """Returns whether this topic has a difference."""
         return topic in self._by_topic and self._by_topic[topic].status == Status.DIFFERS
 
     def status(self) -> Status:
@@ -91,11 +92,11 @@ class Findings:
         return max(statuses, default=Status.SAME)
 
     def notes(self) -> list[str]:
-        """Returns the texts of what is not wrong."""
+        """Returns the texts of all notes."""
         return [one.text for one in self._by_topic.values() if one.status == Status.SAME]
 
     def differences(self) -> list[str]:
-        """Returns the texts of what is wrong, in the order in which they were printed."""
+        """Returns the texts of all differences, in the order in which they were printed."""
         return [one.text for one in self._by_topic.values() if one.status == Status.DIFFERS]
 
 
@@ -119,7 +120,7 @@ class Cost:
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """Returns the lines that a check ends with. Those that differ were printed before."""
+    """Returns the last lines of a check. Differences were printed before."""
     lines = [line_of("note", text) for text in findings.notes()]
     if findings.status() == Status.SAME:
         same = (

@@ -1,4 +1,4 @@
-"""Which losses a script computes, and what each one counts for in what backward() gets."""
+"""Finds the losses that a script computes, and the factor with which backward() gets each loss."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns what it counts for. The factor is NaN if its elements count differently."""
+        """Returns the loss with its factor. The factor is NaN if elements have different
+        factors."""
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
         if self.values is not None:
@@ -79,7 +80,7 @@ class Pass:
 
 
 class LossWatch:
-    """Finds which losses are in the passes. `targets`: to which it adds digests of theirs."""
+    """Finds the losses of each pass. Adds the digests of their targets to `targets`."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
@@ -99,7 +100,7 @@ class LossWatch:
     def add(
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """Watches what a function of LOSSES has returned for these arguments."""
+        """Watches a loss that a function of LOSSES has returned for these arguments."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         if not loss.requires_grad or given.get("size_average") is not None or given.get("reduce"):
             return
@@ -113,7 +114,7 @@ class LossWatch:
         self._watch(loss, _Loss(tokens, mean, eps, reduction == "mean", values=values))
 
     def add_reduced(self, loss: torch.Tensor) -> None:
-        """Watches one number of a graph, which the script is about to give to a collective."""
+        """Watches a number with a graph that the script is about to give to a collective."""
         eps = torch.finfo(loss.dtype).eps
         value = float(loss.detach().double().sum())
         self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))
@@ -128,7 +129,7 @@ class LossWatch:
 
 
 def _tokens_of(name: str, given: dict[str, Any]) -> int:
-    """Returns how many summands a loss has."""
+    """Returns the number of summands of a loss."""
     inputs, target = given["input"], given["target"]
     if name not in OF_CLASSES:
         return int(cast("Any", torch).broadcast_tensors(inputs, target)[0].numel())

@@ -1,4 +1,6 @@
-"""How many times the mean loss backward() gets, and whether that is a mistake. Needs no PyTorch."""
+"""Decides which multiple of the mean loss backward() gets, and whether this is a mistake. Needs no
+PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class LossFactor:
     is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
-        """Returns whether one of both is this factor."""
+        """Returns whether one of the two factors is this factor."""
         return any(
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)
@@ -76,7 +78,8 @@ class LossFactor:
         return known[0] if known else 1.0
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
-        """Returns which mistake made the factor, or an empty text: it may be meant.
+        """Returns the mistake that explains the factor, or an empty text if the factor may be
+        intended.
 
         `passes`: of a step. `is_divided_by_all`: by a number that the script has summed over ranks.
         """
@@ -97,7 +100,8 @@ class LossFactor:
 
 
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
-    """Returns what backward gets in the step, by the losses of each rank's passes.
+    """Returns the multiple of the mean loss that backward gets in the step, from the losses of each
+    rank's passes.
 
     If passes have different numbers of tokens, it notes how far their mean is off the mean over
     all tokens. None is a pass whose loss is not known.
@@ -127,7 +131,7 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns what all factors are, or None if they differ or are 0."""
+    """Returns the value of all factors, or None if they differ or are 0."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

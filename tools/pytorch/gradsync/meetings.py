@@ -1,6 +1,7 @@
-"""Where ranks say how far they have come, by the store of the script's process group.
+"""Lets ranks report their progress in the store of the script's process group.
 
-There is no collective: a rank that does not come is named, and keeps nobody waiting.
+No collective is used, so a rank that does not come is named, and the other ranks do not wait for it
+without end.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a rank has done since its last meeting.
+    """The progress of a rank since its last meeting.
 
-    `meetings`: how many it has had. `calls`, `passes`: forward and backward passes that it has
-    begun. `skipped`: updates that a GradScaler has left out. `place`: FILE:LINE of the last of
-    these. `ended`: how the script has ended, or an empty text.
+    `meetings`: the number of its meetings so far. `calls`, `passes`: forward and backward passes
+    that it has begun. `skipped`: updates that a GradScaler has left out. `place`: FILE:LINE of the
+    last of these. `ended`: how the script has ended, or an empty text.
     """
 
     meetings: int = 0
@@ -57,7 +58,7 @@ class Reason(enum.Enum):
 class Absence:
     """A rank that does not come, and what it does instead, as text.
 
-    `speaker`: the first rank that may be here, which has to say so.
+    `speaker`: the first rank that may have come, which must report the absence.
     """
 
     rank: int
@@ -67,7 +68,9 @@ class Absence:
 
 
 class _Stalls:
-    """How long ranks have got no further. Times are those that this rank has waited, in seconds."""
+    """Measures for how long ranks have made no progress. Times are those for which this rank has
+    waited, in seconds.
+    """
 
     def __init__(self) -> None:
         self._since: dict[int, tuple[Progress, float]] = {}
@@ -83,7 +86,7 @@ class _Stalls:
 
 @contextlib.contextmanager
 def _refusing_lost_store() -> Iterator[None]:
-    """Raises Refused for RuntimeError: the process that has the store has ended."""
+    """Raises Refused instead of RuntimeError, because the process that has the store has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -142,9 +145,9 @@ class Meetings:
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
-        """Ends the check for all ranks: this one has printed what there is to say.
+        """Ends the check for all ranks, because this rank has printed the result.
 
-        It may have the store: it stays until those that wait for it have heard of it.
+        This rank may have the store, so it waits until all ranks that wait for it have read this.
         """
         if not self._join():
             return
@@ -153,7 +156,9 @@ class Meetings:
         _wait_for(lambda: self._has(*others), HEARING_S)
 
     def is_closed(self) -> bool:
-        """Waits until another rank calls close(), but not for ever. Returns whether one has."""
+        """Waits for a limited time until another rank calls close(). Returns whether one has called
+        it.
+        """
         if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
             return False
         self._set(f"heard/{self._rank}", "")
@@ -205,7 +210,7 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns the rank that has left out most updates, if all ranks have come."""
+        """Returns the rank that has skipped the most updates, if all ranks have come."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -225,9 +230,10 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Says so if a rank has begun more passes than this one, and gets no further.
+        """Returns the reason if a rank has begun more passes than this rank, and makes no progress.
 
-        A rank that has more passes in a step needs no longer for each than this one for all.
+        A rank with more passes in a step is assumed to need at most as long for each pass as this
+        rank needs for all its passes.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -275,7 +281,7 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until it is so, but not longer. Returns whether it is."""
+    """Waits until the condition holds, but only for a limited time. Returns whether it holds."""
     for waited_s in _looks():
         if is_so():
             return True

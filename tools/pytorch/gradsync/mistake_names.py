@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def name_of_factor(factor: float, tolerance: float, world_size: int, passes: int) -> str:
-    """Returns which mistake multiplies gradients or a loss by this factor, or an empty text.
+    """Returns the mistake that multiplies gradients or a loss by this factor, or an empty text.
 
-    `tolerance`: how far the factor may be off, as a part of it. `passes`: of a step.
+    `tolerance`: the relative error that the factor may have. `passes`: of a step.
     """
     both = world_size * passes
     ranks = f"the number of ranks, {world_size}"

@@ -19,7 +19,7 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What a gradient is, and how many times the mean: None if it is no multiple.
+    """An explanation of a gradient, and its factor if it is a multiple of the mean, else None.
 
     `tolerance`: how far the factor may be off, as a part of it.
     """
@@ -29,13 +29,13 @@ class Explanation:
     tolerance: float = 0.0
 
     def is_sum(self, world_size: int) -> bool:
-        """Returns whether it is the sum of all ranks' gradients."""
+        """Returns whether the gradient is the sum of all ranks' gradients."""
         return self.factor is not None and abs(self.factor / world_size - 1) <= self.tolerance
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What this rank has made of the mean after it. Ranks tell it each other as JSON.
+    """The change that this rank made to the mean. Ranks send it to each other as JSON.
 
     `factor`: how many times the mean it is, None if it is no multiple. `tolerance`: how far that
     may be off. `mask`: a digest of which elements are 0, if all others are the mean's, or an empty
@@ -56,7 +56,7 @@ class _Factor:
 
 
 def change_of(one: Comparison) -> Change:
-    """Returns what was made of the mean."""
+    """Returns the change that was made to the mean."""
     norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
     rounding = float(one.bound.norm())
     factor: float | None = float((one.handed * one.mean).sum()) / norm**2
@@ -80,7 +80,8 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns what all ranks have made of the mean, if that is no mistake, or an empty text.
+    """Returns a text about the changes that all ranks made to the mean, or an empty text if they
+    are a mistake.
 
     `changes`: of each rank, of all gradients that are not the mean. `are_all`: no other is of those
     that are compared. `has_others`: some are not compared.
@@ -101,7 +102,7 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns which one factor made all changes, as exactly as it is known, or None."""
+    """Returns the factor that explains all changes, as exactly as it is known, or None."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None

@@ -1,4 +1,4 @@
-"""The work of check within the script, and how it ends a rank that cannot be checked."""
+"""Runs the work of check within the script, and ends a rank that cannot be checked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gradsync.findings import Status
 class OwnWork:
     """Work of check within the script, which is not watched, and ends the rank if it fails.
 
-    Refused ends it with the status UNKNOWN; any other exception is a fault of check. What has been
-    found before is not lost: `found` returns its status, which is then the one to end with.
+    Refused ends it with the status UNKNOWN; any other exception is a fault of check. If there were
+    findings before, the rank ends with their status, which `found` returns.
 
     `place`: FILE:LINE of the script, for when none of its lines runs, as in a thread of autograd.
     `spent_ns`: what the work took until now.
@@ -32,13 +32,13 @@ class OwnWork:
         self._found = found
 
     def status(self, otherwise: Status) -> Status:
-        """Returns with which status a rank ends that goes no further."""
+        """Returns the exit status of a rank that ends now."""
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:
-        """Ends the rank: what it does cannot be checked, or not further.
+        """Ends the rank, because it cannot be checked any further.
 
-        `first_rank`: the first that knows it, and says it before others.
+        `first_rank`: the first rank that knows the reason, which prints it before the others.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

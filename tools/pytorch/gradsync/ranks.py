@@ -40,8 +40,8 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def find(self) -> bool:
-        """Learns how many ranks there are, and which one this is. Returns whether the script has
-        initialised a group of several.
+        """Finds the number of ranks, and the number of this rank. Returns whether the script has
+        initialised a group of several ranks.
         """
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None

@@ -94,7 +94,7 @@ class Gradients:
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """The script has taken away what it got until now: to forget it, or to add it later."""
+        """Called when the script has taken its gradient away, to forget it or to add it later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 

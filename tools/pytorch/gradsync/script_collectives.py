@@ -1,4 +1,4 @@
-"""The collectives that a script itself calls: which numbers it sums over ranks, and where."""
+"""Finds the collectives that a script itself calls, and the numbers that it sums over ranks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Remembers the collectives of the step that runs. Those of PyTorch itself are not among them.
+    """Remembers the collectives of the step that runs. Collectives that PyTorch calls by itself are
+    ignored.
 
     `on_reduced`: is told of one number that needs a gradient before a collective changes it.
     `in_forward`: NAME at FILE:LINE of the first collective within a forward, or of what such a one
@@ -54,7 +55,9 @@ class ScriptCollectives:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Forgets sums: what is divided by one of another step is divided by chance."""
+        """Forgets sums, because a division by a number that equals a sum of another step is a
+        coincidence.
+        """
         self._sums.clear()
         self._unread.clear()
 
@@ -100,7 +103,7 @@ class ScriptCollectives:
         return result
 
     def _look_at(self, name: str, tensor: object) -> None:
-        """Looks at what a collective is about to communicate."""
+        """Inspects the values that a collective is about to communicate."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -109,7 +112,7 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Keeps what a collective has made, until it is read."""
+        """Keeps the results of a collective until they are read."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
@@ -133,7 +136,7 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Returns by which numbers, but 1, parts of the graph of a root are divided in all."""
+    """Returns the numbers, other than 1, by which parts of the graph of a root are divided."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -149,7 +152,9 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 
 def _factor_of(node: Any) -> float | None:
-    """Returns by which one number a node of a graph multiplies, or None if it does not."""
+    """Returns the number by which a node of a graph multiplies, or None if it does not multiply by
+    one number.
+    """
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

@@ -59,7 +59,7 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
 
 
 def is_computed(tensor: torch.Tensor) -> bool:
-    """Returns whether autograd has computed it, from what needs a gradient.
+    """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
     A view of a parameter is no such tensor; that of a changed one may not be asked for its graph.
     """
@@ -179,7 +179,7 @@ def default_store() -> Any:
 
 
 def store_within(store: Any, prefix: str) -> Any:
-    """Returns a store of keys that are kept in `store`, behind this prefix."""
+    """Returns a store whose keys are kept in `store` with this prefix."""
     return vars(dist)["PrefixStore"](prefix, store)
 
 
@@ -194,7 +194,7 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
 
 
 def functional_collectives() -> Any:
-    """The module of collectives that return what they make."""
+    """The module of collectives that return their results."""
     return importlib.import_module("torch.distributed._functional_collectives")
 
 
@@ -237,7 +237,7 @@ def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
 
 
 def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
-    """The parameters and buffers that DDP leaves alone, because the script has named them."""
+    """The parameters and buffers that the script tells DDP to ignore."""
     module: torch.nn.Module = ddp.module
     named = [*module.named_parameters(), *module.named_buffers()]
     return [tensor for name, tensor in named if name in ddp.parameters_to_ignore]

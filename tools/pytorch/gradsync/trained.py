@@ -71,7 +71,8 @@ class Turns:
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns how many updates were checked of the parameter that has most."""
+        """Returns the number of checked updates of the parameter that has the most checked
+        updates."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
@@ -95,20 +96,23 @@ class Turns:
         return self._checked.get(id(p), 0) < STEPS * self.groups
 
     def unchecked(self, owner: Updater) -> int:
-        """Returns how many known parameters of this optimizer were in no checked update."""
+        """Returns the number of known parameters of this optimizer that were in no checked
+        update."""
         params = parameters_of(owner)
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether an optimizer has stepped so often that others are not waited for."""
+        """Returns whether an optimizer has stepped so often that check no longer waits for other
+        optimizers.
+        """
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
 @dataclasses.dataclass
 class Made:
-    """An optimizer, or an engine of DeepSpeed, and FILE:LINE of where the script has made it.
+    """An optimizer, or an engine of DeepSpeed, and the FILE:LINE at which the script made it.
 
-    `is_inner`: it steps within the step of another one.
+    `is_inner`: whether it steps within the step of another optimizer.
     """
 
     updater: Updater
@@ -131,7 +135,9 @@ class Trained:
         return is_new
 
     def be_inner(self, updater: Updater) -> None:
-        """Remembers that this one steps within another one's step, which is checked for it."""
+        """Remembers that this optimizer steps within the step of another optimizer, which is
+        checked instead.
+        """
         if id(updater) in self.made:
             self.made[id(updater)].is_inner = True
 
@@ -139,7 +145,7 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all that do not step within others."""
+        """Returns all optimizers that do not step within others."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
@@ -151,7 +157,7 @@ class Trained:
         return ""
 
     def ignored(self) -> set[int]:
-        """Returns the ids of what DDP leaves alone, because the script has named it."""
+        """Returns the ids of the parameters and buffers that the script tells DDP to ignore."""
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
@@ -174,7 +180,7 @@ class Trained:
 
 @dataclasses.dataclass(frozen=True)
 class Unclipped:
-    """A gradient as it was before it was clipped at `where`, whole, on the CPU."""
+    """A copy on the CPU of a whole gradient, from before it was clipped at `where`."""
 
     gradient: torch.Tensor
     where: str
@@ -221,13 +227,15 @@ class Step:
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Adds what hooks of the script have made of what autograd delivers."""
+        """Adds the results of the script's hooks for gradients that autograd delivers."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Begins a backward pass. Sets aside what the script has taken away since the last one."""
+        """Begins a backward pass. Sets aside the gradients that the script has taken away since the
+        last pass.
+        """
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -242,13 +250,13 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """What was delivered to these parameters does not count for them."""
+        """Forgets for these parameters which passes delivered to them."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
 
     def end_pass(self) -> None:
-        """A backward pass has ended."""
+        """Called when a backward pass has ended."""
         self.running = None
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
@@ -258,7 +266,7 @@ class Step:
         return [one for one in self.passes if one.delivered_to & ids]
 
     def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
-        """Returns what their passes begin with."""
+        """Returns the losses with which these parameters' passes begin."""
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:

@@ -39,7 +39,9 @@ class Weights:
 
 
 def has_parts(optimizer: Updater) -> bool:
-    """Returns whether the optimizer's state of a parameter is that of a part of it."""
+    """Returns whether the optimizer's state of a parameter has values for only a part of the
+    parameter.
+    """
     state: Any = getattr(optimizer, "state", {})
     return any(
         isinstance(value, torch.Tensor) and value.dim() > 0 and _is_part(value, p)

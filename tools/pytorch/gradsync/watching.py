@@ -77,7 +77,7 @@ class Watch(Listener):
         self._stepped: set[int] = set()  # ids of optimizers, since their GradScaler was last asked
 
     def start(self) -> None:
-        """Begins to watch: replaces what the script will call."""
+        """Begins to watch: replaces the functions that the script will call."""
         self._after(DDP, "__init__", self._on_wrapped)
         self._after(Optimizer, "__init__", self._on_made)
         self._after(Optimizer, "zero_grad", self._step.drop)
@@ -102,9 +102,9 @@ class Watch(Listener):
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """The script has ended: finishes, when the scripts of all ranks have.
+        """Called when the script has ended: finishes when the scripts of all ranks have ended.
 
-        `how`: says so of this rank. Ends the rank if other ranks train on.
+        `how`: a text about the end of this rank's script. Ends the rank if other ranks train on.
         """
         with self.own_work():
             self._meetings.end(how)
@@ -115,13 +115,13 @@ class Watch(Listener):
         self.finish()
 
     def fail_script(self, how: str) -> Status:
-        """The script of this rank fails. Returns the status to end with."""
+        """Called when the script of this rank fails. Returns the exit status."""
         with self.own_work():
             self._meetings.end(how)
         return self.own_work.status(Status.UNKNOWN)
 
     def finish(self) -> None:
-        """Stops watching, puts back what was replaced, and prints on one rank what was found."""
+        """Stops watching, restores the replaced functions, and prints the findings on one rank."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -201,7 +201,7 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Sees what hooks of the script, which are linear as a rule, make of gradients."""
+        """Watches the gradients after hooks of the script, which usually are linear."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -357,7 +357,9 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares what the update gets, once: ranks may call closures several times."""
+        """Compares the gradients of an update only once, because ranks may call closures several
+        times.
+        """
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -366,7 +368,9 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits for other ranks. Returns False if the check ends: one does not take this update."""
+        """Waits for other ranks. Returns False if the check ends, because a rank does not take this
+        update.
+        """
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -411,7 +415,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """An update has ended to which all ranks came. Returns whether it is the last one."""
+        """Called when an update that all ranks took has ended. Returns whether it is the last
+        checked update.
+        """
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)
@@ -420,7 +426,7 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check, although some optimizers have not stepped as often as they should."""
+        """Ends the check, although some optimizers have not stepped often enough."""
         if not self._meet(update):
             return
         if not self.has_compared():
