@@ -1,4 +1,4 @@
-"""Moments of a step, and the time between two of them."""
+"""Measures moments of a step, and the time between two moments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The collectives of probes. They overlap with nothing, and each kind runs as a way to train uses
-it.
+"""The collectives of probes. They overlap with nothing. Each kind of collective runs in the way in
+which DDP, its hook, ZeroRedundancyOptimizer or FSDP2 runs it.
 """
 
 from __future__ import annotations

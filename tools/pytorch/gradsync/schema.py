@@ -34,7 +34,7 @@ MOST_RANKS = 16384
 
 
 class StepMode(str, Enum):
-    """What happens to the gradients in a recorded step.
+    """The kind of a recorded step: what happens to its gradients.
 
     UNSYNCHRONISED: nothing; gradients are averaged after the timed part. PROBE: they are copied as
     by DistributedDataParallel, and communicated after backward, so that nothing overlaps. SCRIPT:
@@ -72,8 +72,8 @@ class Parameter:
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
 
-    `gathered_bytes` and `reduced_bytes`: what fully_shard gathers and reduces of it, if an
-    mp_policy makes that another number; else 0.
+    `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
+    parameter, if an mp_policy changes this number; else 0.
     """
 
     name: str
@@ -237,7 +237,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Collectives:
-    """What one probe communicated.
+    """The collectives of one probe.
 
     `in_flight`: 1 if each collective ends before the next one begins, 0 if all are issued at once.
     `bytes`: the size of each collective. `ns`: the time of each, if they run one after the other.
