@@ -1,4 +1,4 @@
-"""Ends a rank of a script that must not go on training."""
+"""Ends the process of a rank whose script must not continue."""
 
 from __future__ import annotations
 

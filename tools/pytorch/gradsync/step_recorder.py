@@ -164,7 +164,7 @@ class StepRecorder:
         self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
-        """An optimizer has ended its update, perhaps the last one."""
+        """Notes the end of an optimizer's update, which may be the step's last update."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 

@@ -347,7 +347,10 @@ def initialise(module: torch.nn.Module) -> None:
 
 
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """Returns the dtype in which a parameter is gathered and used. Known after the first gather."""
+    """Returns the dtype in which a parameter is gathered and used.
+
+    The dtype is known after the first gather.
+    """
     return parameter.param_dtype or parameter.orig_dtype
 
 
