@@ -278,13 +278,10 @@ class Step:
     last backward (`backward_ns`), communication, copies out of a probe's buffer (`copy_back_ns`),
     the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
     (`optimizer_ns`). `step_ns`: the whole step without work that only serves the recording.
-    `cpu_ns`: the CPU time of the process meanwhile, of a step without synchronisation on a CPU; 0
-    if it is unknown. `between_ns`: the time from the end of the previous step to the beginning of
-    this step. `ready_ns`: for each parameter the time from the beginning of backward until its
-    gradient is ready; -1 if it gets none.
-
-    `own_collectives` and `own_bytes`: how many collectives the script itself began in a step that
-    does not synchronise, and the bytes of their vectors.
+    `cpu_ns`: the CPU time of the process meanwhile, and the time that its main thread waited for a
+    CPU, of a step without synchronisation on a CPU; 0 if it is unknown. `between_ns`: the time from
+    the end of the previous step to the beginning of this step. `ready_ns`: for each parameter the
+    time from the beginning of backward until its gradient is ready; -1 if it gets none.
 
     For each unit of fully_shard: `units_ns` has the beginning and end of the unit's forward and
     backward, counted from the step's beginning; `gather_ns` and `reduce_ns` are the times of the

@@ -70,9 +70,9 @@ class StepRecorder:
         self.passes = 0
         self.is_prepared = False
         between = None if self._updated is None else Span(self._updated, called)
+        self._cpu_ns = self._clock.cpu_ns()
         begin_ns = time.monotonic_ns()
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
-        self._cpu_ns = self._clock.cpu_ns()
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         """Measures the memory of the next step."""
