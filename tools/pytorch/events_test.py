@@ -73,6 +73,20 @@ class EventsTest(unittest.TestCase):
         self.net(torch.ones(1, 2)).sum().backward()
         scaler.step(self.optimizer)
 
+    def test_backward_is_over_when_its_end_is_told(self):
+        found = {}
+
+        class Within(Diary):
+            def _write(self, event):
+                found[event] = events.in_backward()
+
+        listener = Within()
+        self.step()
+        events.stop_listening(listener)
+        in_backward = [event for event, is_in_backward in found.items() if is_in_backward]
+        self.assertEqual(in_backward, ["losses", "backward"])
+        self.assertEqual(list(found), STEP)
+
     def test_a_step_is_told_in_order_and_again_after_a_second_beginning(self):
         for _ in range(2):
             diary = Diary()

@@ -1,21 +1,26 @@
 """What FSDP2 does beside what is said of it: the order of its collectives, and its memory."""
 
+import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 from run_ranks import torch
 
 from torch import nn
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives
 
-from gradsync import live, memory, sharding
+from gradsync import Refused, live, memory, sharding
 from gradsync.recorder import Recorder
 from gradsync.recording import Recording
 from gradsync.schema import Unit
+from gradsync.sharded import ShardedTarget
 from gradsync.sharding import Resharding
-from gradsync.torch_private import DDP, sharded_groups
+from gradsync.torch_private import DDP, is_sharded, sharded_groups
 from gradsync.unit_schedule import CALLS, Call, Event, collectives
 from sharded_net import Net, ranks, sharded_net, step
 
@@ -80,6 +85,56 @@ class OrderTest(unittest.TestCase):
         if how is False:  # nothing is freed after forward, and gathered again
             units = 1 + BLOCKS + (BLOCKS_WITHIN if nested else 0)
             self.assertEqual(len(self.issued), 2 * units)
+
+
+class KeptTest(unittest.TestCase):
+    def test_units_reshard_after_forward_where_fsdp2_does(self):
+        """A root keeps its own unit whole. If it has none, the first unit is another module's."""
+        for root_has_a_unit in (True, False):
+            with self.subTest(root_has_a_unit=root_has_a_unit), ranks("fake", 2) as x:
+                net = Net()
+                for part in (*net.h, *(() if root_has_a_unit else (net.e, net.head))):
+                    fully_shard(part)
+                target = ShardedTarget(fully_shard(net))
+                net(x)  # in the first forward FSDP2 decides
+                kept = [group.post_forward_mesh_info is None for group in target.groups]
+                self.assertEqual([not unit.reshards for unit in target.units], kept)
+                self.assertEqual(sum(kept), int(root_has_a_unit))
+
+
+class OlderTest(unittest.TestCase):
+    def test_a_pytorch_that_is_too_old_is_refused(self):
+        for version, is_refused in (("2.5.1+cpu", True), ("2.6.0", True), ("2.7.1+cpu", False)):
+            with (
+                self.subTest(version),
+                ranks("fake", 2),
+                tempfile.TemporaryDirectory() as directory,
+                mock.patch.object(torch, "__version__", version),
+            ):
+                said = ""
+                try:
+                    Recorder(sharded_net(), f"{directory}/out").close()
+                except Refused as error:
+                    said = str(error)
+                expected = (
+                    "gradsync does not record fully_shard of PyTorch "
+                    f"{version}: use PyTorch 2.7 or newer"
+                )
+                self.assertEqual(said.partition(": ")[2], expected if is_refused else "")
+
+    def test_a_module_is_known_where_fully_shard_was_before(self):
+        """Before PyTorch 2.6."""
+        here = sys.modules["torch.distributed.fsdp"]
+        moved = {
+            "torch.distributed.fsdp": types.ModuleType("fsdp"),
+            "torch.distributed._composable.fsdp": here,
+        }
+        with ranks("fake", 2):
+            net = sharded_net()
+            for places in ({}, moved):
+                with mock.patch.dict(sys.modules, places):
+                    self.assertTrue(is_sharded(net))
+                    self.assertFalse(is_sharded(net.h[0][0]))
 
 
 def recording_of_one_process(x):

@@ -293,7 +293,7 @@ class RecorderTest(RecordingTestCase):
         )
         for arguments, said in (
             ([], "gradsync what_if FILE"),
-            (["record", "--help"], "Not for join()"),
+            (["record", "--help"], "- join(), sparse gradients"),
         ):
             told = subprocess.run(
                 [python, "-m", "gradsync", *arguments],

@@ -173,16 +173,17 @@ class _Backward:
         self.depth = 0
 
     def told(self, backward: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        is_outermost = self.depth == 0
         self.depth += 1
         try:
-            if self.depth == 1:
+            if is_outermost:
                 self._tell_begin(*args, **kwargs)
             backward(*args, **kwargs)
-            if self.depth == 1:
-                for listener in _listening():
-                    listener.on_backward_end()
         finally:
             self.depth -= 1
+        if is_outermost:
+            for listener in _listening():
+                listener.on_backward_end()
 
     def _tell_begin(self, tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> None:
         for listener in _listening():

@@ -34,6 +34,7 @@ from gradsync.launch_file import UnusableFile, check_usable
 from gradsync.record_flags import parser
 from gradsync.recorder import Recorder
 from gradsync.script import Options, Script, say
+from gradsync.torch_private import pytorch_version
 
 __all__ = ["Recorder", "main"]
 
@@ -53,8 +54,7 @@ def is_there(name: str, is_module: bool) -> bool:
 
 def warn_of_version() -> None:
     first, last = TRIED
-    version = tuple(map(int, torch.__version__.split(".")[:2]))
-    if not first <= version <= last:
+    if not first <= pytorch_version() <= last:
         say(
             f"PyTorch {torch.__version__} was never tried; {first[0]}.{first[1]} to "
             f"{last[0]}.{last[1]} were"

@@ -33,8 +33,8 @@ What it records in part:
 - Collectives of the script itself count as computation; the answer has their
   number.
 
-fully_shard was tested with PyTorch 2.15, and with 2.9 by one script. On CPUs
-PyTorch 2.6 cannot run it: use 2.15."""
+fully_shard needs PyTorch 2.7 or newer: 2.7.1, 2.9.1, 2.12.1 and 2.15 were
+tried. HSDP over gloo works with 2.9.1 and newer; PyTorch 2.7 cannot run it."""
 
 
 class Parser(argparse.ArgumentParser):

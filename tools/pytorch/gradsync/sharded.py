@@ -30,6 +30,7 @@ from gradsync.torch_private import (
     gradient_dtype,
     is_sharded,
     is_sharded_finalised_by_hand,
+    keeps_root_whole,
     make_whole_parameters,
     reduced_dtype,
     replicas,
@@ -121,7 +122,7 @@ class ShardedTarget(ModelTarget):
             for group in self.groups
         ]
         # The root may hold no parameter itself, if each is in another unit.
-        if sharded_groups(self.model) and sharded_state(self.model)._auto_reshard_after_forward:
+        if sharded_groups(self.model) and keeps_root_whole(self.model):
             units[0] = dataclasses.replace(units[0], reshards=False)  # FSDP2 keeps the root whole
         return tuple(units)
 

@@ -8,9 +8,11 @@ import torch
 
 from gradsync import Refused
 from gradsync.ddp_target import DdpTarget
-from gradsync.sharded import ShardedTarget
+from gradsync.sharded import NOT_RECORDED, ShardedTarget
 from gradsync.target import ModelTarget
-from gradsync.torch_private import DDP, is_sharded
+from gradsync.torch_private import DDP, is_sharded, pytorch_version
+
+OLDEST_WITH_FULLY_SHARD = (2, 7)  # the first PyTorch whose fully_shard was recorded
 
 
 def target_of(
@@ -21,12 +23,18 @@ def target_of(
     only: Collection[int] | None = None,
 ) -> ModelTarget:
     """Returns the target of a model in DDP, under fully_shard, or of any other module. The
-    arguments are as in Recorder. Raises Refused if the model is not on one device.
+    arguments are as in Recorder. Raises Refused if the model is not on one device, or if this
+    PyTorch is too old for fully_shard.
     """
     target: ModelTarget
     if isinstance(model, DDP):
         target = DdpTarget(model, only, views)
     elif is_sharded(model):
+        if pytorch_version() < OLDEST_WITH_FULLY_SHARD:
+            oldest = "{}.{}".format(*OLDEST_WITH_FULLY_SHARD)
+            raise Refused(
+                f"{NOT_RECORDED} of PyTorch {torch.__version__}: use PyTorch {oldest} or newer"
+            )
         target = ShardedTarget(model)
     else:
         named = model.named_parameters()

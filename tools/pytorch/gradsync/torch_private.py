@@ -1,7 +1,7 @@
 """Private and untyped names of PyTorch, in one place and with types.
 
-They were tried with PyTorch 2.3 to 2.15, and the names of fully_shard only with 2.15. In a version
-without a name, the function that uses it raises AttributeError.
+They were tried with PyTorch 2.3 to 2.15, and the names of fully_shard with 2.7 to 2.15. In a
+version without a name, the function that uses it raises AttributeError.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ Reducer: type[Any] = vars(dist)["Reducer"]  # what a DDP synchronises by
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a call, by position and by name
 StepHook = Callable[[Optimizer, tuple[Any, ...], dict[str, Any]], "Call | None"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def pytorch_version() -> tuple[int, int]:
+    """Returns the major and the minor number of PyTorch's version."""
+    major, minor, *_ = torch.__version__.split(".")
+    return int(major), int(minor)
 
 
 # Tensors
@@ -293,9 +299,12 @@ class ShardedGroup(Protocol):
 
 def is_sharded(module: torch.nn.Module) -> bool:
     """Returns whether fully_shard was called with this module itself."""
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    kind = getattr(fsdp, "FSDPModule", None)
-    return kind is not None and isinstance(module, kind)
+    # Before PyTorch 2.6 it was elsewhere.
+    for place in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
+        kind = getattr(sys.modules.get(place), "FSDPModule", None)
+        if kind is not None and isinstance(module, kind):
+            return True
+    return False
 
 
 def sharded_state(module: torch.nn.Module) -> Any:
@@ -314,6 +323,13 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
     if groups is None:
         groups = [getattr(state, "_fsdp_param_group", None)]
     return [group for group in groups if group]
+
+
+def keeps_root_whole(root: torch.nn.Module) -> bool:
+    """Returns whether the root's own unit stays whole after forward although other units reshard.
+    Requires is_sharded(). In PyTorch 2.7 every root does; later only one whose script does not say.
+    """
+    return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
 
 def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:

@@ -8,9 +8,14 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
-from gradsync.torch_private import ShardedGroup, initialise, sharded_groups
+from gradsync.torch_private import (
+    ShardedGroup,
+    initialise,
+    pytorch_version,
+    sharded_groups,
+)
 
-TRIED = (2, 15)  # the version of PyTorch; never on a GPU
+TRIED = (2, 9)  # the version of PyTorch; never on a GPU
 
 
 def gather(group: ShardedGroup) -> None:
@@ -32,10 +37,9 @@ def reduce(group: ShardedGroup) -> None:
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
     """Returns whether this version of PyTorch can make such a unit on this device."""
-    version = tuple(map(int, torch.__version__.split(".")[:2]))
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
-        version >= TRIED
+        pytorch_version() >= TRIED
         and are_of_one_dtype
         and all(p.dim() and p.is_floating_point() and p.device.type == "cpu" for p in params)
     )
