@@ -259,7 +259,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     strategy->Update(*optimizer, graph.grad_scale);
   }
   // The weights stay in the parameters' own memory after the strategy is destroyed. If no rank has whole
-  // weights, this needs CompleteValues.
+  // weights, CompleteValues must run before.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

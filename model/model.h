@@ -38,7 +38,8 @@ class Model {
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // Returns the buffers in forward order. The caller keeps the buffers of several replicas equal.
+  // Returns the buffers in forward order: tensors that belong to the model but are not trained, such as the
+  // running means of batch normalization. The caller keeps the buffers of several replicas equal.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // Runs the forward pass, and returns the mean loss over the batch, of shape (). Throws InvalidInput for a
   // batch of wrong shapes or dtypes.

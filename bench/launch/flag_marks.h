@@ -2,11 +2,11 @@
 
 #include "model/base/flags.h"
 
-// Marks of the flags of benchmarks: what each flag is for.
+// Marks of the flags of benchmarks. Each mark says what the flags that have it are for.
 namespace gradsync::bench {
 
-// The flag chooses what is compared, and for how long. With --choose, launches after the first one get other
-// values.
+// The flag chooses the rows (strategies, backends, sizes of buckets), or for how long they are measured. With
+// --choose, launches after the first one get other values of such flags.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
 // The flag chooses the settings in which rows are compared.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};

@@ -51,7 +51,8 @@ class Store {
   // Sends all ranks the cause of the job's failure, if rank 0 can be reached. Later calls do not replace the
   // first cause.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // Returns the cause of the failure if this rank knows it and the cause is an argument that cannot be used.
+  // If the job has failed because an argument of some rank cannot be used, and this rank has learned of this,
+  // returns the text of the cause; else nullopt.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 

@@ -55,7 +55,7 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // The ranks that call Meet with one key. Only the last rank that calls wakes the other ranks.
+  // The ranks that call Meet with the same key. Only the last rank that calls wakes the other ranks.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // values by index
     int num_missing = 0;

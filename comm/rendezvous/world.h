@@ -11,8 +11,8 @@ namespace gradsync::comm {
 
 class Job;
 
-// Returns the number that messages use for rank `index` of a world with these members. Without members, this
-// number is `index`.
+// Returns the number that texts of errors use for rank `index` of a world with these members. Without
+// members, this number is `index`.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }

@@ -28,7 +28,7 @@ struct Bucket {
   // If more than 1, this is the number of hosts, and the collective runs within each host (comm::HostGroup).
   int num_hosts = 1;
   // True if the bucket holds the tensors that operations read (Parameter::ForwardValue). Either all
-  // parameters of a bucket have a copy, or no parameter has a copy.
+  // parameters of a bucket have a bf16 copy that operations read (Parameter::has_copy), or none has.
   bool is_read = false;
 
   model::DType dtype() const {

@@ -66,7 +66,8 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<TouchedRows> rows_;  // the buckets that send only rows
 };
 
-// The function Traits::more_copies of a strategy with kPlacedOptions.
+// Returns the additional memory of a strategy with kPlacedOptions, in copies of all gradients: 1 with
+// views=0, else 0. This is the function Traits::more_copies of such a strategy.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

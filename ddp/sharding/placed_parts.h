@@ -14,10 +14,11 @@ inline constexpr Option kGather = {.name = "gather",
                                    .role = Option::Role::kCarry,
                                    .words = kGatherWords};
 
-// A sharded strategy whose gradients are views of buckets, as in `core`. Weights are gathered in the memory
-// of the buckets. With gather=forward (kGather) the all-gathers begin when all parts are updated, in the
-// order of the layers, and in the next forward each read of a weight waits for the all-gather of this weight
-// (ddp/sharding/carried_weights.h). Then every rank has whole weights, also over shm.
+// A sharded strategy whose gradients are views of buckets, as in `core`. All-gathers write the updated
+// weights of a bucket over its gradients, which are no longer needed. With gather=forward (kGather) the
+// all-gathers begin when all parts are updated, in the order of the layers, and in the next forward each read
+// of a weight waits for the all-gather of this weight (ddp/sharding/carried_weights.h). Then every rank has
+// whole weights, also over shm.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;

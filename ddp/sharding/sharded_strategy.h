@@ -88,7 +88,7 @@ class ShardedStrategy : public OverlappedBuckets {
   };
 
   void MakeOptimizer(const model::Optimizer& like);
-  // Copies this rank's weights from the parameters' own memory to own_values_.
+  // Copies the parts of the weights that this rank updates from the parameters' own memory to own_values_.
   void TakeOwnValues();
   // Frees the parameters' own memory.
   void ReleaseOwnMemory() const;

@@ -10,7 +10,7 @@ as long as the bytes are few and the link is slow.
 
 `measure` takes steps of all ways in turn, and appends a JSON line to OUT. Without a rate it measures
 a hop instead: what passing a small piece to the next rank takes. `train` is a script to be recorded.
-accelerator_table.py runs both, and says which steps count.
+accelerator_runs.py runs both.
 """
 
 from __future__ import annotations

@@ -61,8 +61,9 @@ struct Choice {
   std::vector<const Comparison*> left_early{};
   // Rows of left_early that another launch might have kept.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the first candidate's step is than the fastest row's step; for kEqual, the
-  // bound of every candidate. All fields here are fractions of the baseline's step.
+  // Upper bound of how much longer the step of the first of `candidates` is than the step of the fastest row.
+  // If the state is kEqual, no candidate's step is longer by more than this. This field and the fields below
+  // are fractions of the baseline's step.
   double behind = 0;
   // Lower bound of how much longer all other rows' steps are, if the baseline is the only candidate; else
   // lower bound of how much longer the baseline's step is. It is the end of the difference's interval if the

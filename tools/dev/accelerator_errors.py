@@ -26,7 +26,7 @@ from gradsync.prediction import Predictor
 from gradsync.question import Question
 from gradsync.recording import Recording
 from gradsync.schema import MIB, NS, Row, StepMode
-from gradsync.sharding import Resharding, unit_bytes, units_of
+from gradsync.sharding import SENT, Resharding, unit_bytes, units_of
 
 # A row counts if all three hold.
 MOST_CHANGE = 0.03  # of a step without synchronisation, from that on two hosts
@@ -157,7 +157,8 @@ def pieces_of(question: Question, way: Way) -> list[float]:
     """Returns the bytes of a rank's piece in each of a way's collectives."""
     world_size, recording = question.world_size, question.recording
     if way.fsdp:
-        sizes = unit_bytes(recording.first.parameters, units_of(recording.first))
+        first = recording.first
+        sizes = [s for one in SENT for s in unit_bytes(first.parameters, units_of(first), one)]
         return [size / world_size for size in sizes if size]
     if way.local_steps:
         return [recording.total_bytes / world_size]

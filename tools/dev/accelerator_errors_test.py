@@ -76,6 +76,11 @@ class AcceleratorErrorsTest(unittest.TestCase):
         self.assertIn("which 0 count", counts(hop_s=53e-6))
         self.assertIn("which 1 count", counts(hop_s=520e-6, link_rate=8 * 10**8))
 
+    def test_units_pass_pieces_too(self):
+        for hop_s, count in ((52e-6, 1), (53e-6, 0)):  # one unit of 4 MiB, as above
+            said = said_of({"fully_shard": [0.1]}, {"fully_shard": [0.1, 0.1, 0.1]}, hop_s=hop_s)
+            self.assertIn(f"which {count} count", said[0])
+
     def test_a_slow_rank_is_slow_everywhere(self):
         case = accelerator_errors.CASES["slow_rank"]
         for ranks in (2, 8):

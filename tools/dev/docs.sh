@@ -219,7 +219,8 @@ remake() {  # remake DOCUMENT: as it should be
       fi
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
-        prediction_errors | accelerator_errors) package "tools/dev/${words[0]}.py" "${words[@]:1}" ;;
+        prediction_errors) package tools/dev/prediction_errors.py "${words[@]:1}" ;;
+        accelerator_errors) package tools/dev/accelerator_errors.py "${words[@]:1}" | sed '/  no$/d' ;;  # rows that count
         warnings) warnings ;;
         names) names "${words[@]:1}" ;;
         published) fenced package tools/dev/published.py "${words[@]:1}" ;;

@@ -37,8 +37,8 @@ class Problems {
   std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // reasons by path and line
 };
 
-// The variants of a setting of one run, or of one set of launches. A group has at least one variant, and all
-// values with the scope kSetting are equal.
+// The measurements of all variants in one setting, from one run or from one set of launches (`--repeats`). A
+// group has at least one variant, and all values with the scope kSetting are equal.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {

@@ -2,20 +2,13 @@
 
 import dataclasses
 import json
-import math
 import sys
 import unittest
 
 sys.path.insert(0, "tools/pytorch")
-from gradsync.agreement import (
-    LossFactor,
-    PassLoss,
-    RankStep,
-    judge_agreement,
-    judge_losses,
-    passes_of,
-)
+from gradsync.agreement import RankStep, judge_agreement, passes_of
 from gradsync.findings import Cost, Coverage, Findings, Status, Topic, report
+from gradsync.losses import PassLoss
 
 EPS = 2.0**-23
 STEP = RankStep(
@@ -25,7 +18,10 @@ STEP = RankStep(
     buffers={},
     versions={"PyTorch": "2.15.0"},
     data=[],
+    targets=[],
+    gradients="",
     losses=[],
+    is_divided_by_all=False,
     random="",
 )
 
@@ -38,20 +34,15 @@ def steps(*changes):
 def said(ranks):
     findings = Findings()
     judge_agreement(ranks, "SGD at train.py:7", findings)
-    return [(int(finding.status), finding.text) for finding in findings.sorted()]
-
-
-def of_losses(*ranks):
-    """The factor and the notes for ranks with such (given, tokens, mean) in each pass."""
-    findings = Findings()
-    losses = [[loss and PassLoss(*loss, EPS) for loss in rank] for rank in ranks]
-    factor = judge_losses(steps(*({"losses": rank} for rank in losses)), findings)
-    return factor, [finding.text for finding in findings.sorted()]
+    wrong = [(int(Status.DIFFERS), text) for text in findings.differences()]
+    return wrong + [(int(Status.SAME), text) for text in findings.notes()]
 
 
 class AgreementTest(unittest.TestCase):
     def test_a_step_is_what_it_was_after_json(self):
-        step = dataclasses.replace(STEP, losses=[None, PassLoss(0.5, 3, 0.25, EPS)], data=["a"])
+        step = dataclasses.replace(
+            STEP, losses=[None, PassLoss(0.5, 3, 0.25, EPS, "train.py:7")], data=["a"]
+        )
         again = RankStep.from_json(json.loads(json.dumps(step.to_json())))
         self.assertEqual(again, step)
 
@@ -77,45 +68,47 @@ class AgreementTest(unittest.TestCase):
             text = f"{topic} of SGD at train.py:7: x differs between ranks 0 and 1: 1 and 2"
             self.assertEqual(said(ranks), [(0 if topic == "versions" else 1, text)])
 
-    def test_data_and_random_numbers_should_differ(self):
-        same = (1, "ranks get the same batches in the step of SGD at train.py:7")
-        for data, expected in (("aba", [same]), ("abb", [same]), ("abc", []), (["", ""], [])):
-            ranks = steps(*({"data": list(one), "random": str(i)} for i, one in enumerate(data)))
-            self.assertEqual(said(ranks), expected)
+    def test_random_numbers_should_differ(self):
         texts = said(steps({"random": "a"}, {"random": "a"}))
         self.assertEqual([status for status, _ in texts], [0])
         self.assertIn("random numbers have the same state on all ranks", texts[0][1])
 
+    def test_batches_are_the_same_by_gradients_or_by_inputs_and_targets(self):
+        same = (1, "ranks get the same batches in the step of SGD at train.py:7")
+        inputs = (
+            0,
+            "ranks get the same inputs in the step of SGD at train.py:7: right if their targets "
+            "differ",
+        )
+        for data, targets, gradients, expected in (
+            ("abc", "   ", "   ", []),
+            ("aba", "   ", "   ", [inputs]),
+            ("aba", "xyz", "   ", [inputs]),
+            ("aba", "xyx", "   ", [same]),
+            ("abc", "xxx", "   ", []),
+            ("   ", "xxx", "   ", []),
+            ("   ", "   ", "gfg", [same]),
+            ("aaa", "xyz", "ggg", [same]),
+            ("abc", "xyz", "ggg", []),  # as of a parameter that no input changes
+        ):
+            ranks = steps(
+                *(
+                    {
+                        "data": [*one.strip()],
+                        "targets": [*target.strip()],
+                        "gradients": gradient.strip(),
+                        "random": str(number),
+                    }
+                    for number, (one, target, gradient) in enumerate(
+                        zip(data, targets, gradients, strict=True)
+                    )
+                )
+            )
+            self.assertEqual(said(ranks), expected, (data, targets, gradients))
+
     def test_passes_are_those_of_the_rank_that_takes_most(self):
         self.assertEqual(passes_of(steps({"losses": [None]}, {"losses": [None, None]})), 2)
         self.assertEqual(passes_of(steps({}, {})), 1)
-
-    def test_the_factor_of_losses(self):
-        unknown = LossFactor(1, 0)
-        self.assertEqual(of_losses([(1, 4, 1)], [(3, 4, 3)]), (unknown, []))  # the mean
-        factor, notes = of_losses([(2, 4, 1)], [(6, 4, 3)])
-        self.assertEqual((factor.factor, factor.rounding, notes), (2, 8 * EPS, []))
-        factor, _ = of_losses([(2, 4, 1), (6, 4, 3)], [(1, 4, 0.5), (3, 4, 1.5)])
-        self.assertEqual(factor.factor, 4)  # of the mean of four passes
-        for losses in ([None], [(2, 4, 1), None]):  # an unknown one hides the others
-            self.assertEqual(of_losses([(2, 4, 1)], losses)[0], unknown)
-        self.assertEqual(of_losses([None], [None]), (unknown, []))
-
-    def test_numbers_of_tokens_that_differ_are_noted(self):
-        factor, notes = of_losses([(1, 2, 1)], [(2, 6, 2)])
-        self.assertEqual(factor.factor, 1)  # of the mean of means, where 1.75 is over all tokens
-        self.assertEqual(
-            notes,
-            ["passes have 2 to 6 tokens, and the loss is -14.29% off the mean over all of them"],
-        )
-        over_all = of_losses([(0.5, 2, 1)], [(3, 6, 2)])
-        self.assertEqual(over_all, (LossFactor(1, 0), []))
-
-    def test_losses_that_say_nothing(self):
-        for losses in ([(0, 4, 0)], [(0, 4, 0)]), ([(math.nan, 4, 1)], [(1, 4, 1)]):
-            self.assertEqual(of_losses(*losses), (LossFactor(1, 0), []))
-        self.assertEqual(of_losses([(3, 1, -1)], [(3, 3, 1)]), (LossFactor(1, 0), []))  # sum of 0
-        self.assertEqual(of_losses([(3, 0, 0)], [(3, 0, 0)]), (LossFactor(1, 0), []))  # no tokens
 
 
 class FindingsTest(unittest.TestCase):
@@ -134,31 +127,32 @@ class FindingsTest(unittest.TestCase):
             "gradsync: cost    1.23 s, 5.68 MB of each rank\n",
         )
 
-    def test_differences_come_first_and_leave_no_same(self):
+    def test_differences_leave_no_same(self):
         self.findings.note(Topic.RANDOM, "a note")
         self.findings.differs(Topic.DATA, "a difference")
-        self.findings.differs(Topic.LOSS, "another")
         lines = report(self.findings, self.coverage, self.cost).splitlines()
-        self.assertEqual(
-            lines[:-1],
-            [
-                "gradsync: differs a difference",
-                "gradsync: differs another",
-                "gradsync: note    a note",
-            ],
-        )
+        self.assertEqual(lines[:-1], ["gradsync: note    a note"])
         self.assertIs(self.findings.status(), Status.DIFFERS)
 
-    def test_a_topic_has_its_last_finding_in_its_first_place(self):
-        self.findings.differs(Topic.DATA, "first")
-        self.findings.differs(Topic.LOSS, "loss")
-        self.findings.differs(Topic.DATA, "last")
-        self.findings.differs_first(Topic.GRADIENTS, "gradients")
-        self.findings.differs_first(Topic.LOSS, "not said")
-        texts = [finding.text for finding in self.findings.sorted()]
-        self.assertEqual(texts, ["gradients", "last", "loss"])
-        self.assertIn(Topic.LOSS, self.findings)
-        self.assertNotIn(Topic.TWIN, self.findings)
+    def test_what_differs_is_printed_at_once_and_stays(self):
+        printed = []
+        findings = Findings(printed.append)
+        findings.note(Topic.DATA, "a note")
+        findings.differs(Topic.DATA, "first")
+        self.assertEqual(printed, ["gradsync: differs first\n"])
+        findings.differs(Topic.LOSS, "loss")
+        findings.differs(Topic.DATA, "later")
+        findings.note(Topic.DATA, "a note that would hide it")
+        self.assertEqual(printed[1:], ["gradsync: differs loss\n"])
+        self.assertEqual(findings.differences(), ["first", "loss"])
+        self.assertEqual(findings.notes(), [])
+        self.assertIn(Topic.LOSS, findings)
+        self.assertNotIn(Topic.TWIN, findings)
+
+    def test_of_notes_the_last_one_stays(self):
+        self.findings.note(Topic.RANDOM, "first")
+        self.findings.note(Topic.RANDOM, "last")
+        self.assertEqual(self.findings.notes(), ["last"])
 
 
 if __name__ == "__main__":

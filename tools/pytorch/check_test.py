@@ -1,9 +1,7 @@
 """`check` names what trains wrong, says nothing of what trains right, and leaves no trace."""
 
 import os
-import pathlib
 import re
-import tempfile
 import unittest
 from unittest import mock
 
@@ -21,8 +19,9 @@ from check_scripts import (
     plain_loop,
     sharded,
 )
+from checked_script import CheckTestCase
 from faulty_scripts import FAULTS
-from gradsync import Refused, check, comparing, watching
+from gradsync import Refused, check, comparing, own_work
 from right_scripts import RIGHT
 from torch_snapshot import groups_of, snapshot
 
@@ -146,36 +145,7 @@ NEWEST = (
 )
 
 
-class CheckTest(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
-        self.script = self.directory / "train.py"
-
-    def check(self, text, *flags, steps=3, ranks=2, prepare=lambda: None):
-        """Returns the exit status and what is printed. `prepare` is called in each rank before."""
-        self.script.write_text(begin(ranks=ranks) + text + "\nopen('ended', 'w')\n")
-        (self.directory / "ended").unlink(missing_ok=True)
-
-        def run(rank):
-            os.chdir(self.directory)
-            prepare()
-            check.main([*flags, str(self.script), str(steps)])
-
-        return launch(run, ranks, self.directory / "printed")
-
-    def has_ended(self):
-        """Whether the script ran to its end."""
-        return (self.directory / "ended").exists()
-
-    def lines(self, printed, status):
-        return [
-            line.split(None, 2)[2]
-            for line in printed.splitlines()
-            if line.startswith(f"gradsync: {status}")
-        ]
-
+class CheckTest(CheckTestCase):
     def test_planted_faults_are_named(self):
         for script in FAULTS:
             with self.subTest(script.name):
@@ -301,21 +271,21 @@ class CheckTest(unittest.TestCase):
 
     def test_own_work_ends_whatever_happens_in_it(self):
         for error, statuses in ((Refused("no"), [2]), (KeyError("no"), [5]), (SystemExit(), [])):
-            own_work = watching.OwnWork()
-            with mock.patch.object(watching, "end_rank") as end_rank:
+            work = own_work.OwnWork()
+            with mock.patch.object(own_work, "end_rank") as end_rank:
                 try:
-                    with own_work():
-                        with own_work():
-                            self.assertTrue(own_work.is_running)
-                        self.assertTrue(own_work.is_running)
+                    with work():
+                        with work():
+                            self.assertTrue(work.is_running)
+                        self.assertTrue(work.is_running)
                         self.assertFalse(torch.is_grad_enabled())
                         raise error
                 except SystemExit:
                     pass
             self.assertEqual([call.args[1] for call in end_rank.mock_calls], statuses)
-            self.assertFalse(own_work.is_running)
+            self.assertFalse(work.is_running)
             self.assertTrue(torch.is_grad_enabled())
-            self.assertGreater(own_work.spent_ns, 0)
+            self.assertGreater(work.spent_ns, 0)
 
     def test_it_leaves_no_trace(self):
         for name in (

@@ -94,6 +94,15 @@ class CommandLineTest(unittest.TestCase):
         expected = b"what_if: cannot write to stdout: No space left on device\n"
         self.assertEqual((done.returncode, done.stderr), (1, expected))
 
+    def test_a_closed_stdout_is_an_error(self):
+        command = [sys.executable, "-m", "gradsync", "what_if", written(launch())]
+        closing = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *command]
+        done = subprocess.run(
+            closing, env={**os.environ, "PYTHONPATH": str(HERE)}, capture_output=True
+        )
+        expected = b"what_if: cannot write to stdout: it is closed\n"
+        self.assertEqual((done.returncode, done.stderr), (1, expected))
+
     def test_the_folder_has_what_a_package_needs(self):
         text = (HERE / "pyproject.toml").read_text()
         self.assertIn('path = "gradsync/__init__.py"', text)  # the only place of the version

@@ -60,6 +60,16 @@ net = nn.Sequential(*[nn.Linear(16, 16) for _ in range(50)])
 net[24].bias.register_hook(lambda g: g)
 """
 
+OBJECTS = """
+class Objects(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net
+
+    def forward(self, batches):
+        return self.net(next(batches))
+"""
+
 AVERAGING = (
     Script(
         "sum for mean",
@@ -120,6 +130,97 @@ AVERAGING = (
         + DDP_OF_NET
         + loop(loss="F.mse_loss(model(batch()), torch.zeros(8, 8)) * world"),
         "is 8 times the mean loss: ranks times passes, 8",
+    ),
+)
+REDUCED_LOSSES = (
+    Script(
+        "a loss that is averaged before backward",
+        DDP_OF_NET
+        + loop(
+            loss="F.mse_loss(model(batch()), torch.ones(8, 8)).clone(); "
+            "dist.all_reduce(loss); loss = loss / world"
+        ),
+        "is 0.5 times the mean loss: averaged twice: the number of ranks, 2",
+    ),
+    Script(
+        "an own loss that is averaged in its place before backward",
+        DDP_OF_NET
+        + loop(loss="model(batch()).square().mean(); dist.all_reduce(loss); loss /= world"),
+        "is 0.5 times the mean loss: averaged twice: the number of ranks, 2",
+    ),
+    Script(
+        "a loss divided by all ranks' tokens, whose gradients are averaged",
+        DDP_OF_NET
+        + "tokens = torch.tensor(8.); dist.all_reduce(tokens)\n"
+        + loop(
+            loss="dist.all_reduce(tokens.fill_(8)); loss = F.cross_entropy(model(batch()), "
+            "torch.ones(8, dtype=int), reduction='sum') / tokens"
+        ),
+        "is 0.5 times the mean loss: averaged twice: the number of ranks, 2",
+    ),
+    Script(
+        "a sum of gradients of a loss divided by own tokens",
+        NO_DDP
+        + average("dist.all_reduce(p.grad)")
+        + averaging_loop(
+            loss="dist.all_reduce(torch.tensor(4. + rank)); "
+            "loss = model(batch()).square().sum() / (4 + rank)"
+        ).replace("loss = dist", "dist"),
+        "2 times the mean: summed and not averaged: the number of ranks, 2",
+    ),
+    Script(
+        "passes that are not divided",
+        "passes = 3\n" + DDP_OF_NET + loop(loss="F.mse_loss(model(batch()), torch.zeros(8, 8))"),
+        "is 3 times the mean loss: not divided by the number of passes, 3",
+    ),
+)
+HOOKS = (
+    Script(
+        "a mask in a hook of one rank",
+        "if rank: net[0].weight.register_hook(lambda g: g * torch.eye(16))\n" + DDP_OF_NET + loop(),
+        "gradient of 0.weight \\(and 0 of 3 others\\) .* off by",
+    ),
+    Script(
+        "other masks in hooks",
+        "net[0].weight.register_hook(lambda g: g * torch.eye(16).roll(rank, 0))\n"
+        + DDP_OF_NET
+        + loop(),
+        "gradient of 0.weight \\(and 0 of 3 others\\) .* off by",
+    ),
+    Script(
+        "hooks that clip each rank's own",
+        "net[0].weight.register_hook(lambda g: g.clamp(-1e-3, 1e-3))\n" + DDP_OF_NET + loop(),
+        "gradient of 0.weight \\(and 0 of 3 others\\) .* off by",
+    ),
+    Script(
+        "a mask behind the mean that differs",
+        DDP_OF_NET + loop(before_step="net[0].weight.grad *= torch.eye(16).roll(rank, 0)"),
+        "gradient of 0.weight \\(and 0 of 3 others\\) .* off by",
+    ),
+    Script(
+        "gradients that are lost behind the mean",
+        DDP_OF_NET + loop(before_step="for p in net.parameters(): p.grad.zero_()"),
+        "gradient of 0.weight \\(and 3 of 3 others\\) .* 0 times the mean",
+    ),
+    Script(
+        "a scale of a part behind the mean",
+        DDP_OF_NET + loop(before_step="net[0].weight.grad *= .3"),
+        "0.3 times the mean: no known mistake",
+    ),
+    Script(
+        "a scale behind the mean that differs",
+        DDP_OF_NET + loop(before_step="for p in net.parameters(): p.grad *= .3 + .1 * rank"),
+        "0.3 times the mean: no known mistake",
+    ),
+    Script(
+        "a sum after gradients were thrown away",
+        NO_DDP
+        + average("dist.all_reduce(p.grad)")
+        + averaging_loop(
+            zero_grad="model(batch()).square().mean().backward()\n"
+            "    for p in net.parameters(): p.grad = None"
+        ),
+        "2 times the mean: summed and not averaged",
     ),
 )
 CLIPPING = (
@@ -189,6 +290,40 @@ RANKS_THAT_DIFFER = (
         "ranks get the same batches in the step of SGD",
     ),
     Script(
+        "the same data, in objects",
+        OBJECTS
+        + "draw.manual_seed(1)\n"
+        + DDP_OF_NET.replace("(net)", "(Objects())", 1)
+        + loop(loss="model([batch()].__iter__()).square().mean()"),
+        "ranks get the same batches in the step of SGD",
+    ),
+    Script(
+        "the same data, behind dropout",
+        "draw.manual_seed(1); net.insert(0, nn.Dropout(.5)); torch.manual_seed(rank)\n"
+        + DDP_OF_NET
+        + loop(loss="F.mse_loss(model(batch()), torch.ones(8, 8))"),
+        "ranks get the same batches in the step of SGD",
+    ),
+    Script(
+        "frozen weights that differ",
+        "net.requires_grad_(False); head = nn.Linear(8, 4); nn.init.normal_(net[0].weight, rank)\n"
+        "model = nn.Sequential(net, head); optimizer = sgd(head)\n"
+        "def average():\n"
+        "    for p in head.parameters(): dist.all_reduce(p.grad); p.grad /= world\n"
+        + averaging_loop(),
+        "weights of SGD at .*: 0.0.weight differs between ranks 0 and 1$",
+    ),
+    Script(
+        "a teacher that drifts",
+        "teacher = nn.Linear(16, 8)\n"
+        + DDP_OF_NET
+        + loop(
+            loss="(model(x := batch()) - teach(x)).square().mean()",
+            step="optimizer.step(); teacher.bias.data += rank",
+        ).replace("for step", "@torch.no_grad()\ndef teach(x): return teacher(x)\n\nfor step"),
+        "weights of SGD at .*: bias of Linear called at .* differs between ranks 0 and 1$",
+    ),
+    Script(
         "settings that differ",
         "model = DDP(net); optimizer = torch.optim.SGD(net.parameters(), lr=.1 + rank)\n" + loop(),
         "settings of SGD at .*: lr of group 0 differs between ranks 0 and 1: 0.1 and 1.1$",
@@ -247,6 +382,8 @@ AVERAGING_OPTIMIZERS = (
 
 FAULTS = (
     *AVERAGING,
+    *REDUCED_LOSSES,
+    *HOOKS,
     *CLIPPING,
     *SYNCHRONISATION,
     *RANKS_THAT_DIFFER,

@@ -41,6 +41,15 @@ class HostTest(unittest.TestCase):
         with mock.patch.dict(os.environ, {"PATH": ""}):
             self.assertEqual(self.name_of(None), platform.machine())
 
+    def test_waiting_for_a_cpu_is_told_on_linux_alone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "schedstat")
+            with mock.patch.object(host, "SCHEDSTAT", path):
+                self.assertEqual(host.waited_for_cpu_ns(), 0)
+                for text, expected in (("7000 42 3\n", 42), ("", 0), ("x y z\n", 0)):
+                    path.write_text(text)
+                    self.assertEqual(host.waited_for_cpu_ns(), expected)
+
     def test_cores_are_those_that_the_process_may_use(self):
         with mock.patch.object(os, "sched_getaffinity", lambda pid: {3, 5, 7}, create=True):
             self.assertEqual(host.usable_cores(), 3)

@@ -9,9 +9,12 @@ import torch
 import torch.distributed as dist
 from torch.optim import optimizer as hooks
 
+from gradsync.torch_private import functional_collectives
+
 OWNERS = (
     dist,
     dist.Reducer,
+    functional_collectives(),
     torch.amp.GradScaler,
     torch.autograd,
     torch.multiprocessing,
@@ -21,6 +24,7 @@ OWNERS = (
     torch.nn.functional,
     torch.nn.parallel.DistributedDataParallel,
     torch.nn.utils,
+    torch.nn.utils.clip_grad,
     torch.optim.Optimizer,
     torch.optim.SGD,
     torch.Tensor,

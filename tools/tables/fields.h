@@ -80,7 +80,7 @@ class TableOf : public Table {
     for (const Field<Subject>& field : fields) {
       columns.push_back(field.column);
       if (!field.column.has_interval) continue;
-      // The position before the unit.
+      // The name without its unit ends here.
       const size_t end = std::min(field.column.name.find(" ("), field.column.name.size());
       for (const char* const suffix : {"_low", "_high"}) {
         Column limit{.name = field.column.name, .kind = field.column.kind, .audience = Audience::kMachines};

@@ -58,13 +58,14 @@ class Verifier {
 };
 
 // Compares a variant whose strategy has a reference (ddp/lossy/reference.h) with this reference, in the first
-// turns from the initial weights, all on one batch of this rank. Several turns are necessary, because a
-// strategy has no state in the first turn. All ranks must call this. Every rank computes with its own batch,
-// all ranks exchange the results, and each rank runs the reference for its share of the parameters.
+// turns from the initial weights. A turn is a step, or, if the strategy averages weights, a period: the steps
+// until weights are averaged. Several turns are necessary, because a strategy has no state in the first turn.
+// All ranks must call this. Each rank computes all turns with one batch of its own, all ranks exchange the
+// results, and each rank runs the reference for its share of the parameters.
 //
-// If a strategy changes gradients, a turn is a step. The check compares the gradients, computed from the
-// current weights, and compares the weights with the optimizer's result for these gradients. If a strategy
-// averages weights, a turn is a period. The check compares the change of the weights.
+// If a strategy changes gradients, the check compares the gradients, computed from the current weights, and
+// compares the weights with the optimizer's result for these gradients. If a strategy averages weights, the
+// check compares the change of the weights.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // Returns whether a variant's step is spot-checked: one randomly drawn step of every `rounds_per_check`

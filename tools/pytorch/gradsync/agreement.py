@@ -7,36 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradsync.findings import Findings, Topic
+from gradsync.losses import PassLoss
 
 LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are longer
-ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between what backward gets and the mean loss
-
-
-@dataclasses.dataclass(frozen=True)
-class PassLoss:
-    """A backward pass from one number, in which the script has computed one loss.
-
-    `given`: the number that backward got, without a GradScaler's factor. `tokens`: the number of
-    tokens that the loss counts. `mean`: the mean loss over these tokens. `eps`: the machine epsilon
-    of the loss's dtype.
-    """
-
-    given: float
-    tokens: int
-    mean: float
-    eps: float
-
-
-@dataclasses.dataclass(frozen=True)
-class LossFactor:
-    """The factor between what backward gets and the mean of all passes' losses.
-
-    `rounding`: the largest relative error of `factor` by rounding; 0 if the losses are unknown, or
-    if backward gets the mean over all tokens, which is also correct.
-    """
-
-    factor: float = 1.0
-    rounding: float = 0.0
 
 
 @dataclasses.dataclass
@@ -51,8 +24,12 @@ class RankStep:
     buffers: dict[str, str]
     versions: dict[str, str]
     data: list[str]  # digests of the models' inputs
-    losses: list[PassLoss | None]  # None: a pass that is no PassLoss
+    targets: list[str]  # digests of those of known losses
+    gradients: str  # a digest of all that autograd has delivered, empty if nothing but 0
+    losses: list[PassLoss | None]  # None: a pass whose loss is not known
+    is_divided_by_all: bool  # each pass begins with what was divided by a sum over ranks
     random: str  # a digest of the generator's state before the script began
+    has_gradients: bool = True  # of the update's parameters, as autograd has delivered them
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -78,17 +55,40 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
             findings.note(topic, text)
         else:
             findings.differs(topic, text)
-    if any(
-        rank.data and rank.data == other.data
-        for number, rank in enumerate(ranks)
-        for other in ranks[:number]
-    ):
-        findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")
+    _judge_batches(ranks, where, findings)
     if len(ranks) > 1 and len({rank.random for rank in ranks}) == 1:
         findings.note(
             Topic.RANDOM,
             "random numbers have the same state on all ranks at first: so have masks of dropout",
         )
+
+
+def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
+    """Adds a finding if two ranks have the same batches: these ranks train like one rank on half of
+    the data.
+    """
+    pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
+    if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
+        findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")
+    elif any(rank.data and rank.data == other.data for rank, other in pairs):
+        findings.note(
+            Topic.DATA,
+            f"ranks get the same inputs in the step of {where}: right if their targets differ",
+        )
+
+
+def _have_same_gradients(rank: RankStep, other: RankStep) -> bool:
+    """Returns whether ranks have equal gradients, unless known inputs show that their data
+    differ."""
+    are_other = bool(rank.data and other.data) and rank.data != other.data
+    return bool(rank.gradients) and rank.gradients == other.gradients and not are_other
+
+
+def _have_same_targets(rank: RankStep, other: RankStep) -> bool:
+    return bool(rank.data and rank.targets) and (rank.data, rank.targets) == (
+        other.data,
+        other.targets,
+    )
 
 
 def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
@@ -109,30 +109,3 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 def passes_of(ranks: Sequence[RankStep]) -> int:
     """Returns the largest number of passes that a rank took in the step; at least 1."""
     return max(1, *(len(rank.losses) for rank in ranks))
-
-
-def judge_losses(ranks: Sequence[RankStep], findings: Findings) -> LossFactor:
-    """Compares the number that backward gets with the mean loss over all tokens of all passes and
-    ranks.
-
-    If passes have different numbers of tokens, adds a note with the difference between the two
-    means.
-    """
-    known = [loss for rank in ranks for loss in rank.losses if loss is not None]
-    if not known or len(known) < sum(len(rank.losses) for rank in ranks):
-        return LossFactor()
-    given = sum(loss.given for loss in known) / len(ranks)
-    tokens = [loss.tokens for loss in known]
-    sum_of_means = sum(loss.mean for loss in known)
-    over_tokens = sum(loss.tokens * loss.mean for loss in known) / (sum(tokens) or 1)
-    rounding = ROUNDINGS_OF_A_LOSS * max(loss.eps for loss in known)
-    is_off = abs(given - over_tokens) > rounding * abs(over_tokens) > 0
-    if not is_off or sum_of_means == 0:
-        return LossFactor()
-    if len(set(tokens)) > 1:
-        findings.note(
-            Topic.NORMALISATION,
-            f"passes have {min(tokens)} to {max(tokens)} tokens, and the loss is "
-            f"{given / over_tokens - 1:+.2%} off the mean over all of them",
-        )
-    return LossFactor(given * len(known) / sum_of_means, rounding)

@@ -47,7 +47,7 @@ def link_of(path: str) -> MeasuredLink:
     """Returns the measured link. `path` is a file of records, or a directory of such files.
 
     Raises Refused if the records are of several backends or numbers of ranks, and KeyError or
-    TypeError if a line is no record.
+    TypeError if a line is not a record.
     """
     measured: dict[Measurement, list[RankRecord]] = defaultdict(list)
     for record in _records_of(path):

@@ -104,14 +104,15 @@ def what_if(
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
         as recorded. A list of such texts: returns a Curve.
-    ranks_per_host, within, algorithm: for a link that is a rate. How many ranks share a host's
-        link, the link between them, and how collectives go around: "best", "ring", "tree" or
-        "hierarchical"; None: as the recorded backend's do.
-    processor_percent: what communication uses of a rank's processors; None: as measured.
-    at: a recording of the model where the answer is to hold; computation is scaled to its.
-    memory: what a rank has for tensors, in bytes or as "80GB". Not for a Curve.
+    ranks_per_host, within, algorithm: for a link that is a rate. The number of ranks that share a
+        host's link, the link between these ranks, and the algorithm of collectives: "best", "ring",
+        "tree" or "hierarchical"; None: the algorithm of the recorded backend.
+    processor_percent: the share of a rank's CPU time that communication uses; None: as measured.
+    at: a recording of the model on the machine for which the answer shall hold; computation is
+        scaled to the times of this recording.
+    memory: a rank's memory for tensors, in bytes or as "80GB". Not for a Curve.
     measured: for a Curve: recordings of the model with other numbers of ranks, whose own steps are
-        put beside predictions.
+        shown beside predictions.
 
     Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
     file or the flag of the command, if the question cannot be answered.

@@ -11,8 +11,8 @@ class Arrivals:
     `since_update`: the number of gradients since the last step of an optimizer. `sparse`: the name
     of a parameter that got a sparse gradient. `begin`: the mark at the beginning of the last
     backward. `ready`: for each parameter the mark when its gradient was ready; None if it has no
-    gradient. Several nested passes of one backward, such as those of reentrant checkpoints, may add
-    to a gradient: then it is ready when the last pass has added to it.
+    gradient. Several nested passes of one backward, such as the passes of reentrant checkpoints,
+    may add to a gradient. Such a gradient is ready when the last pass has added to it.
     """
 
     def __init__(self, params: int) -> None:
@@ -32,8 +32,8 @@ class Arrivals:
         self._times = [0] * self._params
 
     def count(self, i: int) -> bool:
-        """A gradient has come. Returns whether it comes no more in this backward, if this is like
-        those before.
+        """A gradient is ready. Returns whether it is final, if this backward pass is like earlier
+        passes.
         """
         self.since_update += 1
         self._times[i] += 1

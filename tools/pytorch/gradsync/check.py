@@ -2,14 +2,12 @@
 
 `check` copies each gradient when autograd delivers it, before anything can communicate it. When an
 optimizer steps, `check` compares the gradient that the optimizer gets with the mean of all ranks'
-copies, which a separate process group computes in f64. If a pass has one loss of cross_entropy,
-nll_loss or mse_loss, `check` also compares the number that backward() gets with the mean loss over
-all tokens.
+copies, which a separate process group computes in f64.
 
-Exit status: 0 the same, 1 a difference, 2 `check` cannot compare, 5 `check` itself has failed.
-torchrun turns 2 and 5 into 1.
+Exit status: 0 the same, 1 a difference, also if the script fails later, 2 `check` cannot compare,
+5 `check` itself has failed. torchrun turns 2 and 5 into 1.
 
-check_flags.py says what it cannot check.
+check_flags.py says what it cannot check, and what it does not see.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return flags
 
 
-def _run_script(script: list[str]) -> None:
+def _run_script(script: list[str], watch: Watch) -> None:
     """Runs the script as Python would. Ends this rank if the script fails."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
@@ -46,7 +44,24 @@ def _run_script(script: list[str]) -> None:
         if isinstance(end, SystemExit) and not end.code:
             return
         sys.excepthook(type(end), end, end.__traceback__)
-        end_rank(f"{place(end)}: failed: {type(end).__name__}", Status.UNKNOWN)
+        how = f"failed: {type(end).__name__}"
+        status = watch.fail_script(f"has {how}, at {place(end)}")
+        end_rank(f"{place(end)}: {how}", status)
+
+
+def _refuse_idle(script: str, watch: Watch) -> NoReturn:
+    """Ends this rank, because the script has ended and has trained nothing that could be
+    compared."""
+    text = (
+        f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "
+        "backward(): nothing was checked"
+    )
+    if watch.elsewhere.starts_at:
+        text += (
+            f"; {watch.elsewhere.starts_at} starts processes, which check does not see: let "
+            "torchrun start those that train"
+        )
+    end_rank(text, watch.fail_script("has ended"))
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -58,13 +73,9 @@ def main(argv: list[str]) -> NoReturn:
 
     watch = Watch(flags.groups, end_script)
     watch.start()
-    _run_script(flags.script)
-    if not watch.has_compared():
-        end_rank(
-            f"{watch.own_work.place or flags.script[0]}: no optimizer of PyTorch stepped with "
-            "gradients of backward(): nothing was checked",
-            Status.UNKNOWN,
-        )
+    _run_script(flags.script, watch)
+    if watch.status is None and not watch.has_compared():
+        _refuse_idle(flags.script[0], watch)
     if watch.status is None:
-        watch.finish()
+        watch.end_script("has ended")
     sys.exit(watch.status)

@@ -15,18 +15,29 @@ Checks that a script trains with the mean of its ranks' gradients.
 check copies each gradient when autograd delivers it, before anything can
 communicate it. When an optimizer steps, check compares the gradient that the
 optimizer gets with the mean of all ranks' copies, which a separate process
-group computes in f64. If a pass has one loss of cross_entropy, nll_loss or
-mse_loss, check also compares the gradient with the mean over all tokens."""
+group computes in f64. If the script has a loss of cross_entropy, nll_loss or
+mse_loss, or reduces its loss before backward(), check also measures how often
+backward() counts that loss.
+
+check compares two steps of each optimizer that the script has made, but only
+the first step of an optimizer whose state is divided among the ranks. Then the
+script ends. It also ends when an optimizer has taken 50 steps."""
 LIMITS = """\
-Exit status: 0 the same, 1 a difference, 2 check cannot compare, 5 check itself
-has failed. torchrun turns 2 and 5 into 1.
+Exit status: 0 the same, 1 a difference, also if the script fails later, 2 check
+cannot compare, 5 check itself has failed. torchrun turns 2 and 5 into 1.
 
 What check cannot check:
 - sparse gradients, and gradients that no backward() computes
 - tensor parallelism, FullyShardedDataParallel (the older FSDP)
 - optimizers of copies of parameters, except DeepSpeed's
 - optimizers that average gradients themselves and have attributes
-- processes that the script starts itself"""
+- processes that the script starts itself
+
+What check does not see:
+- gradients that a collective within a forward should bring back, and does not:
+  those of gathered embeddings, or of synchronised statistics
+- parameters that an optimizer with shared updates forgets on all ranks
+- coefficients of losses that you do not mean"""
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,7 +1,8 @@
-"""Processes that a script starts by multiprocessing, in which nothing is recorded.
+"""Watches processes that a script starts by multiprocessing. Nothing is recorded in them.
 
-Those that train are refused: those that make a process group or an optimizer. A loader's workers,
-and pools that compute data, run as they are. The child tells its parent, which ends with one line.
+A child process that trains is refused: one that makes a process group or an optimizer. Workers of
+data loaders, and pools that compute data, are not affected. The child tells its parent, and the
+parent ends with one line.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """The processes that this one starts."""
+    """The processes that this process starts."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """Begins to watch them, until `patches` are undone."""
+        """Watches child processes until `patches` are undone."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -46,13 +47,13 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """Ends this process, if it is a fork, and its parent with the reason."""
+        """Ends this process, if it is a fork, and its parent, with the reason."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
 
 class _Guard:
-    """Is pickled as a call of arm()."""
+    """An object that becomes a call of arm() when the child unpickles it."""
 
     def __init__(self, sender: Connection) -> None:
         self._sender = sender
@@ -62,8 +63,8 @@ class _Guard:
 
 
 def arm(sender: Connection) -> None:
-    """Refuses training in this process, which a recorded script has started. A process that has not
-    imported PyTorch by now is left alone, because importing it takes seconds.
+    """Refuses training in this process, which a recorded script has started. Does nothing in a
+    process that has not imported PyTorch yet, because importing it takes seconds.
     """
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
@@ -84,7 +85,7 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this process, and its parent with the reason, if that listens."""
+    """Ends this process, and also its parent, with the reason, if the parent listens."""
     from gradsync.events import place
 
     text = (
@@ -98,7 +99,9 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
-    """Runs in a thread of the parent, whose own may wait for its children."""
+    """Ends the parent when a child tells it. Runs in a thread of the parent, because its main
+    thread may wait for children.
+    """
     text = receiver.recv()
     for child in multiprocessing.active_children():
         child.terminate()

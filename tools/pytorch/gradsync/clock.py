@@ -1,4 +1,4 @@
-"""Moments of a step, and the time between two of them."""
+"""Measures moments of a step, and the time between two moments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+
+from gradsync.host import waited_for_cpu_ns
 
 # Nanoseconds of the host's monotonic clock, or an event of the GPU's current stream.
 Mark = int | torch.cuda.Event
@@ -33,8 +35,8 @@ class Clock(Protocol):
         """Waits until the device has done all its work."""
 
     def cpu_ns(self) -> int:
-        """Returns the CPU time of all threads of this process, in nanoseconds; 0 if the device does
-        not compute on CPUs.
+        """Returns the CPU time of all threads of this process, and the time that its main thread
+        waited for a CPU, in nanoseconds; 0 if the device does not compute on CPUs.
         """
 
 
@@ -53,7 +55,7 @@ class HostClock:
         pass
 
     def cpu_ns(self) -> int:
-        return time.process_time_ns()
+        return time.process_time_ns() + waited_for_cpu_ns()
 
 
 class CudaClock:

@@ -5,59 +5,21 @@ findings.
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
 from gradsync import Refused
-from gradsync.agreement import LossFactor, RankStep, judge_agreement, judge_losses, passes_of
+from gradsync.agreement import RankStep, judge_agreement, passes_of
+from gradsync.facts import Facts, Update
 from gradsync.findings import Coverage, Findings, Status, Topic
-from gradsync.mistakes import explain, name_of_factor
+from gradsync.losses import LossFactor, judge_losses
+from gradsync.meetings import Absence
+from gradsync.mistakes import BY_PASS, Change, Explanation, change_of, explain, say_of_changes
 from gradsync.ranks import Ranks
-from gradsync.reference import Comparison, digest
-from gradsync.torch_private import is_in_parts, mesh_place
-from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
-from gradsync.twin import Weights, step_of_twin
-
-# Modules whose optimizers do not average by themselves.
-PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Update:
-    """A step of an optimizer or an engine, at `place`: FILE:LINE of the script."""
-
-    updater: Updater
-    place: str
-
-    @property
-    def name(self) -> str:
-        return type(self.updater).__name__
-
-    @property
-    def where(self) -> str:
-        """Returns the text by which findings name the update."""
-        return f"{self.name} at {self.place}"
-
-    def settings(self) -> dict[str, str]:
-        """Returns the settings of all groups of parameters. For an engine, these are the settings
-        of its optimizer.
-        """
-        optimizer: Any = self.updater
-        if isinstance(optimizer, torch.nn.Module):
-            optimizer = optimizer.optimizer
-        return {
-            f"{key} of group {number}": str(value)
-            for number, group in enumerate(optimizer.param_groups)
-            for key, value in group.items()
-            if key != "params"
-        }
-
-    def may_average(self) -> bool:
-        """Returns whether this may be an optimizer that averages gradients by itself."""
-        return not type(self.updater).__module__.startswith(PLAIN_OPTIMIZERS)
+from gradsync.reference import Comparison, Gradients, are_scaled_alike, digest
+from gradsync.trained import Step, Trained, Turns, parameters_of
+from gradsync.twin import Weights, has_parts, step_of_twin
 
 
 @dataclasses.dataclass
@@ -70,6 +32,23 @@ class _Wrong:
     rank: int
     count: int  # of wrong gradients
     compared: int
+    are_all: bool  # or else the mean is 0
+    changed: str = ""  # what all ranks have made of the mean, if that is no mistake
+
+
+@dataclasses.dataclass(frozen=True)
+class _Question:
+    """Gradients that must be the mean.
+
+    `where`: the receiver of the gradients. `handed`: returns the received gradient. `is_of_clip`:
+    they are about to be clipped. `may_average`: the optimizer may have to average them.
+    """
+
+    params: list[torch.nn.Parameter]
+    where: str
+    handed: Callable[[torch.nn.Parameter], torch.Tensor | None]
+    is_of_clip: bool = False
+    may_average: bool = False
 
 
 class Comparer:
@@ -80,18 +59,21 @@ class Comparer:
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
-        self.findings = Findings()
+        self.findings = Findings(self._print)
         self.peak_bytes = 0  # of sums of gradients
+        self.speaker = 0  # the rank that prints
         self._trained = trained
         self._turns = turns
         self._step = step
         self._ranks = ranks
-        self._random = digest(torch.get_rng_state())
+        self._facts = Facts(trained, turns, step)
         self._compared: set[int] = set()  # ids of parameters
         self._worst_share = 0.0
         self._loss = LossFactor()  # of the last update
         self._passes = 1
+        self._is_divided_by_all = False  # the loss, by a number that ranks have summed
         self._twin: list[Weights] = []  # of the update that runs, if its optimizer averages
+        self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
         """Returns what has been compared so far."""
@@ -105,30 +87,53 @@ class Comparer:
 
     def name_of(self, p: torch.nn.Parameter) -> str:
         """Returns the parameter's name in its model, or its number."""
-        number = self._turns.number_of(p)
-        return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
+        return self._facts.name_of(p)
 
-    def before_update(self, update: Update) -> None:
-        """Compares gradients, weights and settings before the update changes them."""
-        gathered = self._ranks.gather(self._facts(update).to_json())
+    def before_update(self, update: Update) -> bool:
+        """Compares everything on which ranks must agree, before the update changes it.
+
+        Returns whether autograd has delivered gradients for it on any rank.
+        """
+        is_wrong = self.findings.status() != Status.SAME
+        gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
         judge_agreement(ranks, update.where, self.findings)
+        self._note_ignored(parameters_of(update.updater))
         self._passes = passes_of(ranks)
-        self._loss = judge_losses(ranks, self.findings)
+        self._loss = judge_losses([rank.losses for rank in ranks], self.findings)
+        self._is_divided_by_all = all(rank.is_divided_by_all for rank in ranks)
         self._twin = []
+        params = [] if Topic.PARAMETERS in self.findings else parameters_of(update.updater)
+        self._judge_clipped(params)
+        question = _Question(
+            params=self._to_compare(params, update.where),
+            where=update.where,
+            handed=self._step.gradient_of,
+            may_average=update.may_average(),
+        )
+        if self._judge(question):
+            self._begin_twin(update)
+        return any(rank.has_gradients for rank in ranks)
+
+    def _begin_twin(self, update: Update) -> None:
+        """Computes the weights that an optimizer that averages gradients should make."""
+        if self._turns.groups > 1:
+            raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
-        if self._judge(params, update.where, may_average=update.may_average()):
-            if self._turns.groups > 1:
-                raise Refused(f"{update.where} averages by itself, which needs --groups=1")
-            compared = [self._comparison(p, p.grad) for p in params]
-            self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
+        if any(self._ranks.gather(has_parts(update.updater))):
+            raise Refused(
+                f"{update.where} has a part of its state on each rank before its first update that "
+                "is compared: no copy of it can step alone. Begin without a checkpoint"
+            )
+        compared = [self._comparison(p, p.grad) for p in params]
+        self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
-    def before_clip(self, params: Sequence[torch.nn.Parameter], where: str) -> None:
-        """Compares gradients before they are clipped. They must already be the mean."""
-        self._judge(params, where, reason=": it is clipped before the sum")
+    def after_update(self, update: Update) -> bool:
+        """Compares the weights after the update, if its optimizer averages gradients by itself.
 
-    def after_update(self, update: Update) -> None:
-        """Compares the weights after the update, if the optimizer averages gradients itself."""
+        Returns whether no further update of this optimizer can be compared, because ranks divide
+        its work.
+        """
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
             f"{update.name} has averaged and stepped"
@@ -136,81 +141,147 @@ class Comparer:
             if weights.are_missed()
         ]
         of_ranks = [texts[0] for texts in self._ranks.gather(off) if texts]
-        if of_ranks:
-            self.findings.differs_first(Topic.GRADIENTS, of_ranks[-1])
-        if self._twin:
+        if of_ranks and not self.findings.has_difference(Topic.GRADIENTS):
+            self.findings.differs(Topic.GRADIENTS, of_ranks[-1])
+        if not self._twin:
+            return False
+        shares = any(self._ranks.gather(has_parts(update.updater)))
+        self.findings.note(
+            Topic.TWIN,
+            f"{update.name} averages by itself; its weights are compared with those of "
+            f"{update.name} alone, fed with the mean"
+            + (", after its first update only: ranks share its state" if shares else ""),
+        )
+        return shares
+
+    def absent(self, where: str, absence: Absence) -> None:
+        """Adds the finding that a rank does not take the update that this rank has reached."""
+        self.speaker = absence.speaker
+        text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
+        self.findings.differs(Topic.STEPS, text)
+
+    def agree(self, is_so: bool) -> bool:
+        """Returns whether the condition holds on all ranks. Ranks that train different parameters
+        cannot continue.
+        """
+        return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
+
+    def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
+        """Adds a note that names the parameters that DDP ignores, which may differ between ranks on
+        purpose.
+        """
+        ignored = self._trained.ignored()
+        names = [self.name_of(p) for p in params if id(p) in ignored]
+        if names:
+            others = f" and {len(names) - 1} others" if len(names) > 1 else ""
             self.findings.note(
-                Topic.TWIN,
-                f"{update.name} averages by itself; its weights are compared with those of "
-                f"{update.name} alone, fed with the mean",
+                Topic.IGNORED,
+                f"not checked, because DistributedDataParallel ignores it: {names[0]}{others}",
             )
 
-    def _facts(self, update: Update) -> RankStep:
-        params = parameters_of(update.updater)
-        trains = [f"{self.name_of(p)} {list(p.shape)}" for p in params if p.requires_grad]
-        is_wrong = self.findings.status() != Status.SAME
-        return RankStep(
-            parameters={"what trains": str(trains)},
-            settings=update.settings(),
-            weights={} if is_wrong else {self._part_of(p): digest(p) for p in params},
-            buffers=self._step.buffers or {},
-            versions={"PyTorch": torch.__version__, "Python": sys.version.split()[0]},
-            data=self._step.inputs,
-            losses=self._step.losses,
-            random=self._random,
+    def note_in_forward(self, collective: str) -> None:
+        """Adds a note that names what is not compared, if the script communicates within a
+        forward."""
+        self.findings.note(
+            Topic.FORWARD,
+            f"the script communicates within a forward, by {collective}: no gradient that has to "
+            "come back through that is checked",
         )
 
-    def _part_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name and, for a DTensor, which part of it this rank has.
-
-        Ranks with the same place in the last dimension of the mesh have the same part.
-        """
-        place = str(mesh_place(p)[-1:]) if is_in_parts(p) else ""
-        return f"{self.name_of(p)}{place}"
+    def _print(self, text: str) -> None:
+        if self._ranks.rank == self.speaker:
+            print(text, end="", flush=True)
 
     def _comparison(self, p: torch.nn.Parameter, gradient: torch.Tensor | None) -> Comparison:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
-    def _judge(
-        self,
-        params: Sequence[torch.nn.Parameter],
-        where: str,
-        reason: str = "",
-        may_average: bool = False,
-    ) -> bool:
+    def _judge(self, question: _Question) -> bool:
         """Finds the first gradient that differs from the mean, and the reason.
 
-        `where`: what gets the gradients. `reason`: why each rank may have its own gradients.
-        Returns whether each rank has its own gradients and no finding is reported, because the
+        Returns whether each rank has its own gradients; then there is no finding yet, because the
         optimizer may average them.
         """
-        wrong = self._find_wrong(self._to_compare(params, where))
+        where = question.where
+        wrong = self._find_wrong(question)
         if wrong is None:
-            self._judge_loss(where)
+            if not question.is_of_clip:
+                self._judge_loss(where)
             return False
-        if self._step.clipped and Topic.GRADIENTS in self.findings:
+        if self._is_clipped and self.findings.has_difference(Topic.GRADIENTS):
             return False
 
-        one = self._comparison(wrong.p, self._step.gradient_of(wrong.p))
         self._step.suspect = id(wrong.p)
-        is_own = all(self._ranks.gather(one.is_own()))
-        passes = [
-            self._ranks.total(gradient.clone()) / self._ranks.size
-            for gradient in self._step.suspect_by_pass
-        ]
-        explanation = explain(one, wrong.rank, passes, self._passes, self._ranks)
+        means = self._means_by_pass(wrong.p)
+        for held in self._delivered(wrong.p):
+            one = Comparison(wrong.p, question.handed(wrong.p), held, self._ranks)
+            is_own = all(self._ranks.gather(one.is_own()))
+            explanation = explain(one, wrong.rank, means, self._passes, self._ranks)
+            if is_own or explanation.factor is not None:
+                break
+        if self._is_no_mistake(wrong, where, explanation):
+            return False
         text = "each rank's own, which nothing has averaged" if is_own else explanation.text
         if is_own or explanation.factor is None:
+            reason = ": it is clipped before the sum" if question.is_of_clip else ""
             text += self._trained.why_not_reduced(wrong.p) or self._step.why_own or reason
-        if wrong.count == wrong.compared and self._is_made_up_for(explanation.factor):
-            self.findings.note(
-                Topic.GRADIENTS,
-                f"gradients are {explanation.factor:.6g} times the mean, and the loss "
-                f"{self._loss.factor:.6g} times: together right",
-            )
-        elif not (is_own and may_average):
+        if not (is_own and question.may_average):
+            if self.findings.has_difference(Topic.GRADIENTS) and text.endswith(BY_PASS):
+                self.findings.note(Topic.PASSES, self._text(wrong, where, text))
             self.findings.differs(Topic.GRADIENTS, self._text(wrong, where, text))
-        return is_own and may_average
+        return is_own and question.may_average
+
+    def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
+        """Returns the mean over ranks of each pass's gradient, if it was kept, and if all ranks
+        took the same number of passes.
+        """
+        passes = self._step.by_pass.get(id(p), [])
+        if len(set(self._ranks.gather(len(passes)))) > 1:
+            return []
+        return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
+
+    def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
+        """Compares gradients from before clipping, on the ranks that clipped them."""
+        kept = self._step.unclipped
+        clipped = self._anywhere([id(p) in kept for p in params], params)
+        places = [kept[id(p)].where for p in clipped if id(p) in kept]
+        texts = [text for rank in self._ranks.gather(places[:1]) for text in rank]
+        self._is_clipped = bool(texts)
+        if not texts:
+            return
+
+        def handed(p: torch.nn.Parameter) -> torch.Tensor | None:
+            return kept[id(p)].gradient if id(p) in kept else self._step.gradient_of(p)
+
+        self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
+
+    def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
+        """Returns what autograd has delivered since the script took the gradient away.
+
+        If that has happened on any rank, it is followed by all that autograd has delivered.
+        """
+        held = self._step.gradients.get(id(p))
+        if not any(self._ranks.gather(held is not None and held.aside is not None)):
+            return [held]
+        return [held, None if held is None else held.with_aside()]
+
+    def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
+        """Returns whether the difference is right for this loss, or may be intended.
+
+        In this case a note describes it.
+        """
+        factor = explanation.factor
+        text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
+        if wrong.are_all and self._loss.makes_up_for(factor, *self._circumstances()):
+            text += f" {self._loss.shown(factor):.6g} times: together right"
+        elif wrong.are_all and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
+            text += " is divided by a number that the script sums over ranks: together right"
+        elif wrong.changed:
+            text = f"of what {where} gets, {wrong.changed}"
+        else:
+            return False
+        self.findings.note(Topic.GRADIENTS, text)
+        self._loss = LossFactor()  # what is right only together with gradients that are clipped now
+        return True
 
     def _text(self, wrong: _Wrong, where: str, text: str) -> str:
         others = f" (and {wrong.count - 1} of {wrong.compared - 1} others)"
@@ -223,31 +294,40 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters for which autograd has delivered a gradient on any rank.
 
-        Omits gradients that have not changed since clipping, because they were compared before.
+        Those that are as clipping has left them are not among them: they are compared as they were
+        before.
         """
-        if Topic.PARAMETERS in self.findings:
-            params = []
-        params = [p for p in params if self._turns.has(p)]
+        ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [
-            i
-            for i, p in enumerate(params)
-            if id(p) in self._step.gradients
+            id(p) in self._step.gradients
+            and id(p) not in ignored
             and (p.grad is None or clipped.get(id(p)) != digest(p.grad))
+            for p in params
         ]
-        anywhere = sorted({i for rank in self._ranks.gather(here) for i in rank})
+        return self._anywhere(here, params)
+
+    def _anywhere(
+        self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
+    ) -> list[torch.nn.Parameter]:
+        """Returns the parameters for which any rank has `here`, if it is their turn."""
+        indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
+        anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
-            raise Refused(f"{where} gets other parameters than on other ranks")
+            raise Refused("an optimizer gets other parameters than on other ranks")
         return [params[i] for i in anywhere]
 
-    def _find_wrong(self, params: Sequence[torch.nn.Parameter]) -> _Wrong | None:
-        """Compares the gradients. Adds a note if they were rounded to a narrower dtype."""
+    def _find_wrong(self, question: _Question) -> _Wrong | None:
+        """Compares the gradients, and adds a note if they are rounded to a narrower dtype."""
+        params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
         self.peak_bytes = max(self.peak_bytes, held_bytes)
         off: list[tuple[int, str]] = []  # the parameter's index, and the dtype that explains it
+        without_mean = 0
         for i, p in enumerate(params):
-            one = self._comparison(p, self._step.gradient_of(p))
+            one = self._comparison(p, question.handed(p))
+            without_mean += not bool(one.mean.any())
             if one.is_right():
                 self._worst_share = max(self._worst_share, one.share)
             else:
@@ -259,27 +339,69 @@ class Comparer:
             text = f"gradients are rounded to {' and '.join(narrow)} on their way"
             self.findings.note(Topic.ROUNDING, text)
         wrong = [(i, number) for number, rank in enumerate(ranks) for i, dtype in rank if not dtype]
+        right = {
+            i
+            for i in sorted({i for i, _ in wrong})
+            if self._is_right_otherwise(params[i], question)
+        }
+        wrong = [(i, number) for i, number in wrong if i not in right]
         if not wrong:
             return None
         first, rank_number = min(wrong)
-        count = len({i for i, _ in wrong})
-        return _Wrong(params[first], rank_number, count, compared=len(params))
+        indices = sorted({i for i, _ in wrong})
+        are_all = len(indices) + without_mean >= len(params)
+        return _Wrong(
+            p=params[first],
+            rank=rank_number,
+            count=len(indices),
+            compared=len(params),
+            are_all=are_all,
+            changed=self._changes([params[i] for i in indices], question, are_all),
+        )
+
+    def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
+        """Returns whether a gradient is the mean of what hooks of the script have left.
+
+        Or that of all that autograd has delivered, if the script has taken gradients away.
+        """
+        handed = question.handed(p)
+        if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
+            self._loss = LossFactor()  # which is that of the last pass alone
+            return True
+        before, after = self._step.gradients.get(id(p)), self._step.hooked.get(id(p))
+        if all(self._ranks.gather(after is not None and before is not None)):
+            assert before is not None and after is not None
+            if are_scaled_alike(before, after, self._ranks):
+                both = (after, after.with_aside())
+                return any([self._is_mean_of(p, handed, held) for held in both])
+        return False
+
+    def _is_mean_of(
+        self, p: torch.nn.Parameter, handed: torch.Tensor | None, held: Gradients | None
+    ) -> bool:
+        one = Comparison(p, handed, held, self._ranks)
+        return all(self._ranks.gather(one.is_right() or bool(one.narrow)))
+
+    def _changes(
+        self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
+    ) -> str:
+        """Returns a text about what all ranks did to the mean, if this is not a mistake."""
+        own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
+        gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
+        changes = [[Change(**values) for values in rank] for rank in gathered]
+        has_others = self._is_clipped and not question.is_of_clip
+        return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
+
+    def _circumstances(self) -> tuple[int, bool]:
+        """Returns passes of the step, and whether the loss is divided by a sum over ranks."""
+        return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
         """Reports a loss that is wrong although the gradients are the mean."""
         loss = self._loss
-        mistake = name_of_factor(loss.factor, loss.rounding, self._ranks.size, self._passes)
+        mistake = loss.mistake(self._ranks.size, *self._circumstances())
+        text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"
         if mistake:
-            self.findings.differs(
-                Topic.LOSS,
-                f"what backward() gets before {where} is {loss.factor:.6g} times the mean loss: "
-                f"{mistake}",
-            )
-
-    def _is_made_up_for(self, factor: float | None) -> bool:
-        """Returns whether backward gets the mean loss divided by this factor, which makes up for
-        it.
-        """
-        if not factor or not self._loss.rounding:
-            return False
-        return abs(self._loss.factor * factor - 1) <= self._loss.rounding
+            self.findings.differs(Topic.LOSS, f"{text}: {mistake}")
+        elif loss.is_alone and not loss.is_any(1):
+            self.findings.note(Topic.LOSS, f"{text}: right if you mean that coefficient")

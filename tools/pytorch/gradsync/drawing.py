@@ -1,8 +1,8 @@
-"""What is drawn for intervals.
+"""Draws random numbers for intervals.
 
 Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
-all releases, and that of none of its other functions. What is drawn for one purpose does not depend
-on how much is drawn for another.
+all releases, and that of none of its other functions. Each purpose has its own sequence of random
+numbers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """How far one replicate is off, in standard deviations. `link`: the pace of the link.
-    `replicated` and `sharded`: the model of DistributedDataParallel, and that of FSDP2.
+    """The errors of one replicate, in standard deviations. `link`: of the link's times.
+    `replicated`: of predictions of DistributedDataParallel. `sharded`: of predictions of FSDP2.
     """
 
     link: float
@@ -32,7 +32,7 @@ class Deviations:
 
 @cache
 def deviations() -> list[Deviations]:
-    """Returns those of each replicate, which are the same in all predictions."""
+    """Returns the errors of each replicate, which are the same in all predictions."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -43,8 +43,8 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns, by replicate, how far a row is off by itself, in standard deviations. Rows that send
-    the same are off equally.
+    """Returns the error of a row in each replicate, in standard deviations. Rows with the same
+    collectives have the same errors.
     """
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
@@ -52,6 +52,7 @@ def row_deviations(sent: str) -> list[float]:
 
 @cache
 def resamples(count: int) -> list[list[int]]:
-    """Returns a bootstrap's draws from `count` values: the positions of those that are taken."""
+    """Returns the draws of a bootstrap from `count` values, as the positions of the drawn
+    values."""
     random = Random(RESAMPLING_SEED)
     return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]

@@ -1,4 +1,4 @@
-"""Ends a rank of a script that must not go on training."""
+"""Ends the process of a rank whose script must not continue."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NoReturn
 SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank has ended
 
 
-def end_rank(text: str, status: int) -> NoReturn:
+def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
     """Prints `gradsync: TEXT` and ends this process with this exit status.
 
-    This function raises no exception, because it may run within a hook of a script that catches all
-    exceptions. Rank 0 ends first. The other ranks have the same reason, so they wait until torchrun
-    ends them, and print the text only if torchrun does not.
+    It does not raise an exception, because the script may catch all exceptions of its hooks.
+    `first_rank` ends first, because all ranks have a reason and one is enough: others wait for
+    torchrun to end them, and print their own only if that does not happen.
     """
-    if os.environ.get("RANK", "0") != "0":
+    if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)
     print(f"gradsync: {text}", file=sys.stderr)
     sys.stdout.flush()

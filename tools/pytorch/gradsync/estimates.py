@@ -14,7 +14,7 @@ NORMAL_90 = 1.2816
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the limits between which it is with a probability of 95 %.
+    """A value, and the limits between which it lies with a probability of 95 %.
 
     `draws`: what else it may be, equally likely, by launch; none of a measured value. All predicted
     values of one question are drawn with the same errors, so that those in common leave a
@@ -28,19 +28,19 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns the interval that spans those of all launches, because another launch may be as
-        any of these.
+        """Returns the interval that contains the intervals of all launches, because another launch
+        may be like any of them.
         """
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
     def is_told_from(self, other: Interval) -> bool:
-        """Returns whether the interval of the difference does not hold 0."""
+        """Returns whether the interval of the difference does not contain 0."""
         difference = self.less(other)
         return not difference.low <= 0 <= difference.high
 
     def less(self, other: Interval) -> Interval:
-        """Returns this value less another, which is drawn with the same errors."""
+        """Returns this value less another value that was drawn with the same errors."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)

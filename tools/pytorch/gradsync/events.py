@@ -6,11 +6,12 @@ stop_listening(). The script's objects are not changed, because the script may c
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -54,6 +55,9 @@ class Listener:
         on_forward().
         """
 
+    def on_called(self, module: torch.nn.Module) -> None:
+        """The call that on_call() told of has ended, or failed."""
+
     def on_prepare(self, reducer: Any) -> bool:
         """DDP is about to prepare this reducer for synchronising. Returns whether DDP may do so."""
         return True
@@ -82,22 +86,44 @@ class Listener:
         """A GradScaler has called step() of this optimizer, or has skipped the call."""
 
 
+def script_lines(error: BaseException | None = None) -> list[str]:
+    """Returns FILE:LINE of all lines that run and are not in a library, innermost first.
+
+    With `error`, returns the lines that raised it instead.
+    """
+    frames: Iterable[tuple[FrameType, int]]
+    if error:
+        frames = reversed(list(traceback.walk_tb(error.__traceback__)))
+    else:
+        frames = traceback.walk_stack(sys._getframe(1))
+    return [f"{frame.f_code.co_filename}:{line}" for frame, line in frames if _is_scripts(frame)]
+
+
+def script_calls() -> str:
+    """Returns which calls of the script run, outermost first: two in one line are two."""
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1)) if _is_scripts(frame)]
+    return " ".join(
+        f"{one.f_code.co_filename}:{one.f_lineno}@{one.f_lasti}" for one in frames[::-1]
+    )
+
+
+@functools.cache
+def _is_in_library(path: str) -> bool:
+    return path.startswith("<") or os.path.realpath(path).startswith(LIBRARIES)
+
+
+def _is_scripts(frame: FrameType) -> bool:
+    return not _is_in_library(frame.f_code.co_filename)
+
+
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
     """Returns FILE:LINE of the script, or of other code that is not in a library.
 
     The line is the current line, or the line that raised `error`. If there is no such line, as in a
     thread of autograd, returns `otherwise`, or the script.
     """
-    frames: Iterator[tuple[FrameType, int]]
-    if error:
-        frames = reversed(list(traceback.walk_tb(error.__traceback__)))
-    else:
-        frames = traceback.walk_stack(sys._getframe(1))
-    for frame, line in frames:
-        path = frame.f_code.co_filename
-        if not path.startswith("<") and not os.path.realpath(path).startswith(LIBRARIES):
-            return f"{path}:{line}"
-    return otherwise or sys.argv[0]
+    lines = script_lines(error)
+    return lines[0] if lines else otherwise or sys.argv[0]
 
 
 def _listening() -> Iterator[Listener]:
@@ -132,6 +158,8 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
             return call(module, *args, **kwargs)
         finally:
             inside = False
+            for listener in _listening():
+                listener.on_called(module)
 
     patches.replace(kind, "__call__", told_call)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable
 
 
 class Status(enum.IntEnum):
@@ -16,8 +17,11 @@ class Status(enum.IntEnum):
 
 
 class Topic(enum.Enum):
-    """What a finding is about. Each topic has at most one finding: the last one."""
+    """What a finding is about. Of each topic there is one finding: the first that differs, or else
+    the last note.
+    """
 
+    STEPS = "steps"
     PARAMETERS = "parameters"
     SETTINGS = "settings"
     WEIGHTS = "weights"
@@ -25,11 +29,15 @@ class Topic(enum.Enum):
     VERSIONS = "versions"
     DATA = "data"
     RANDOM = "random"
+    FORWARD = "forward"
+    IGNORED = "ignored"
     NORMALISATION = "normalisation"
     ROUNDING = "rounding"
     LOSS = "loss"
     GRADIENTS = "gradients"
+    PASSES = "passes"
     TWIN = "twin"
+    UNCHECKED = "unchecked"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,38 +48,56 @@ class Finding:
     text: str
 
 
+def line_of(kind: str, text: str) -> str:
+    """Returns a line of the report."""
+    return f"gradsync: {kind:8}{text}\n"
+
+
+def _print_nowhere(text: str) -> None:
+    """Prints nothing, because another rank prints."""
+
+
 class Findings:
-    """All findings, in the order in which their topics first occurred. All ranks have equal
-    findings.
+    """All findings, in the order in which their topics came up. They are equal on all ranks.
+
+    `print_now` gets the line of each difference as soon as it is found, because the script may fail
+    later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, print_now: Callable[[str], None] = _print_nowhere) -> None:
         self._by_topic: dict[Topic, Finding] = {}
+        self._print_now = print_now
 
     def __contains__(self, topic: Topic) -> bool:
         return topic in self._by_topic
 
     def note(self, topic: Topic, text: str) -> None:
-        """Adds a note: a fact that is not a mistake."""
-        self._by_topic[topic] = Finding(Status.SAME, text)
+        """Adds a note, which is not about a mistake, unless the topic already has a difference."""
+        if not self.has_difference(topic):
+            self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
-        """Adds a finding that something is wrong."""
-        self._by_topic[topic] = Finding(Status.DIFFERS, text)
+        """Adds a difference, unless the topic already has one."""
+        if not self.has_difference(topic):
+            self._by_topic[topic] = Finding(Status.DIFFERS, text)
+            self._print_now(line_of("differs", text))
 
-    def differs_first(self, topic: Topic, text: str) -> None:
-        """Adds a finding in front of all others, unless this topic already has a finding."""
-        if topic not in self._by_topic:
-            self._by_topic = {topic: Finding(Status.DIFFERS, text), **self._by_topic}
+    def has_difference(self, topic: Topic) -> bool:
+        """Returns whether this topic has a difference."""
+        return topic in self._by_topic and self._by_topic[topic].status == Status.DIFFERS
 
     def status(self) -> Status:
         """Returns the worst status of all."""
         statuses = [finding.status for finding in self._by_topic.values()]
         return max(statuses, default=Status.SAME)
 
-    def sorted(self) -> list[Finding]:
-        """Returns all findings, the worst first."""
-        return sorted(self._by_topic.values(), key=lambda finding: -finding.status)
+    def notes(self) -> list[str]:
+        """Returns the texts of all notes."""
+        return [one.text for one in self._by_topic.values() if one.status == Status.SAME]
+
+    def differences(self) -> list[str]:
+        """Returns the texts of all differences, in the order in which they were printed."""
+        return [one.text for one in self._by_topic.values() if one.status == Status.DIFFERS]
 
 
 @dataclasses.dataclass
@@ -94,17 +120,15 @@ class Cost:
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """Returns the last lines of a check's report."""
-    lines = [
-        ("differs" if finding.status else "note", finding.text) for finding in findings.sorted()
-    ]
+    """Returns the last lines of a check. Differences were printed before."""
+    lines = [line_of("note", text) for text in findings.notes()]
     if findings.status() == Status.SAME:
         same = (
             f"{coverage.parameters} of {coverage.known_parameters} parameters get the mean of "
             f"{coverage.ranks} ranks' gradients in {coverage.steps} steps, within "
             f"{coverage.worst_share:.2g} of what rounding can bring"
         )
-        lines.append(("same", same))
+        lines.append(line_of("same", same))
     megabytes = cost.peak_bytes / 1e6
-    lines.append(("cost", f"{cost.seconds:.2f} s, {megabytes:.2f} MB of each rank"))
-    return "".join(f"gradsync: {kind:8}{text}\n" for kind, text in lines)
+    lines.append(line_of("cost", f"{cost.seconds:.2f} s, {megabytes:.2f} MB of each rank"))
+    return "".join(lines)

@@ -23,7 +23,7 @@ class FlatBuffer:
         ranks: int,
         dtypes: Sequence[torch.dtype] = (),
     ) -> None:
-        """`dtypes`: of slots, by default those of the parameters."""
+        """`dtypes`: the dtypes of the slots; by default those of the parameters."""
         self.params = params
         self.share = 1 / ranks
         dtypes = dtypes or [param.dtype for param in params]

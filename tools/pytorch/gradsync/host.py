@@ -9,6 +9,7 @@ import re
 import subprocess
 
 CPUINFO = pathlib.Path("/proc/cpuinfo")  # Linux alone has it
+SCHEDSTAT = pathlib.Path("/proc/self/schedstat")  # Linux, too
 SYSCTL_SECONDS = 5
 
 
@@ -36,3 +37,13 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS does not bind processes to CPUs
+
+
+def waited_for_cpu_ns() -> int:
+    """Returns for how long the main thread of this process could have run, but waited for a CPU, in
+    nanoseconds; 0 if the system does not tell.
+    """
+    try:
+        return int(SCHEDSTAT.read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -149,7 +149,7 @@ class LinkCosts:
         return other
 
     def without_units(self) -> LinkCosts:
-        """Returns these costs without those of FSDP2's units."""
+        """Returns these costs without the costs of FSDP2's units."""
         other = copy.copy(self)
         other._curves = {
             kind: curves
@@ -172,7 +172,7 @@ class LinkCosts:
         )
 
     def has(self, kind: Operation) -> bool:
-        """Whether this operation itself was measured."""
+        """Returns whether this operation itself was measured."""
         return kind in self._curves
 
     def sizes(self, kind: Operation = Operation.ALL_REDUCE) -> list[float]:
@@ -180,7 +180,7 @@ class LinkCosts:
         return self._of(kind).seconds.sizes
 
     def uses_processors(self) -> bool:
-        """Whether an all-reduce takes anything from computation."""
+        """Returns whether an all-reduce slows computation down."""
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:

@@ -150,8 +150,8 @@ class StepMemory:
         self._order = {}
 
     def on_ready(self, i: int) -> None:
-        """The gradient of a parameter is ready, perhaps for now: nested passes, such as those of
-        reentrant checkpoints, add to that of a shared parameter again.
+        """The gradient of a parameter is ready. Nested passes, such as those of reentrant
+        checkpoints, may later add to the gradient of a shared parameter.
         """
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:

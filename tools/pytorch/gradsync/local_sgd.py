@@ -1,4 +1,4 @@
-"""Steps of local SGD, which averages the weights of all ranks after some steps of each alone."""
+"""Predicts steps of local SGD: ranks train alone for some steps, and then average their weights."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the mean seconds of a step.
+    """Returns the mean time of a step in seconds.
 
-    `ranks`: by recorded rank, seconds of its steps without synchronisation. `average_s`: what an
-    average takes for each of the `steps` steps; `log_error`: the standard deviation of its
-    logarithm.
+    `ranks`: by recorded rank, seconds of its steps without synchronisation. `average_s`: the time
+    of an average of the weights, divided by `steps`. `log_error`: the standard deviation of the
+    logarithm of this time.
     """
     slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
     rounds_s = [max(own) for own in zip(*ranks, strict=True)]
@@ -40,8 +40,9 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Returns, of as many draws as there are rounds, the slowest rank's mean step. Ranks beyond the
-    recorded ones are each like one of these, because a slow rank stays slow.
+    """Draws periods of `steps` steps, one for each round. Returns the mean step of the slowest rank
+    in each period. An additional rank takes its steps from one recorded rank, because a slow rank
+    stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

@@ -156,8 +156,8 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """Bytes by unit: of what is gathered, of what is reduced, and of the sum that is kept, which
-    all ranks share.
+    """The bytes of each unit: of its gathered parameters, of its reduced gradients, and of the kept
+    sum, which is divided among all ranks.
     """
 
     gathered: Sequence[int]
@@ -238,7 +238,7 @@ class UnitBuffers:
         self._left[unit] -= 1
 
     def is_last(self, unit: int) -> bool:
-        """Whether all gradients of the unit are ready."""
+        """Returns whether all gradients of the unit are ready."""
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:

@@ -7,47 +7,108 @@ from collections.abc import Sequence
 
 import torch
 
+from gradsync.mistake_names import name_of_factor
 from gradsync.ranks import Ranks
-from gradsync.reference import Comparison
+from gradsync.reference import Comparison, digest
 
 MOST_EXCHANGED = 4096  # elements of a gradient that ranks exchange to explain it
 SMALLEST_NORM = 1e-300  # so that nothing divides by zero
+BY_PASS = ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass"
 LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products only approximate them
 
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """The explanation of a wrong gradient, and its factor relative to the mean; None if it is not a
-    multiple of the mean.
+    """An explanation of a gradient, and its factor if it is a multiple of the mean, else None.
+
+    `tolerance`: how far the factor may be off, as a part of it.
     """
 
     text: str
     factor: float | None = None
+    tolerance: float = 0.0
+
+    def is_sum(self, world_size: int) -> bool:
+        """Returns whether the gradient is the sum of all ranks' gradients."""
+        return self.factor is not None and abs(self.factor / world_size - 1) <= self.tolerance
 
 
-def name_of_factor(factor: float, tolerance: float, world_size: int, passes: int) -> str:
-    """Returns the mistake that multiplies gradients or a loss by this factor; empty if none is
-    known.
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """The change that this rank made to the mean. Ranks send it to each other as JSON.
 
-    `tolerance`: the relative error that the factor may have. `passes`: the number of passes in a
-    step.
+    `factor`: how many times the mean it is, None if it is no multiple. `tolerance`: how far that
+    may be off. `mask`: a digest of which elements are 0, if all others are the mean's, or an empty
+    text. `kept`, `elements`: how many are not 0, and how many there are.
     """
-    both = world_size * passes
-    ranks = f"the number of ranks, {world_size}"
-    if passes == world_size:
-        ranks += f", or of passes, {passes}"
-    known = (
-        (world_size, f"summed and not averaged: {ranks}"),
-        (1 / world_size, f"averaged twice: {ranks}"),
-        (both, f"ranks times passes, {both}"),
-        (passes, f"not divided by the number of passes, {passes}"),
-        (1 / passes, f"divided by the number of passes, {passes}"),
-        (1 / both, f"divided by ranks times passes, {both}"),
+
+    factor: float | None
+    tolerance: float
+    mask: str
+    kept: int
+    elements: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Factor:
+    factor: float
+    tolerance: float
+
+
+def change_of(one: Comparison) -> Change:
+    """Returns the change that was made to the mean."""
+    norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
+    rounding = float(one.bound.norm())
+    factor: float | None = float((one.handed * one.mean).sum()) / norm**2
+    if not bool((one.handed - (factor or 0) * one.mean).norm() <= rounding):
+        factor = None
+    is_zero = one.handed == 0
+    is_mask = bool((is_zero | (abs(one.handed - one.mean) <= one.bound)).all())
+    return Change(
+        factor=factor,
+        tolerance=rounding / norm,
+        mask=digest(is_zero) if is_mask else "",
+        kept=int(is_zero.numel() - is_zero.sum()),
+        elements=is_zero.numel(),
     )
-    for mistake, name in known:
-        if mistake != 1 and abs(factor / mistake - 1) <= tolerance:
-            return name
-    return ""
+
+
+def say_of_changes(
+    changes: Sequence[Sequence[Change]],
+    are_all: bool,
+    has_others: bool,
+    world_size: int,
+    passes: int,
+) -> str:
+    """Returns a text about the changes that all ranks made to the mean, or an empty text if they
+    are a mistake.
+
+    `changes`: of each rank, of all gradients that are not the mean. `are_all`: no other is of those
+    that are compared. `has_others`: some are not compared.
+    """
+    first, *others = changes
+    if all(change.mask for change in first) and all(
+        [change.mask for change in rank] == [change.mask for change in first] for rank in others
+    ):
+        kept, elements = (sum(getattr(one, key) for one in first) for key in ("kept", "elements"))
+        if kept or not are_all or has_others:
+            return f"{elements - kept} of {elements} elements are 0 on all ranks, as of a mask"
+    factor = _common_factor([change for rank in changes for change in rank])
+    if not are_all or factor is None or not 0 < factor.factor < 1:
+        return ""
+    if name_of_factor(factor.factor, factor.tolerance, world_size, passes):
+        return ""
+    return f"gradients are {factor.factor:.6g} times the mean on all ranks, as clipping leaves them"
+
+
+def _common_factor(changes: Sequence[Change]) -> _Factor | None:
+    """Returns the factor that explains all changes, as exactly as it is known, or None."""
+    factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
+    if not factors or len(factors) < len(changes):
+        return None
+    best = min(factors, key=lambda one: one.tolerance)
+    is_one = all(abs(one.factor - best.factor) <= one.tolerance + best.tolerance for one in factors)
+    return best if is_one else None
 
 
 def explain(
@@ -62,8 +123,10 @@ def explain(
     norm = one.mean.norm().clamp(min=SMALLEST_NORM)
     factor = float((handed * one.mean).sum() / norm.square())
     if (handed - factor * one.mean).norm() <= max(1, abs(factor)) * rounding:
-        mistake = name_of_factor(factor, rounding / float(norm), ranks.size, passes)
-        return Explanation(f"{factor:.6g} times the mean: {mistake or 'no known mistake'}", factor)
+        tolerance = rounding / float(norm)
+        mistake = name_of_factor(factor, tolerance, ranks.size, passes)
+        text = f"{factor:.6g} times the mean: {mistake or 'no known mistake'}"
+        return Explanation(text, factor, tolerance)
 
     off = (handed - one.mean).norm()
     text = f"off by {off / norm:.3g} of its norm"
@@ -103,7 +166,7 @@ def _muon_by_pass(
     sum_of_passes = torch.stack([_polar_factor(one) for one in pass_means]).sum(0)
     by_pass = torch.cosine_similarity(handed.flatten(), sum_of_passes.flatten(), 0)
     if by_pass > max(LIKE_MUON, float(of_sum)):
-        return ": the sum of each pass's orthogonal factor, as if Muon's products ran per pass"
+        return BY_PASS
     return ""
 
 

@@ -76,8 +76,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """Where a rank ran, as far as the program prints it. Several groups of ranks measure at the
-    same time.
+    """The place where a rank ran, as far as the program prints it. Several groups of ranks measure
+    at the same time.
     """
 
     group: str | None
@@ -154,8 +154,8 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the collective's name. A program that does not name itself tells whether it
-        reduces, and to one rank alone; None if it is no all-reduce."""
+        """Returns the collective's name. If the program does not print its name, the columns show
+        whether it reduces, and whether only to one rank. None if it is not an all-reduce."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None

@@ -35,8 +35,8 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns by what a backend's all-reduce goes around. gloo knows a ring alone
-    (third_party/gloo/gloo/allreduce.cc); NCCL chooses.
+    """Returns the algorithm of a backend's all-reduce: gloo always uses a ring
+    (third_party/gloo/gloo/allreduce.cc), and NCCL chooses.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
@@ -96,7 +96,7 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 def sent_part(kind: Operation, world_size: int) -> float:
     """Returns the bytes that a rank sends for each byte of the vector.
 
-    It is the ratio of bus bandwidth to algorithm bandwidth, as nccl-tests define them.
+    This is the ratio of bus bandwidth to algorithm bandwidth in nccl-tests.
     """
     return _halves(kind) * (world_size - 1) / world_size
 
@@ -147,7 +147,7 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns costs with those of FSDP2's collectives, if they were recorded.
+    """Returns costs that include FSDP2's collectives, if these were recorded.
 
     The time that they take in addition to plain collectives is the time of copies, which does not
     depend on the link. Over gloo a reduce-scatter is an all-reduce.
@@ -179,11 +179,12 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
 
 def hybrid_costs(network: Network, sharing_ranks: int | None = None) -> LinkCosts:
-    """Returns costs of HSDP, in which so many ranks share parameters, by default those of a host.
-    They divide the ranks.
+    """Returns costs of HSDP. This number of ranks, by default the ranks of a host, share the
+    parameters. It must divide the number of all ranks.
 
-    Gathers stay among the ranks that share. Gradients that are summed there go around all that hold
-    the same part, over the wire of a host, which carries the parts of all its ranks that share.
+    Gathers stay among the ranks that share. The sums of their gradients are all-reduced between the
+    ranks that have the same part, over the wires of hosts. A host's wire carries the parts of all
+    its ranks.
     """
     sharing = sharing_ranks or network.ranks_per_host
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)

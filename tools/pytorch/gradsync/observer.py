@@ -16,13 +16,13 @@ class Observer(Protocol):
     """The methods that a Recorder calls."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """The model cannot be recorded."""
+        """Called when the model cannot be recorded."""
 
     def started(self, recorder: Recorder) -> None:
-        """The first step has ended, and all ranks begin to record."""
+        """Called when the first step has ended, and all ranks begin to record."""
 
     def warmed_up(self, recorder: Recorder) -> None:
-        """The first round has ended."""
+        """Called when the first round has ended."""
 
     def finished(self, recorder: Recorder) -> None:
-        """The launch has been written to the file."""
+        """Called when the launch has been written to the file."""

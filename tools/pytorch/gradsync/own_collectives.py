@@ -1,4 +1,5 @@
-"""Collectives that a script itself begins: gathers within a loss, statistics, logging."""
+"""Counts the collectives of the script itself, such as gathers in a loss, statistics and
+logging."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from gradsync.torch_private import COLLECTIVES, ProcessGroup, tensors_of, untrac
 
 
 class OwnCollectives:
-    """Counts what Python code begins by process groups in one step. What PyTorch begins in C++,
-    such as DistributedDataParallel's, and what compiled code begins is not seen.
+    """Counts the collectives that Python code issues in one step. Does not see collectives of
+    PyTorch's C++ code, such as DistributedDataParallel's, or of compiled code.
 
-    `count`: collectives. `bytes`: of the vectors of all of them; of a gather the whole result.
+    `count`: the number of collectives. `bytes`: the bytes of all their vectors; for a gather, of
+    the whole result.
     """
 
     def __init__(self) -> None:
@@ -24,7 +26,7 @@ class OwnCollectives:
         self._left_out = 0  # how many callers leave out what they do
 
     def watch(self, patches: Patches) -> None:
-        """Begins to watch process groups, until `patches` are undone."""
+        """Watches process groups until `patches` are undone."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 
@@ -39,7 +41,7 @@ class OwnCollectives:
 
     @contextlib.contextmanager
     def left_out(self) -> Iterator[None]:
-        """Collectives within are not the script's."""
+        """A context in which collectives do not count as the script's."""
         self._left_out += 1
         try:
             yield

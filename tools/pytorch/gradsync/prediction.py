@@ -64,8 +64,8 @@ class _Changes:
     """The changes that settings make to a recorded step.
 
     `backward_s`: what backward takes longer, by copies. `casts_s` and `broadcasts_s`: what follows
-    communication. Of the recorded optimizer's work a rank has `optimizer_part`. `sent_bytes`: by
-    bucket.
+    communication. `optimizer_part`: the fraction of the recorded optimizer's work that a rank has.
+    `sent_bytes`: by bucket.
     """
 
     sent_bytes: list[float]
@@ -106,7 +106,7 @@ class Predictor:
         return _mean([self._launch(i, settings) for i in range(len(self.recording.launches))])
 
     def sharded_step(self, resharding: Resharding, link_pace: float = 1) -> Prediction:
-        """Predicts a step under fully_shard, whose parameters all ranks share."""
+        """Predicts a step under fully_shard in which all ranks share the parameters."""
         key = (resharding, link_pace)
         if key not in self._sharded:
             link = self.question.link
@@ -124,8 +124,8 @@ class Predictor:
         ]
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
-        """Predicts a step under the script's HSDP, in which as many ranks share parameters as were
-        recorded. Raises Refused if its collectives are not known.
+        """Predicts a step under the script's HSDP. The number of ranks that share parameters is the
+        recorded number. Raises Refused if the costs of its collectives are unknown.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -150,8 +150,8 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
-        """Predicts a step of local SGD, which averages all weights after so many steps. Returns it
-        and what of it the average takes, in seconds.
+        """Predicts a step of local SGD, which averages all weights after each `steps` steps.
+        Returns the time of the step, and the part of it that the average takes, in seconds.
         """
         question = self.question
         by_launch, averages_s = [], []
@@ -231,7 +231,7 @@ class Predictor:
         costs: Sequence[LinkCosts],
         sharing_ranks: int | None = None,
     ) -> Prediction:
-        """`costs`: by launch. `sharing_ranks`: see sharding.predict_launch()."""
+        """`costs`: the costs for each launch. `sharing_ranks`: as in sharding.predict_launch()."""
         question = self.question
         return _mean(
             [
@@ -285,7 +285,7 @@ class Predictor:
         return self._launches[key]
 
     def _bucket_copies_s(self, i: int) -> float:
-        """Returns seconds of copies of gradients into buckets and out of them."""
+        """Returns the seconds of copies of gradients into and out of buckets."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
@@ -432,7 +432,7 @@ def _own_s(step: Step) -> float:
 
 
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
-    """Returns seconds to add gradients to those of earlier passes.
+    """Returns the seconds for adding gradients to the gradients of earlier passes.
 
     An addition moves as many bytes as a cast to bf16 and back, or as the copy of a probe.
     """

@@ -1,5 +1,5 @@
-"""The collectives of probes. They overlap with nothing, and each kind runs as a way to train uses
-it.
+"""The collectives of probes. They overlap with nothing. Each kind of collective runs in the way in
+which DDP, its hook, ZeroRedundancyOptimizer or FSDP2 runs it.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Prober:
         _wait_for([dist.all_reduce(piece, async_op=True) for piece in pieces])
 
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
-        """Works like bf16_compress_hook, which divides after its cast; a probe has divided
-        before."""
+        """Works like bf16_compress_hook: cast, divide, all-reduce, copy back. The gradients in the
+        buffer are divided already, so this divides by 1, which takes the same time.
+        """
         for piece in pieces:
             begin = self._clock.mark()
             narrow = piece.to(torch.bfloat16).div_(1)

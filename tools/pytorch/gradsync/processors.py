@@ -10,19 +10,19 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """Of one rank: how many it may use, and how many computation uses."""
+    """The numbers of processors that a rank may use, and that its computation uses."""
 
     available: float
     computing: float
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns those of a rank of a recorded launch. Ranks whose hosts have one name share its
-        processors equally.
+        """Returns the processors of a rank of a recorded launch. Ranks whose hosts have the same
+        name share its processors equally.
 
-        `computing` is the measured CPU time of a second of steps without synchronisation, or, of
-        older recordings, the number of threads. With more threads than processors the measured
-        computation was already slowed down, and must not be slowed down again.
+        `computing` is the CPU time that a second of steps without synchronisation used. Older
+        recordings contain only the number of threads. With more threads than processors the
+        measured computation was already slowed down, and must not be slowed down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
@@ -36,10 +36,10 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns how much of the model's error on CPUs counts: the part of a rank's processors that
-    computation takes, times what communication uses of one beside it. What does not share
-    processors is predicted better. How well steps on GPUs are predicted is unknown: there all of
-    the error counts.
+    """Returns the factor for the model's error, which was fitted on CPUs: the part of a rank's
+    processors that computation uses, times the part of a processor that communication uses
+    meanwhile. A step whose computation and communication do not share processors is predicted
+    better. On GPUs, where the error is unknown, the factor is 1.
     """
     if launch.device != "cpu":
         return 1

@@ -27,7 +27,7 @@ from gradsync.schema import MOST_RANKS, Launch, Row
 # differ.
 LAUNCH_ERROR = 0.03
 # The same of measured collectives that are computed for another number of ranks. It was fitted to
-# one launch of eight emulated hosts (docs/prediction.md).
+# one launch of eight emulated hosts (docs/more_ranks.md).
 RING_ERROR = 0.078
 MOST_PERCENT = 1000  # of a rank's processors, which may be several
 DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
@@ -114,7 +114,7 @@ class Question:
 
     @property
     def measured_ranks(self) -> int | None:
-        """How many ranks measured the link; None if nobody has."""
+        """The number of ranks that measured the link; None if it was not measured."""
         if isinstance(self.link, NamedLink):
             return None
         if isinstance(self.link, FileLink):
@@ -195,7 +195,7 @@ def question_of(
 ) -> Question:
     """Reads the files of a question.
 
-    Raises Refused if one of them cannot be used, or if `at` is a recording of another model.
+    Raises Refused if a file cannot be used, or if `at` is a recording of another model.
     """
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes

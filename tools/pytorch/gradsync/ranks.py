@@ -12,8 +12,9 @@ import torch.distributed as dist
 
 from gradsync import Refused
 from gradsync.collectives import gathered
+from gradsync.torch_private import default_store
 
-PATIENCE = datetime.timedelta(seconds=60)  # with ranks that are late, or gone
+PATIENCE = datetime.timedelta(seconds=60)  # at least, with ranks that are late, or gone
 
 
 @contextlib.contextmanager
@@ -38,13 +39,22 @@ class Ranks:
         self.size = 1 if group is None else dist.get_world_size(group)
         self.rank = 0 if group is None else dist.get_rank(group)
 
+    def find(self) -> bool:
+        """Finds the number of ranks, and the number of this rank. Returns whether the script has
+        initialised a group of several ranks.
+        """
+        if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
+            return self._group is not None
+        self.size = dist.get_world_size()
+        self.rank = dist.get_rank()
+        return True
+
     def join(self) -> None:
-        """Makes the process group of `check` when the script has initialised its own group."""
-        if self._group is None and dist.is_initialized() and dist.get_world_size() > 1:
+        """Makes check's group once the script has initialised its own."""
+        if self.find() and self._group is None:
             with refusing_late_ranks():
-                self._group = cast("Any", dist.new_group(backend="gloo", timeout=PATIENCE))
-            self.size = dist.get_world_size()
-            self.rank = dist.get_rank()
+                timeout = max(PATIENCE, default_store().timeout)
+                self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
         """Returns the values of all ranks, in rank order, as JSON decodes them."""

@@ -15,9 +15,9 @@ Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop 
 record, and recorder.py how it records. Without a process group nothing is communicated, so
 `what_if` then needs a --link. A compiled model is compiled in the warm-up round.
 
-Each launch adds a line of JSON to FILE. Record several launches, because memory addresses differ
-between launches. schema.py says what a line holds. Its `memory` is of one step without
-synchronisation (live.py), and unknown for compiled code.
+Each launch adds a line of JSON to FILE. Record several launches: steps take different times in
+different launches, for example because memory addresses differ. schema.py says what a line holds.
+Its `memory` is of one step without synchronisation (live.py), and unknown for compiled code.
 """
 
 from __future__ import annotations

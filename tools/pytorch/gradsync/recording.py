@@ -148,7 +148,9 @@ class Recording:
 
     @cached_property
     def own_collectives(self) -> tuple[float, float]:
-        """The collectives that the script itself begins in a step, and their bytes: means."""
+        """The mean number of collectives that the script itself issues in a step, and the mean of
+        their bytes.
+        """
         steps = [
             step
             for launch in self.launches

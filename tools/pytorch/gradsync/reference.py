@@ -8,6 +8,7 @@ half of a dtype's eps.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import hashlib
 from collections.abc import Collection
@@ -70,13 +71,15 @@ def bound_of(
 class Gradients:
     """A rank's gradients of one parameter since its last update, as autograd delivered them.
 
-    `sums`: the sum of the gradients and the sum of their absolute values, in f64, of shape (2,
-    *shape). `roundings`: the largest number of roundings to `dtype` in an element's sum.
+    `sums`: in f64, the sum of gradients and that of their magnitudes: (2, *shape). `aside`: those
+    that the script has taken away before a later pass, or None. `roundings`: to `dtype`, that each
+    element's sum may have seen.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
         flat = flat_of(like)
         self.sums = torch.zeros(2, *flat.shape, dtype=torch.float64)
+        self.aside: torch.Tensor | None = None
         self.roundings = 0
         self.dtype = flat.dtype
 
@@ -89,6 +92,36 @@ class Gradients:
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
+
+    def set_aside(self) -> None:
+        """Called when the script has taken its gradient away, to forget it or to add it later."""
+        self.aside = self.sums if self.aside is None else self.aside + self.sums
+        self.sums = torch.zeros_like(self.sums)
+
+    def with_aside(self) -> Gradients:
+        """Returns all gradients, also those that the script has taken away."""
+        whole = copy.copy(self)
+        whole.sums = self.sums if self.aside is None else self.sums + self.aside
+        whole.aside = None
+        return whole
+
+    def is_zero(self) -> bool:
+        return not bool(self.sums[1].any())
+
+
+def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
+    """Returns whether hooks multiply each element by one number, which all ranks share.
+
+    `before` and `after`: what autograd delivers before and after them. Then they can be behind the
+    mean as well as before it. All ranks have to call it together.
+    """
+    total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
+    # of each element, (own after) / (own before) = (sum after) / (sum before)
+    distance = abs(after.sums[0] * total_before[0] - before.sums[0] * total_after[0])
+    magnitude = after.sums[1] * total_before[1] + before.sums[1] * total_after[1]
+    roundings = before.roundings + after.roundings + ranks.size
+    bound = bound_of(magnitude, {before.dtype, after.dtype}, roundings)
+    return all(ranks.gather(bool((distance <= bound).all())))
 
 
 class Comparison:

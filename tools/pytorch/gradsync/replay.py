@@ -54,7 +54,7 @@ class RankStep:
 
 
 class Waits(Enum):
-    """What waits for a collective.
+    """Defines what waits for a collective.
 
     OPTIMIZER: the optimizer waits for all collectives, as with DistributedDataParallel.
     COMPUTATION: the computation that needs the result waits, as with FSDP2 on a GPU. ALL_RANKS:
@@ -153,8 +153,8 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """When backward and all collectives were done, in seconds after the first rank's beginning.
-    `computed_s`: the clock of computation when all collectives were done.
+    """The moments when backward and all collectives were done, in seconds after the first rank's
+    beginning. `computed_s`: the clock of computation when all collectives were done.
     """
 
     backward_s: float

@@ -15,10 +15,10 @@ class RoundTimes:
     `step_s`: the step with the given costs. `faster_link_s` and `slower_link_s`: the step with a
     link that is faster or slower by one standard deviation. `exposed_s`: the time from the end of
     the last rank's backward until all results have arrived; if computation waits for collectives,
-    how much longer these waits make the step. It also has values for a faster and a slower link.
-    `slowed_s`: how much longer backward takes because of concurrent communication. `alone_s`: the
-    step of the slowest rank without synchronisation. `first_s`: when the last rank has its first
-    gradient.
+    how much longer these waits make the step. Exposed time also has values for a faster and a
+    slower link. `slowed_s`: how much longer backward takes because of concurrent communication.
+    `alone_s`: the step of the slowest rank without synchronisation. `first_s`: when the last rank
+    has its first gradient.
     """
 
     step_s: float

@@ -34,7 +34,7 @@ MOST_RANKS = 16384
 
 
 class StepMode(str, Enum):
-    """What happens to the gradients in a recorded step.
+    """The kind of a recorded step: what happens to its gradients.
 
     UNSYNCHRONISED: nothing; gradients are averaged after the timed part. PROBE: they are copied as
     by DistributedDataParallel, and communicated after backward, so that nothing overlaps. SCRIPT:
@@ -72,8 +72,8 @@ class Parameter:
     """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
     "float32".
 
-    `gathered_bytes` and `reduced_bytes`: what fully_shard gathers and reduces of it, if an
-    mp_policy makes that another number; else 0.
+    `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
+    parameter, if an mp_policy changes this number; else 0.
     """
 
     name: str
@@ -237,7 +237,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Collectives:
-    """What one probe communicated.
+    """The collectives of one probe.
 
     `in_flight`: 1 if each collective ends before the next one begins, 0 if all are issued at once.
     `bytes`: the size of each collective. `ns`: the time of each, if they run one after the other.
@@ -278,13 +278,10 @@ class Step:
     last backward (`backward_ns`), communication, copies out of a probe's buffer (`copy_back_ns`),
     the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
     (`optimizer_ns`). `step_ns`: the whole step without work that only serves the recording.
-    `cpu_ns`: the CPU time of the process meanwhile, of a step without synchronisation on a CPU; 0
-    if it is unknown. `between_ns`: the time from the end of the previous step to the beginning of
-    this step. `ready_ns`: for each parameter the time from the beginning of backward until its
-    gradient is ready; -1 if it gets none.
-
-    `own_collectives` and `own_bytes`: how many collectives the script itself began in a step that
-    does not synchronise, and the bytes of their vectors.
+    `cpu_ns`: the CPU time of the process meanwhile, and the time that its main thread waited for a
+    CPU, of a step without synchronisation on a CPU; 0 if it is unknown. `between_ns`: the time from
+    the end of the previous step to the beginning of this step. `ready_ns`: for each parameter the
+    time from the beginning of backward until its gradient is ready; -1 if it gets none.
 
     For each unit of fully_shard: `units_ns` has the beginning and end of the unit's forward and
     backward, counted from the step's beginning; `gather_ns` and `reduce_ns` are the times of the

@@ -152,7 +152,9 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Bytes are those of the parameters' own dtype, which optimizers have."""
+        """Returns the parameters for the recording. Their bytes are in the parameters' own dtype,
+        which optimizers use.
+        """
         return tuple(
             dataclasses.replace(
                 parameter,
@@ -216,9 +218,9 @@ class ShardedTarget(ModelTarget):
             group.post_forward_mesh_info = None
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """A pass that does not synchronise leaves gradients as FSDP2 does then. In the one that
-        does, FSDP2 goes on to think that it will reduce, because gradients have another dtype then
-        if there is an mp_policy; but that waits for deliver().
+        """In a pass that does not synchronise, gradients stay as FSDP2 leaves them. In a pass that
+        synchronises, FSDP2's flags still tell it to reduce, because with an mp_policy this changes
+        the dtype of gradients; the reduction itself waits for deliver().
         """
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
@@ -300,7 +302,7 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns what a parameter has in this dtype, 0 if that is its own number of bytes."""
+    """Returns the bytes of a parameter in this dtype; 0 if this is its own number of bytes."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 

@@ -78,20 +78,20 @@ def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
 def unit_bytes(
     parameters: Sequence[Parameter], units: Iterable[Unit], operation: Operation
 ) -> list[int]:
-    """Returns what each unit gathers or reduces, in bytes; `operation` is one of these two."""
+    """Returns the bytes that each unit gathers or reduces. `operation` is one of these two."""
     sizes = [sent_bytes(parameter, operation) for parameter in parameters]
     return [sum(sizes[p] for p in unit.parameters) for unit in units]
 
 
 def sent_bytes(parameter: Parameter, operation: Operation) -> int:
-    """Returns what a gather or a reduction has of a parameter."""
+    """Returns the bytes of a parameter in a gather or a reduction."""
     if operation is Operation.ALL_GATHER:
         return parameter.gathered_bytes or parameter.bytes
     return parameter.reduced_bytes or parameter.bytes
 
 
 def sharers(launch: Launch) -> int:
-    """Returns how many of the recorded ranks share parameters and the optimizer's work."""
+    """Returns the number of recorded ranks that share parameters and the optimizer's work."""
     if not launch.units:
         return 1
     return launch.sharing_ranks or launch.world_size
@@ -190,10 +190,10 @@ def predict_launch(
 ) -> Prediction:
     """Returns the predicted times of a step of FSDP2, from one launch.
 
-    `costs`: the costs between `world_size` ranks, of which `sharing_ranks` share the optimizer's
-    work, by default all. `log_error`: see Scenario; it is larger if the
-    units are assumed. `pace`: a factor of the time of everything except communication. Raises
-    Refused, naming the launch's `place`, if it has no steps without synchronisation.
+    `costs`: the costs between `world_size` ranks. `sharing_ranks`: the number of ranks that share
+    the optimizer's work; by default all. `log_error`: see Scenario; it is larger if the units are
+    assumed. `pace`: a factor of the time of everything except communication. Raises Refused, naming
+    the launch's `place`, if it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}

@@ -65,7 +65,7 @@ class Event(Enum):
 
 
 class Action(Enum):
-    """What the recorder does in a transition."""
+    """An action of the recorder in a transition."""
 
     NOTHING = auto()
     BEGIN = auto()  # a step

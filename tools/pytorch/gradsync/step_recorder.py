@@ -70,9 +70,9 @@ class StepRecorder:
         self.passes = 0
         self.is_prepared = False
         between = None if self._updated is None else Span(self._updated, called)
+        self._cpu_ns = self._clock.cpu_ns()
         begin_ns = time.monotonic_ns()
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
-        self._cpu_ns = self._clock.cpu_ns()
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         """Measures the memory of the next step."""
@@ -164,7 +164,7 @@ class StepRecorder:
         self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
-        """An optimizer has ended its update, perhaps the last one."""
+        """Notes the end of an optimizer's update, which may be the step's last update."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 

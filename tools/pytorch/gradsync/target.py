@@ -1,4 +1,4 @@
-"""What a recorder does to a model that nothing else synchronises."""
+"""Prepares and synchronises the steps of a model that nothing else synchronises."""
 
 from __future__ import annotations
 
@@ -78,14 +78,16 @@ class ModelTarget:
         """Begins to watch the model, until `patches` are undone."""
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns what a recording says of each parameter."""
+        """Returns the parameters for the recording."""
         return tuple(
             Parameter(name, p.numel(), p.numel() * dtype.itemsize, dtype_name(dtype))
             for (name, p), dtype in zip(self.named, self.dtypes(), strict=True)
         )
 
     def dtypes(self) -> list[torch.dtype]:
-        """Returns by parameter the dtype in which DistributedDataParallel would send a gradient."""
+        """Returns, for each parameter, the dtype in which DistributedDataParallel would send its
+        gradient.
+        """
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
@@ -111,7 +113,7 @@ class ModelTarget:
         return ""
 
     def is_joining(self) -> bool:
-        """Whether the model is within DDP's join()."""
+        """Returns whether the model is within DDP's join()."""
         return False
 
     def before_step(self, turn: Turn) -> None:

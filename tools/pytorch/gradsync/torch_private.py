@@ -7,6 +7,7 @@ version without a name, the function that uses it raises AttributeError.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -61,6 +62,15 @@ def whole_of(tensor: torch.Tensor) -> torch.Tensor:
 def mesh_place(tensor: torch.Tensor) -> list[int]:
     """Returns where in a DTensor's mesh this rank is: an index in each dimension."""
     return cast("list[int]", cast("Any", tensor).device_mesh.get_coordinate())
+
+
+def is_computed(tensor: torch.Tensor) -> bool:
+    """Returns whether autograd has computed the tensor from tensors that need a gradient.
+
+    A view of a parameter is no such tensor; that of a changed one may not be asked for its graph.
+    """
+    origin = cast("Any", tensor)._base if tensor._is_view() else tensor
+    return tensor.requires_grad and not origin.is_leaf
 
 
 def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> RemovableHandle:
@@ -169,6 +179,16 @@ def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
         world.default_pg = before
 
 
+def default_store() -> Any:
+    """Returns the store of the default group, which has the timeout of init_process_group."""
+    return dist.distributed_c10d._get_default_store()
+
+
+def store_within(store: Any, prefix: str) -> Any:
+    """Returns a store whose keys are kept in `store` with this prefix."""
+    return vars(dist)["PrefixStore"](prefix, store)
+
+
 def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> None:
     """Waits for all ranks by the default group's store, without a collective.
 
@@ -177,6 +197,11 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
     barrier(rank, store, name, world_size, timeout)
+
+
+def functional_collectives() -> Any:
+    """The module of collectives that return their results."""
+    return importlib.import_module("torch.distributed._functional_collectives")
 
 
 # DistributedDataParallel
@@ -203,7 +228,7 @@ def synchronise_buffers(ddp: DDP) -> None:
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Whether the model is within join()."""
+    """Returns whether the model is within join()."""
     return bool(ddp._join_config.enable)
 
 
@@ -215,6 +240,13 @@ def forget_used_parameters(ddp: DDP) -> None:
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
     """Returns the parameters whose gradients DDP averages, if they require gradients."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
+
+
+def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
+    """The parameters and buffers that the script tells DDP to ignore."""
+    module: torch.nn.Module = ddp.module
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return [tensor for name, tensor in named if name in ddp.parameters_to_ignore]
 
 
 def default_first_bucket_bytes() -> int:
@@ -266,7 +298,7 @@ class ShardedGroup(Protocol):
 
 
 def is_sharded(module: torch.nn.Module) -> bool:
-    """Whether fully_shard was called with this module itself."""
+    """Returns whether fully_shard was called with this module itself."""
     # Before PyTorch 2.6 it was elsewhere.
     for place in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
         kind = getattr(sys.modules.get(place), "FSDPModule", None)
@@ -317,7 +349,7 @@ def make_whole_parameters(module: torch.nn.Module) -> None:
 
 
 def free_reduction_buffers(group: ShardedGroup) -> None:
-    """Frees what the last reduction of a model was sent from, as the end of backward does."""
+    """Frees the buffer of a model's last reduction, as the end of backward does."""
     context = cast("Any", group).comm_ctx
     if hasattr(context, "reduce_scatter_states"):
         context.reduce_scatter_states.clear()
@@ -331,13 +363,17 @@ def initialise(module: torch.nn.Module) -> None:
 
 
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """In what a parameter is gathered and computed with. Known since the first gather."""
+    """Returns the dtype in which a parameter is gathered and used.
+
+    The dtype is known after the first gather.
+    """
     return parameter.param_dtype or parameter.orig_dtype
 
 
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """In what its gradient is reduced. Without a reduce_dtype that is the parameter's own dtype,
-    and before PyTorch 2.15 the one that it is computed with. Known since the first gather.
+    """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype this is
+    the parameter's own dtype; before PyTorch 2.15, the dtype in which it is used. Known after the
+    first gather.
     """
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
@@ -346,12 +382,16 @@ def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
 
 
 def sharing_ranks(group: ShardedGroup) -> int:
-    """How many ranks share the parameters of a group; under HSDP fewer than there are."""
+    """Returns the number of ranks that share the parameters of a group. Under HSDP this is less
+    than the number of all ranks.
+    """
     return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
 
 
 def replicas(group: ShardedGroup) -> int:
-    """How many times the ranks hold a group's parameters: once, but under HSDP."""
+    """Returns how many copies of a group's parameters the ranks have together: one, or more under
+    HSDP.
+    """
     return cast("int", getattr(group.mesh_info, "replicate_mesh_size", 1))
 
 

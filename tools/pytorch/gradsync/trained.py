@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import torch
 from torch.optim import Optimizer
 
-from gradsync.agreement import PassLoss
+from gradsync.calls import Calls
+from gradsync.loss_watch import Pass
+from gradsync.losses import PassLoss
 from gradsync.reference import Gradients, exact
-from gradsync.torch_private import DDP, reduced_parameters
+from gradsync.torch_private import DDP, ignored_tensors, part_of, reduced_parameters
 
 STEPS = 2  # checked updates of each group of parameters
-LONGEST = 4  # times as many, after which other optimizers are not waited for
+SMALL_MATRIX = 4096  # elements
+MOST_MATRICES = 100
+LONGEST = 50  # updates of an optimizer, after which others are not waited for
 
 # What updates parameters: an optimizer, or an engine of DeepSpeed, which is a module with step().
 Updater = Optimizer | torch.nn.Module
@@ -26,16 +31,21 @@ def parameters_of(owner: Updater) -> list[torch.nn.Parameter]:
 
 
 class Turns:
-    """Divides parameters into groups, which are checked in turn.
+    """Divides parameters into groups, which take turns to be checked in their optimizers' updates.
 
-    Parameters are numbered in the order in which autograd first computes their gradients.
+    Parameters are numbered as autograd is about to deliver to them for the first time. All that
+    have a number, or have required gradients in an optimizer, are known: an optimizer is pending
+    until all that it has of them were checked often enough, in its own updates or in others'.
     """
 
     def __init__(self, groups: int) -> None:
         self.groups = groups
         self._numbers: dict[int, int] = {}  # by id
         self._parameters: list[torch.nn.Parameter] = []  # whose ids must not be given anew
-        self._updates: dict[int, int] = {}  # by id of the optimizer
+        self._trainable: set[int] = set()  # ids of those that have required gradients
+        self._checked: dict[int, int] = {}  # checked updates, by id of the parameter
+        self._exempt: set[int] = set()  # ids of parameters that cannot be checked further
+        self._taken: dict[int, int] = {}  # all updates, by id of the optimizer
 
     def __len__(self) -> int:
         return len(self._parameters)
@@ -45,42 +55,98 @@ class Turns:
         if id(p) not in self._numbers:
             self._numbers[id(p)] = len(self._parameters)
             self._parameters.append(p)
+            self._trainable.add(id(p))
+
+    def expect(self, owner: Updater) -> None:
+        """Waits for this optimizer, which was made."""
+        self._trainable.update(id(p) for p in parameters_of(owner) if p.requires_grad)
 
     def number_of(self, p: torch.nn.Parameter) -> int | None:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether the group of this parameter is checked now."""
-        return (self.number_of(p) or 0) % self.groups == self.updates() // STEPS
+        """Returns whether it is the turn of this parameter's group."""
+        if id(p) in self._exempt:
+            return False
+        return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns the largest number of checked updates of one optimizer."""
-        return max(self._updates.values(), default=0)
+        """Returns the number of checked updates of the parameter that has the most checked
+        updates."""
+        return max(self._checked.values(), default=0)
 
-    def count(self, optimizer: Updater) -> None:
-        """Counts an update that was checked."""
-        self._updates[id(optimizer)] = self._updates.get(id(optimizer), 0) + 1
+    def count(self, owner: Updater, is_last: bool = False) -> None:
+        """Counts an update that was checked. `is_last`: no further one can be."""
+        for p in parameters_of(owner):
+            self._checked[id(p)] = self._checked.get(id(p), 0) + 1
+            if is_last:
+                self._exempt.add(id(p))
 
-    def are_over(self) -> bool:
-        """Returns whether all optimizers were checked, or one so often that the others may never
-        step.
+    def take(self, owner: Updater) -> None:
+        """Counts an update, checked or not."""
+        self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
+
+    def is_pending(self, owner: Updater) -> bool:
+        """Returns whether updates of this optimizer have to be checked."""
+        return any(self._is_pending(p) for p in parameters_of(owner))
+
+    def _is_pending(self, p: torch.nn.Parameter) -> bool:
+        if id(p) not in self._trainable or id(p) in self._exempt:
+            return False
+        return self._checked.get(id(p), 0) < STEPS * self.groups
+
+    def unchecked(self, owner: Updater) -> int:
+        """Returns the number of known parameters of this optimizer that were in no checked
+        update."""
+        params = parameters_of(owner)
+        return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
+
+    def are_too_long(self) -> bool:
+        """Returns whether an optimizer has stepped so often that check no longer waits for other
+        optimizers.
         """
-        needed = STEPS * self.groups
-        fewest = min(self._updates.values(), default=0)
-        return fewest >= needed or self.updates() >= LONGEST * needed
+        return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
+
+
+@dataclasses.dataclass
+class Made:
+    """An optimizer, or an engine of DeepSpeed, and the FILE:LINE at which the script made it.
+
+    `is_inner`: whether it steps within the step of another optimizer.
+    """
+
+    updater: Updater
+    place: str
+    is_inner: bool = False
 
 
 class Trained:
     """The models that the script has called, and the optimizers that it has made, in order."""
 
     def __init__(self) -> None:
-        self.optimizers: list[Optimizer] = []
-        self.engines: list[torch.nn.Module] = []  # of DeepSpeed
+        self.made: dict[int, Made] = {}  # by id of the updater
         self.models: dict[int, torch.nn.Module] = {}  # the outermost that were called, by id
         self.wrapped: list[DDP] = []
 
+    def add(self, updater: Updater, place: str) -> bool:
+        """Adds an optimizer or an engine. Returns whether it is new."""
+        is_new = id(updater) not in self.made
+        self.made.setdefault(id(updater), Made(updater, place))
+        return is_new
+
+    def be_inner(self, updater: Updater) -> None:
+        """Remembers that this optimizer steps within the step of another optimizer, which is
+        checked instead.
+        """
+        if id(updater) in self.made:
+            self.made[id(updater)].is_inner = True
+
     def updaters(self) -> list[Updater]:
-        return [*self.optimizers, *self.engines]
+        return [made.updater for made in self.made.values()]
+
+    def outer(self) -> list[Made]:
+        """Returns all optimizers that do not step within others."""
+        return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
         """Returns the parameter's name in the first model that has it; empty if no model has it."""
@@ -89,6 +155,10 @@ class Trained:
                 if own is p:
                     return name.removeprefix("_orig_mod.").removeprefix("module.")
         return ""
+
+    def ignored(self) -> set[int]:
+        """Returns the ids of the parameters and buffers that the script tells DDP to ignore."""
+        return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
         """Returns why DDP will not average the gradients of this call; empty if it will."""
@@ -99,51 +169,122 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why DDP does not know this parameter; empty if it does."""
-        if self.wrapped and not any(p is own for own in reduced_parameters(self.wrapped[-1])):
+        """Returns why no DDP knows this parameter, or an empty text."""
+        known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
+        if not self.wrapped or id(p) in known:
+            return ""
+        if any(p is own for ddp in self.wrapped for own in ddp.parameters()):
             return ": it was made after the model was wrapped in DistributedDataParallel"
-        return ""
+        return ": it is in no model that is wrapped in DistributedDataParallel"
+
+
+@dataclasses.dataclass(frozen=True)
+class Unclipped:
+    """A copy on the CPU of a whole gradient, from before it was clipped at `where`."""
+
+    gradient: torch.Tensor
+    where: str
 
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows about the current step. Parameters are identified by their id."""
+    """This rank's data of the current step. Parameters are identified by their id."""
 
-    inputs: list[str] = dataclasses.field(default_factory=list)  # digests, of all passes
-    buffers: dict[str, str] | None = None  # digests before the first pass, None before that
-    losses: list[PassLoss | None] = dataclasses.field(default_factory=list)  # of each pass
+    calls: Calls = dataclasses.field(default_factory=Calls)
+    targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses
+    passes: list[Pass] = dataclasses.field(default_factory=list)  # that have delivered
+    running: Pass | None = None
+    parameters: dict[int, torch.nn.Parameter] = dataclasses.field(default_factory=dict)
     gradients: dict[int, Gradients] = dataclasses.field(default_factory=dict)
+    hooked: dict[int, Gradients] = dataclasses.field(default_factory=dict)  # behind its hooks
+    had_gradient: set[int] = dataclasses.field(default_factory=set)  # after the last pass
     clipped: dict[int, str] = dataclasses.field(default_factory=dict)  # digests, of what it left
     why_own: str = ""  # why the last pass's gradients may be each rank's own
     full: dict[int, torch.Tensor | None] = dataclasses.field(default_factory=dict)  # DeepSpeed's
+    unclipped: dict[int, Unclipped] = dataclasses.field(default_factory=dict)
     suspect: int | None = None  # the parameter whose gradient was wrong before
-    suspect_by_pass: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    # In f64, each pass's gradient of parameters that it may explain.
+    by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
         """Adds a gradient from autograd, which a GradScaler has multiplied by `scale`."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
-        if id(p) == self.suspect:
-            self.suspect_by_pass.append(exact(gradient))
+        self.parameters[id(p)] = p
+        if self.running is not None:
+            self.running.delivered_to.add(id(p))
+        if id(p) in self.by_pass:
+            self.by_pass[id(p)].append(exact(gradient))
+        elif id(p) == self.suspect or self._may_explain(gradient):
+            self.by_pass[id(p)] = [exact(gradient)]
+
+    def _may_explain(self, gradient: torch.Tensor) -> bool:
+        """Returns whether to keep each pass's gradient before anything is wrong: of few and small
+        matrices.
+        """
+        is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
+        return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
+
+    def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
+        """Adds the results of the script's hooks for gradients that autograd delivers."""
+        if id(p) not in self.hooked:
+            self.hooked[id(p)] = Gradients(gradient)
+        self.hooked[id(p)].add(gradient, scale)
+
+    def begin_pass(self, one: Pass) -> None:
+        """Begins a backward pass. Sets aside the gradients that the script has taken away since the
+        last pass.
+        """
+        self.passes.append(one)
+        self.running = one
+        for number in self.had_gradient & self.gradients.keys():
+            gradient = self.parameters[number].grad
+            if gradient is None or not bool(part_of(gradient).any()):
+                self._set_aside(number)
+
+    def _set_aside(self, number: int) -> None:
+        for held in (self.gradients, self.hooked):
+            if number in held:
+                held[number].set_aside()
+        self._forget_passes({number})
+
+    def _forget_passes(self, ids: set[int]) -> None:
+        """Forgets for these parameters which passes delivered to them."""
+        for each in self.passes:
+            each.delivered_to -= ids
+        self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
+
+    def end_pass(self) -> None:
+        """Called when a backward pass has ended."""
+        self.running = None
+        self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
+
+    def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
+        """Returns the passes since their last update that have delivered to these parameters."""
+        ids = {id(p) for p in params}
+        return [one for one in self.passes if one.delivered_to & ids]
+
+    def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
+        """Returns the losses with which these parameters' passes begin."""
+        return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
         """Returns the gradient that the optimizer gets for this parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
-        """Forgets this owner's gradients, because it has used them or thrown them away. Returns
-        whether there were any.
-        """
-        dropped = [self.gradients.pop(id(p), None) for p in parameters_of(owner)]
-        if not any(dropped):
-            return False
-        self.losses = []
-        self.suspect_by_pass = []
-        self.clipped = {}
-        return True
+        """Forgets gradients that their owner uses or throws away. Returns whether it had any."""
+        ids = {id(p) for p in parameters_of(owner)}
+        dropped = [self.gradients.pop(one, None) for one in ids]
+        for one in ids:
+            for held in (self.hooked, self.clipped, self.unclipped, self.parameters, self.by_pass):
+                held.pop(one, None)
+        self.had_gradient -= ids
+        self._forget_passes(ids)
+        return any(dropped)
 
     def begin_next(self) -> None:
-        """Begins the next step, because an optimizer has stepped."""
-        self.inputs = []
-        self.buffers = None
+        """Begins the next step: an optimizer has stepped."""
+        self.calls.begin_step()
+        self.targets.clear()

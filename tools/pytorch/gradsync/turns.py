@@ -71,7 +71,7 @@ def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
 
 
 class Verdict(Enum):
-    """What happens to a step that has ended."""
+    """The decision about a step that has ended."""
 
     WARM_UP = auto()  # it counts, and is not kept
     KEEP = auto()

@@ -38,16 +38,34 @@ class Weights:
         return float((exact(self.p) - self.expected).norm() / self.expected.norm())
 
 
+def has_parts(optimizer: Updater) -> bool:
+    """Returns whether the optimizer's state of a parameter has values for only a part of the
+    parameter.
+    """
+    state: Any = getattr(optimizer, "state", {})
+    return any(
+        isinstance(value, torch.Tensor) and value.dim() > 0 and _is_part(value, p)
+        for p, values in state.items()
+        if isinstance(p, torch.Tensor) and isinstance(values, dict)
+        for value in values.values()
+    )
+
+
+def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
+    """Returns whether this state has another shape than the parameter, and not one number."""
+    return value.numel() > 1 and value.shape != p.shape
+
+
 def step_of_twin(
     optimizer: Updater, compared: Sequence[Comparison], alone: dist.ProcessGroup | None
 ) -> list[Weights]:
     """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
     mean gradients.
 
-    `compared`: the comparison of each parameter. `alone`: a process group of this rank alone. It is
-    the default group while copies step, so that they average nothing. Three copies step: one with
-    the means, and two with means that are changed by the largest rounding error, with random signs.
-    The copies lack attributes that are not in the optimizer's state.
+    `compared`: the comparison of each parameter. `alone`: a process group of this rank alone. This
+    group is the default group while copies step, so that the copies average nothing. Three copies
+    step: one with the means, and two with means that are changed by the largest rounding error,
+    with random signs. The copies lack attributes that are not in the optimizer's state.
 
     Raises Refused if a copy cannot step, because the copy runs code of the script.
     """

@@ -3,107 +3,47 @@ autograd."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import math
+import multiprocessing.process
 import sys
-import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from gradsync import Refused
-from gradsync.agreement import PassLoss
-from gradsync.comparing import Comparer, Update
-from gradsync.ending import end_rank
-from gradsync.events import Listener, listen, place, stop_listening, watch_calls
-from gradsync.findings import Cost, Status, report
+from gradsync.comparing import Comparer
+from gradsync.elsewhere import Elsewhere
+from gradsync.events import (
+    Listener,
+    in_backward,
+    listen,
+    place,
+    stop_listening,
+    watch_calls,
+)
+from gradsync.facts import Update
+from gradsync.findings import Cost, Status, Topic, line_of, report
+from gradsync.loss_watch import LOSSES, LossWatch
+from gradsync.meetings import Meetings, Reason
+from gradsync.own_work import OwnWork
 from gradsync.patches import Patches
 from gradsync.ranks import Ranks
-from gradsync.reference import digest
+from gradsync.reference import digest, exact
+from gradsync.script_collectives import ScriptCollectives
 from gradsync.torch_private import (
     DDP,
     Call,
     is_in_parts,
     register_hook,
     sharded_groups,
-    synchronises_buffers,
-    tensors_of,
     whole_parameter,
 )
-from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
+from gradsync.trained import LONGEST, Step, Trained, Turns, Unclipped, Updater, parameters_of
 
-CLIPS = ("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_value_")  # of torch.nn.utils
-LOSSES = ("cross_entropy", "nll_loss", "mse_loss")  # of torch.nn.functional
-IGNORED_TOKEN = -100  # PyTorch's default
-
-
-class OwnWork:
-    """Work of `check` within the script. It is not watched, and ends the rank if it fails.
-
-    Refused ends the rank with the status UNKNOWN; any other exception is a fault of `check`.
-
-    `place`: FILE:LINE of the script, for messages while no line of the script runs, as in a thread
-    of autograd. `spent_ns`: the time of this work so far.
-    """
-
-    def __init__(self) -> None:
-        self.is_running = False
-        self.spent_ns = 0
-        self.place = ""
-
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        was_running = self.is_running
-        began = time.monotonic_ns()
-        self.is_running = True
-        try:
-            with torch.no_grad():
-                yield
-        except Refused as error:
-            end_rank(f"{place(otherwise=self.place)}: cannot be checked: {error}", Status.UNKNOWN)
-        except Exception:
-            where = place(otherwise=self.place)
-            end_rank(f"{where}: check itself has failed:\n{traceback.format_exc()}", Status.FAULT)
-        finally:
-            self.is_running = was_running
-            if not was_running:
-                self.spent_ns += time.monotonic_ns() - began
-
-
-class LossCounter:
-    """Collects the losses that functions of LOSSES return until a backward pass begins."""
-
-    def __init__(self) -> None:
-        self._counted: list[PassLoss] = []  # whose `given` is NaN until backward begins
-
-    def add(self, loss: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Adds the loss that a function of LOSSES has returned for these arguments."""
-        if not loss.requires_grad:
-            return
-        target = args[1] if len(args) > 1 else kwargs["target"]
-        if target.is_floating_point():
-            tokens = target.numel()
-        else:
-            tokens = int((target != kwargs.get("ignore_index", IGNORED_TOKEN)).sum())
-        is_mean = kwargs.get("reduction", "mean") == "mean"
-        mean = float(loss.detach().double().sum()) / (1 if is_mean else max(tokens, 1))
-        self._counted.append(PassLoss(math.nan, tokens, mean, torch.finfo(loss.dtype).eps))
-
-    def take(self, tensors: Any, gradients: Any, scale: float) -> PassLoss | None:
-        """Returns the loss with which a backward pass begins; None if it does not begin with one
-        known loss.
-
-        Forgets all earlier losses. `scale`: the factor of a GradScaler.
-        """
-        counted, self._counted = self._counted, []
-        roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
-        if gradients is not None or len(roots) != 1 or len(counted) != 1 or roots[0].numel() != 1:
-            return None
-        return dataclasses.replace(counted[0], given=float(roots[0].detach()) / scale)
+# Of torch.nn.utils and its module clip_grad. PyTorch 2.3 has not all of them.
+CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_grad_value_")
 
 
 class Watch(Listener):
@@ -115,34 +55,45 @@ class Watch(Listener):
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
         self.status: Status | None = None
-        self.own_work = OwnWork()
         self._on_end = on_end
         self._trained = Trained()
         self._turns = Turns(groups)
         self._step = Step()
         self._ranks = Ranks()
+        self._meetings = Meetings()
         self._comparer = Comparer(self._trained, self._turns, self._step, self._ranks)
+        self.own_work = OwnWork(self._comparer.findings.status)
+        self.elsewhere = Elsewhere(self.own_work)
         self._patches = Patches()
         self._leaves: dict[int, torch.nn.Parameter] = {}  # that have our hook, by id
-        self._losses = LossCounter()
+        self._behind_hooks: dict[int, RemovableHandle] = {}  # our hooks behind the script's
+        self._losses = LossWatch(self._step.targets)
+        self._collectives = ScriptCollectives(self._on_reduced)
         self._scale = 1.0  # of a GradScaler, for the pass that runs
         self._next_scale = 1.0
         self._update: Update | None = None  # the outermost that runs
+        self._is_met = False  # all ranks have come to it
+        self._is_checked = False  # and it has gradients
+        self._stepped: set[int] = set()  # ids of optimizers, since their GradScaler was last asked
 
     def start(self) -> None:
-        """Begins to watch, by replacing functions that the script will call."""
-        made = self._trained
-        self._after(DDP, "__init__", made.wrapped.append)
-        self._after(Optimizer, "__init__", made.optimizers.append)
+        """Begins to watch: replaces the functions that the script will call."""
+        self._after(DDP, "__init__", self._on_wrapped)
+        self._after(Optimizer, "__init__", self._on_made)
         self._after(Optimizer, "zero_grad", self._step.drop)
         self._after(torch.nn.Module, "zero_grad", self._step.drop)
         self._after(torch.amp.GradScaler, "scale", self._on_scale)
         self._around(torch.Tensor, "register_hook", self._on_register_hook)
         for name in LOSSES:
             self._around(torch.nn.functional, name, self._on_loss)
-        for name in CLIPS:
-            if hasattr(torch.nn.utils, name):  # PyTorch 2.3 has no clip_grads_with_norm_
-                self._around(torch.nn.utils, name, self._on_clip)
+        for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+            for name in CLIPS:
+                if hasattr(owner, name):
+                    self._around(owner, name, self._on_clip)
+        self._collectives.start(self._around)
+        for name in ("spawn", "start_processes"):
+            self._around(torch.multiprocessing, name, self.elsewhere.refuse_spawn)
+        self._after(multiprocessing.process.BaseProcess, "start", self.elsewhere.on_started)
         watch_calls(torch.nn.Module, self._patches)
         listen(self)
 
@@ -150,19 +101,57 @@ class Watch(Listener):
         """Returns whether an update was compared."""
         return self._turns.updates() > 0
 
-    def finish(self) -> None:
-        """Stops watching, restores the replaced functions, and prints the findings on rank 0."""
+    def end_script(self, how: str) -> None:
+        """Called when the script has ended: finishes when the scripts of all ranks have ended.
+
+        `how`: a text about the end of this rank's script. Ends the rank if other ranks train on.
+        """
         with self.own_work():
-            stop_listening(self)
-            self._patches.undo()
-            self.status = self._comparer.findings.status()
+            self._meetings.end(how)
+            absence = self._meetings.meet_at_end()
+        if absence and absence.reason is not Reason.OVER:
+            text = f"rank {absence.speaker} has ended, and rank {absence.rank} {absence.text}"
+            self.own_work.refuse(text, absence.speaker)
+        self.finish()
+
+    def fail_script(self, how: str) -> Status:
+        """Called when the script of this rank fails. Returns the exit status."""
+        with self.own_work():
+            self._meetings.end(how)
+        return self.own_work.status(Status.UNKNOWN)
+
+    def finish(self) -> None:
+        """Stops watching, restores the replaced functions, and prints the findings on one rank."""
+        with self.own_work():
+            self._stop()
+            self._note_unchecked()
+            if self._collectives.in_forward:
+                self._comparer.note_in_forward(self._collectives.in_forward)
+            findings = self._comparer.findings
+            self.status = findings.status()
             cost = Cost(self.own_work.spent_ns / 1e9, self._comparer.peak_bytes)
-            text = report(self._comparer.findings, self._comparer.coverage(), cost)
-            if self._ranks.rank == 0:
+            text = report(findings, self._comparer.coverage(), cost)
+            if self._ranks.rank == self._comparer.speaker:
                 print(text, end="", flush=True)
-            self._ranks.gather(0)  # none ends before rank 0 has printed
-            self._step.gradients.clear()  # the script may train on, and need the memory
+                self._meetings.close()
+            elif not self._meetings.is_closed():  # none ends before all is printed
+                lines = [line_of("differs", text) for text in findings.differences()]
+                print(*lines, text, sep="", end="", flush=True)
         self._on_end(self.status)
+
+    def _stop(self) -> None:
+        stop_listening(self)
+        self._patches.undo()
+        self._step.gradients.clear()  # the script may train on, and need the memory
+
+    def _note_unchecked(self) -> None:
+        idle = [
+            f"{type(made.updater).__name__} at {made.place}, {count} parameters"
+            for made in self._trained.outer()
+            if (count := self._turns.unchecked(made.updater))
+        ]
+        if idle:
+            self._comparer.findings.note(Topic.UNCHECKED, f"not checked: {'; '.join(idle)}")
 
     # What the script calls
 
@@ -188,19 +177,44 @@ class Watch(Listener):
 
         self._around(kind, name, call)
 
+    def _on_wrapped(self, model: DDP) -> None:
+        self.elsewhere.refuse_part_of_ranks(model)
+        self._trained.wrapped.append(model)
+        self._step.calls.begin_step()  # what was called before was no training
+
+    def _on_made(self, optimizer: Optimizer) -> None:
+        self._trained.add(optimizer, place())
+        self._turns.expect(optimizer)
+        self._step.calls.begin_step()  # what was called before was no training
+
     def _on_scale(self, scaler: torch.amp.GradScaler) -> None:
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers the hook of `check` before the script's hook, which may communicate."""
+        """Registers our hooks before the script's, which may communicate, and behind it."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
-        return own(tensor, hook)
+        handle = own(tensor, hook)
+        if id(tensor) in self._leaves:
+            with self.own_work():
+                self._watch_behind(tensor)
+        return handle
+
+    def _watch_behind(self, leaf: Any) -> None:
+        """Watches the gradients after hooks of the script, which usually are linear."""
+        if id(leaf) in self._behind_hooks:
+            self._behind_hooks[id(leaf)].remove()
+
+        def on_hooked(gradient: torch.Tensor) -> None:
+            self._on_gradient(leaf, gradient, is_hooked=True)
+
+        self._behind_hooks[id(leaf)] = register_hook(leaf, on_hooked)
+        self._patches.keep(self._behind_hooks[id(leaf)])
 
     def _on_loss(self, own: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
         loss = own(*args, **kwargs)
         with self.own_work():
-            self._losses.add(loss, args, kwargs)
+            self._losses.add(own, loss, args, kwargs)
         return loss
 
     def _on_clip(
@@ -214,7 +228,7 @@ class Watch(Listener):
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
-            self._comparer.before_clip(params, f"{own.__name__} at {place()}")
+            self._keep_unclipped(params, f"{own.__name__} at {place()}")
         result = own(params, *args, **kwargs)
         with self.own_work():
             for p in params:
@@ -222,33 +236,59 @@ class Watch(Listener):
                     self._step.clipped[id(p)] = digest(p.grad)
         return result
 
+    def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
+        """Keeps gradients that are about to be clipped, unless a clip has left them so."""
+        for p in params:
+            if p.grad is None or id(p) not in self._step.gradients:
+                continue
+            if self._step.clipped.get(id(p)) != digest(p.grad):
+                whole = exact(p.grad).to(p.grad.dtype)
+                self._step.unclipped[id(p)] = Unclipped(whole, where)
+
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        if not torch.is_grad_enabled():
-            return
+        has_gradients = torch.is_grad_enabled()
         with self.own_work():
+            self._step.calls.use(module)
+            if not has_gradients:
+                return
+            self._meetings.begin_call(place())
+            self._step.calls.train(module, args, kwargs)
+            self._collectives.begin_forward()
             self._trained.models[id(module)] = module
             if hasattr(module, "is_gradient_accumulation_boundary"):
                 self._watch_engine(module)
             self._step.why_own = self._trained.why_own(module)
-            self._step.inputs += [digest(tensor) for tensor in tensors_of((args, kwargs))]
-            if self._step.buffers is None:
-                self._step.buffers = _digests_of_buffers(module)
+
+    def on_called(self, module: torch.nn.Module) -> None:
+        self._collectives.end_forward()
 
     def _watch_engine(self, engine: Any) -> None:
-        known = self._trained.engines
+        known = self._trained.updaters()
         if not any(type(engine) is type(other) for other in known):
             self._around(type(engine), "step", self._on_engine)
-        if not any(engine is other for other in known):
-            known.append(engine)
+        if self._trained.add(engine, place()):
+            self._turns.expect(engine)
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
         self.own_work.place = place()
+        self.elsewhere.refuse_child()
         self._scale, self._next_scale = self._next_scale, 1.0
         with self.own_work():
-            self._step.losses.append(self._losses.take(tensors, gradients, self._scale))
+            self._meetings.begin_pass(self.own_work.place)
+            is_divided = self._collectives.divides(tensors)
+            self._step.begin_pass(self._losses.begin_pass(tensors, self._scale, is_divided))
             self._watch_leaves()
+
+    def on_backward_end(self) -> None:
+        with self.own_work():
+            self._step.end_pass()
+            self._losses.end_pass()
+
+    def _on_reduced(self, loss: torch.Tensor) -> None:
+        with self.own_work():
+            self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
         """Registers hooks on all tensors that may get gradients in the pass that begins."""
@@ -271,20 +311,31 @@ class Watch(Listener):
         self._turns.add(p)
         self._patches.keep(register_hook(leaf, lambda gradient: self._on_gradient(p, gradient)))
 
-    def _on_gradient(self, p: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    def _on_gradient(
+        self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
+    ) -> None:
+        """Gets a gradient. `is_hooked`: behind hooks of the script."""
         if self.own_work.is_running or not self._turns.has(p):
+            return
+        if not in_backward():  # autograd.grad() brings no gradient to any optimizer
             return
         with self.own_work():
             if gradient.layout is not torch.strided or is_in_parts(gradient):
                 name = self._comparer.name_of(p)
                 raise Refused(f"{name} gets a gradient that is sparse or in parts")
-            self._step.deliver(p, gradient, self._scale)
+            if is_hooked:
+                self._step.deliver_hooked(p, gradient, self._scale)
+            else:
+                self._step.deliver(p, gradient, self._scale)
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        if self._update is not None:
-            return None  # within another one's step
+        self.elsewhere.refuse_child()
+        self._stepped.add(id(optimizer))
+        if self._update is not None:  # within another one's step
+            self._trained.be_inner(optimizer)
+            return None
         self._update = Update(optimizer, place())
         self.own_work.place = self._update.place
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
@@ -299,9 +350,39 @@ class Watch(Listener):
 
         return args[:1], kwargs | {"closure": watched_closure}
 
+    def on_scaled(self, optimizer: Optimizer) -> None:
+        if id(optimizer) not in self._stepped:
+            with self.own_work():
+                self._meetings.skip(place())
+        self._stepped.discard(id(optimizer))
+
     def _compare(self, update: Update) -> None:
+        """Compares the gradients of an update only once, because ranks may call closures several
+        times.
+        """
+        if self._is_met or not self._turns.is_pending(update.updater):
+            return
+        if self._meet(update):
+            with self.own_work():
+                self._is_met = True
+                self._is_checked = self._comparer.before_update(update)
+
+    def _meet(self, update: Update) -> bool:
+        """Waits for other ranks. Returns False if the check ends, because a rank does not take this
+        update.
+        """
         with self.own_work():
-            self._comparer.before_update(update)
+            self._ranks.find()
+            absence = self._meetings.meet()
+            if absence is None:
+                return True
+            if absence.reason in (Reason.SKIPPED, Reason.WENT_ON):
+                self._comparer.absent(update.where, absence)
+        if absence.reason in (Reason.ENDED, Reason.LATE):
+            text = f"rank {absence.rank} {absence.text}, and does not come to {update.where}"
+            self.own_work.refuse(text, absence.speaker)
+        self.finish()
+        return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
         """Compares an engine's gradients before it steps, because they are unknown afterwards.
@@ -320,27 +401,40 @@ class Watch(Listener):
         if self._update is None or self._update.updater is not optimizer:
             return
         update, self._update = self._update, None
+        is_over = False
         with self.own_work():
-            self._comparer.after_update(update)
+            if self._is_met:
+                is_over = self._end_checked(update)
+            self._turns.take(optimizer)
             self._step.begin_next()
-            is_checked = self._step.drop(optimizer)
-            if is_checked:
-                self._turns.count(optimizer)
-        if is_checked and self._turns.are_over():
+            self._collectives.begin_step()
+            self._step.drop(optimizer)
+        if is_over:
             self.finish()
+        elif self._turns.are_too_long():
+            self._give_up(update)
 
+    def _end_checked(self, update: Update) -> bool:
+        """Called when an update that all ranks took has ended. Returns whether it is the last
+        checked update.
+        """
+        is_last_of_its = self._comparer.after_update(update)
+        if self._is_checked:
+            self._turns.count(update.updater, is_last_of_its)
+        self._is_met = False
+        waits = any(self._turns.is_pending(made.updater) for made in self._trained.outer())
+        return self._comparer.agree(not waits)
 
-def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
-    """Returns digests of buffers by name. Omits buffers that DDP will make equal on all ranks."""
-    synchronised: set[int] = set()
-    for module in model.modules():
-        if isinstance(module, DDP) and synchronises_buffers(module):
-            synchronised.update(id(buffer) for buffer in module.buffers())
-    return {
-        name.removeprefix("module."): digest(buffer)
-        for name, buffer in model.named_buffers()
-        if id(buffer) not in synchronised
-    }
+    def _give_up(self, update: Update) -> None:
+        """Ends the check, although some optimizers have not stepped often enough."""
+        if not self._meet(update):
+            return
+        if not self.has_compared():
+            self.own_work.refuse(
+                f"{update.where} has stepped {LONGEST} times, and never with gradients of "
+                "backward(): nothing was checked"
+            )
+        self.finish()
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:

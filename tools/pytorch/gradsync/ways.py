@@ -194,7 +194,7 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """HSDP in which so many ranks share parameters."""
+        """Returns a way: HSDP in which this number of ranks share parameters."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,

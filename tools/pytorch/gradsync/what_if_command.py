@@ -224,6 +224,9 @@ def main(arguments: Sequence[str]) -> int:
     except NoMatplotlib as error:
         print(f"what_if: {error}", file=sys.stderr)
         return LACKING
+    if sys.stdout is None:  # closed, where print() does nothing
+        print("what_if: cannot write to stdout: it is closed", file=sys.stderr)
+        return FAILED
     try:
         print(output, flush=True)
     except OSError as error:  # a full disk, or a reader who has left

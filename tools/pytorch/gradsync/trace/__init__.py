@@ -1,8 +1,8 @@
-"""What traces of torch.profiler tell of steps and of their communication.
+"""Computes times of steps and of their communication from traces of torch.profiler.
 
-`json_stream.py` reads a file event by event, and `events.py` keeps what matters. `calls.py` finds
-the collectives of one rank, `steps.py` accounts for its steps, and `alignment.py` finds the same
-collective on all ranks. `report.py` puts the answer together, `text.py` prints it, and `plan.py`
-makes a recording of it. All times are seconds from the begin of a trace. The standard library
-alone is needed.
+`json_stream.py` reads a file event by event, and `events.py` keeps the events that matter.
+`calls.py` finds the collectives of one rank, `steps.py` accounts for its steps, and `alignment.py`
+finds the same collective on all ranks. `report.py` puts the answer together, `text.py` prints it,
+and `plan.py` makes a recording of it. All times are in seconds after the beginning of a trace. Only
+the standard library is needed.
 """

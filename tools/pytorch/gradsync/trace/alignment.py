@@ -1,10 +1,11 @@
-"""The same collective on several ranks: who came last, and what of its time was waiting.
+"""Finds the same collective on several ranks, the rank that arrived last, and how long the others
+waited.
 
-A rank's part of a collective lasts from its own arrival until all have arrived and the data has
-gone around. So all ranks end together. Ranks of one host have one clock, which tells the last
-arrival. Clocks of hosts differ: there the rank with the shortest part came last, and what the
-others take longer is waiting. Clocks of hosts are compared only up to a difference that stays the
-same, to check that two parts are of one collective.
+On each rank a collective lasts from the rank's own arrival until all ranks have arrived and the
+data has been exchanged, so all ranks end together. Ranks of one host share a clock, which shows the
+last arrival. Clocks of different hosts differ. There, the rank with the shortest time arrived last,
+and the additional time of the other ranks is waiting. The clocks of hosts are assumed to differ by
+a constant, to check that two times belong to one collective.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 
 @dataclass(frozen=True)
 class Place:
-    """Which collective it is. `step`: its number, if the trace has steps. `turn`: the how manyth of
-    its kind, group and size in it; or, with `is_numbered`, its number in the group, as the ranks
-    counted.
+    """Identifies a collective. `step`: the number of its step, if the trace has steps. `turn`: its
+    index among the collectives of its kind, group and size in this step; with `is_numbered`, its
+    number in the group, as counted by the ranks.
     """
 
     step: int | None
@@ -45,9 +46,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Aligned:
-    """One collective. `parts`: by rank. `arrivals_s`: by rank, on a clock that the ranks share, or
-    else from the common end. `pure_s`: from the last arrival to the end. `spread_s`: by how much
-    ends differ.
+    """One collective on all ranks. `parts`: the collective on each rank. `arrivals_s`: the arrival
+    of each rank, on a clock that the ranks share, or else relative to the common end. `pure_s`: the
+    time from the last arrival to the end. `spread_s`: the difference between the earliest and the
+    latest end.
     """
 
     place: Place
@@ -58,24 +60,25 @@ class Aligned:
 
     @property
     def last_rank(self) -> int:
-        """The rank for which the others wait."""
+        """Returns the rank for which the other ranks wait."""
         return max(self.arrivals_s, key=self.arrivals_s.__getitem__)
 
     def waiting_s(self, rank: int) -> float:
-        """Seconds from a rank's arrival to the last arrival."""
+        """Returns the seconds from a rank's arrival to the last arrival."""
         return max(self.arrivals_s.values()) - self.arrivals_s[rank]
 
     @property
     def is_sure(self) -> bool:
-        """Whether ends agree, so that these are parts of one collective."""
+        """Returns whether the ends agree, as they do for one collective."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """What several ranks have in common. `sure`: in the order of calls of the first rank that had
-    it. `unsure`: how many have ends that do not agree. `unmatched`: how many parts have no partner
-    on a rank that must have one. `is_usable`: whether most agree.
+    """The collectives that several ranks have in common. `sure`: ordered by the calls of the first
+    rank. `unsure`: the number of collectives whose ends do not agree. `unmatched`: the number of
+    collectives that are missing on a rank which must have them. `is_usable`: whether most
+    collectives agree.
     """
 
     sure: list[Aligned]
@@ -90,8 +93,8 @@ class Alignment:
 
 @dataclass(frozen=True)
 class RankCollectives:
-    """A rank's collectives and steps. `host`: empty if the trace does not tell. `origin_s`: of its
-    times, on its host's clock, from a moment that all ranks share.
+    """A rank's collectives and steps. `host`: empty if unknown. `origin_s`: the origin of the
+    rank's times on its host's clock, counted from a moment that all ranks share.
     """
 
     rank: int
@@ -102,13 +105,13 @@ class RankCollectives:
 
 
 def step_of(called: float, windows: Sequence[Window]) -> int | None:
-    """Returns the index of the step within which the host called something."""
+    """Returns the index of the step in which the host made a call."""
     i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
     return i if i >= 0 and called <= windows[i].host[1] else None
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the collectives of two ranks or more."""
+    """Finds the common collectives of two or more ranks."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
@@ -147,7 +150,7 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns where each collective of a rank stands; those outside of steps are left out."""
+    """Returns the place of each collective of a rank. Omits collectives outside of steps."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:
@@ -169,7 +172,7 @@ def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]
 def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
-    """Returns seconds to add to each rank's times, so that collectives end together."""
+    """Returns the seconds to add to each rank's times, so that the ends of collectives agree."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -1,4 +1,4 @@
-"""The collectives of one rank: what each is, how large, and when it ran."""
+"""Finds the collectives of one rank: kind, size and time of each."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ BUS_HALVES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all
 
 @dataclass(frozen=True)
 class Group:
-    """The ranks of a collective, as far as the trace tells. `ranks`: as the trace writes them,
-    which may leave out some.
+    """The ranks of a collective, as far as the trace tells. `ranks`: the text of the trace, which
+    may omit some ranks.
     """
 
     name: str = ""
@@ -57,7 +57,7 @@ class Group:
         return f"{self.name} {self.ranks}".strip()
 
     def may_hold(self, rank: int) -> bool:
-        """Whether a rank is, or could be, one of the group."""
+        """Returns whether a rank belongs, or may belong, to the group."""
         if not self.ranks or "..." in self.ranks:
             return True
         return rank in [int(number) for number in re.findall(r"\d+", self.ranks)]
@@ -65,9 +65,8 @@ class Group:
 
 @dataclass(slots=True)
 class Collective:
-    """One collective on one rank. `called`: when the host called it. `bytes` is None if nothing
-    tells it, and `sequence` is -1. For a gather or a scatter they are the bytes of the whole.
-    `dtype`: as the trace names it.
+    """One collective on one rank. `called`: when the host called it. `bytes`: the size of the whole
+    vector; None if unknown. `sequence`: -1 if unknown. `dtype`: the name in the trace.
     """
 
     kind: str
@@ -89,7 +88,7 @@ class Collective:
 
 
 def kind_of(*names: object) -> str:
-    """Returns the kind of collective that the first of these names tells."""
+    """Returns the kind of collective, from the first of these names that names one."""
     for name in names:
         letters = re.sub(r"[^a-z]", "", str(name or "").lower())
         for part, kind in KINDS.items():
@@ -110,7 +109,7 @@ def bus_factor(kind: str, ranks: int) -> float:
 
 
 def input_bytes(facts: Mapping[str, Any]) -> int | None:
-    """Returns the bytes of the tensors that an event got, where shapes and dtypes were recorded."""
+    """Returns the bytes of an event's input tensors, if shapes and dtypes were recorded."""
     dims, types = facts.get("Input Dims"), facts.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
         return None
@@ -132,20 +131,22 @@ def collectives_of(trace: Trace) -> list[Collective]:
 
 
 def unsent(trace: Trace) -> list[str]:
-    """Returns the kinds of collectives of groups of one rank, for which nothing is sent."""
+    """Returns the kinds of collectives in groups of one rank, which send nothing."""
     alone = [record for record in trace.records if _whole(record.facts, "Group size") == 1]
     kinds = [kind_of(record.facts.get("Collective name")) for record in alone]
     return [kind for kind in kinds if kind != OTHER]  # such as the setting up of a group
 
 
 class _Calls:
-    """Finds the call of a collective within which something was launched."""
+    """Finds the call of a collective within which a kernel was launched."""
 
     def __init__(self, trace: Trace) -> None:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]
 
     def around(self, kernel: Device) -> list[Host]:
-        """Returns its record, the transport's annotation, and the call, as far as there are any."""
+        """Returns the collective's record, the annotation of the transport, and the call; each may
+        be missing.
+        """
         if not kernel.launch_known:
             return []
         found = (_last(own.get(kernel.launcher, []), kernel.launched) for own in self._own)
@@ -160,7 +161,8 @@ def _by_thread(events: Iterable[Host]) -> dict[Hashable, list[Host]]:
 
 
 def _last(events: Sequence[Host], moment: float) -> Host | None:
-    """Returns the last of these that began before, if it had not ended."""
+    """Returns the last of these events that began before the moment, if it had not ended by
+    then."""
     i = bisect.bisect_right(events, moment, key=lambda one: one.begin) - 1
     return events[i] if i >= 0 and events[i].end >= moment else None
 
@@ -187,7 +189,9 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Collectives that threads of the host run, as gloo's do; in order they belong to calls."""
+    """Returns collectives that threads of the host run, as with gloo. They belong to the calls in
+    the same order.
+    """
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

@@ -1,4 +1,4 @@
-"""The command `gradsync trace`: its flags, what it prints, and its exit statuses."""
+"""The command `gradsync trace`: its flags, output and exit statuses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags, or prints what is wrong with them and ends the process."""
+    """Reads the flags. If they are wrong, prints why and ends the process."""
     parser = _Parser(prog="trace", allow_abbrev=False, description=DESCRIPTION, epilog=LIMITS)
     parser.add_argument("traces", nargs="+", help="Reads these files, one a rank.")
     parser.add_argument(
@@ -55,7 +55,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Millions of small objects that all stay make Python's collector of cycles slow."""
+    """Switches Python's garbage collector off, because it is slow with millions of small objects
+    that all stay.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -66,7 +68,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def recorded_text(plan: Plan, path: str) -> str:
-    """Returns what was written to a recording."""
+    """Returns a text about the written recording."""
     total = sum(gradient.bytes for gradient in plan.gradients)
     return (
         f"{path}: a recording of one process, {len(plan.gradients)} gradients, "
@@ -86,7 +88,7 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers what the arguments ask, and returns the exit status."""
+    """Prints the answer to the arguments' question, and returns the exit status."""
     flags = parse(arguments)
     try:
         output = _output(flags)

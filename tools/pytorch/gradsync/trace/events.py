@@ -1,4 +1,4 @@
-"""One rank's trace: of its events those that tell of steps, computation and communication."""
+"""Reads one rank's trace, and keeps the events about steps, computation and communication."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SECONDS = 1e-6  # of the unit of a trace's times
 
 
 class Work(Enum):
-    """What a device does."""
+    """The kind of a device's work."""
 
     COMPUTATION = auto()
     COMMUNICATION = auto()
@@ -51,7 +51,7 @@ class Work(Enum):
 
 @dataclass(slots=True)
 class Host:
-    """What a thread of the host did. `facts`: what the trace says beside times."""
+    """An event of a thread of the host. `facts`: the fields of the event other than its times."""
 
     name: str
     thread: Hashable
@@ -67,9 +67,9 @@ class Host:
 
 @dataclass(slots=True)
 class Device:
-    """What a stream of a GPU did. `correlation`: joins it with the host's call that launched it;
-    `launched`: when that was, or its own begin where no such call is in the trace; `launcher`: the
-    thread that did.
+    """An event of a stream of a GPU. `correlation`: the number of the host's call that launched it.
+    `launched`: the time of this call; the event's own beginning if the trace has no such call.
+    `launcher`: the thread of the call.
     """
 
     work: Work
@@ -93,9 +93,10 @@ class Device:
 class Trace:
     """One rank's trace. Times are seconds from `origin_ns`, which is a time of the host's clock.
 
-    `world_size`, `host` and `device_name` are 0 or empty if the trace does not say. `operators`: of
-    each thread. `synchronisations`: calls that wait for the GPU. `transports`: what gloo's own
-    threads do, or a host's part of NCCL's collectives. `nodes`: of autograd.
+    `world_size`, `host` and `device_name` are 0 or empty if the trace does not have them.
+    `operators`: the operators of each thread. `synchronisations`: calls that wait for the GPU.
+    `transports`: work of gloo's own threads, or the host's part of NCCL's collectives. `nodes`: the
+    nodes of autograd.
     """
 
     path: str
@@ -127,7 +128,7 @@ class Trace:
         return bool(self.device)
 
     def main_thread(self) -> Hashable:
-        """Returns the thread that has the steps, or else most operators."""
+        """Returns the thread that has the steps; without steps, the thread with most operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread
@@ -136,7 +137,9 @@ class Trace:
 
 
 def is_communication(name: str) -> bool:
-    """Whether a kernel of this name communicates. Templates and arguments do not count."""
+    """Returns whether a kernel with this name communicates. Ignores templates and arguments in the
+    name.
+    """
     return bool(COMMUNICATION.search(re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]))
 
 
@@ -300,8 +303,8 @@ class _Reader:
         trace.origin_ns = base_ns + round(1e3 * (self._origin_us or 0))
 
     def _join_launches(self) -> None:
-        """Tells each kernel when and by whom it was launched, and whether a record of a collective
-        names it.
+        """Sets for each kernel when and by which thread it was launched, and whether it belongs to
+        a record of a collective.
         """
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
@@ -326,7 +329,7 @@ class _Reader:
 
 
 def _integer(facts: Mapping[str, Any], name: str) -> int:
-    """Returns a whole number, also one that is written as a text; -1 if there is none."""
+    """Returns a whole number, which may be written as text; -1 if there is none."""
     value = facts.get(name)
     if isinstance(value, bool):
         return -1

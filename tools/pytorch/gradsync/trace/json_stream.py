@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 class Progress:
-    """Shows on a terminal how far reading has come; writes nothing to a file or a pipe."""
+    """Shows the progress of reading on a terminal. Writes nothing if stderr is a file or a pipe."""
 
     def __init__(self, name: str, total_bytes: int, out: TextIO | None = None) -> None:
         self._out = sys.stderr if out is None else out
@@ -33,7 +33,7 @@ class Progress:
         self._shown = -1
 
     def at(self, position: int) -> None:
-        """`position`: bytes of the file that were read."""
+        """`position`: the number of bytes that have been read."""
         percent = min(100, 100 * position // self._total_bytes)
         if self._shows and percent > self._shown:
             self._shown = percent
@@ -41,14 +41,14 @@ class Progress:
             self._out.flush()
 
     def end(self) -> None:
-        """Leaves the terminal's line empty."""
+        """Clears the terminal's line."""
         if self._shows and self._shown >= 0:
             self._out.write("\r\033[K")
             self._out.flush()
 
 
 class _Text:
-    """The text of a file, of which only a part is in memory."""
+    """The text of a file. Only a part of the text is in memory."""
 
     def __init__(self, path: str, read: Callable[[], bytes]) -> None:
         self._path = path
@@ -63,7 +63,7 @@ class _Text:
         self.events = 0
 
     def _more(self) -> bool:
-        """Reads on. Returns whether there was more."""
+        """Reads more text. Returns whether there was any."""
         if self._is_ended:
             return False
         chunk = self._read()
@@ -77,7 +77,7 @@ class _Text:
         return not self._is_ended
 
     def peek(self) -> str:
-        """Returns the next character that is no space; an empty text at the end."""
+        """Returns the next character that is not a space; empty at the end."""
         while True:
             text, at = self._text, self._at
             while at < len(text) and text[at] in SPACE:
@@ -143,7 +143,7 @@ def _events(text: _Text) -> Iterator[Event]:
 
 
 def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
-    """The events of an object; its other fields go into `facts`."""
+    """Yields the events of an object, and adds its other fields to `facts`."""
     text.skip("{")
     while text.peek() != "}":
         name = text.value()
@@ -161,10 +161,10 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 
 
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
-    """Yields the events of a file, which may be compressed by gzip, whatever its name is.
+    """Yields the events of a file, which gzip may have compressed, whatever its name.
 
-    What the file says beside its events is added to `facts`, before the iteration ends. Raises
-    Refused, with the place, if it is broken, and if it is no trace.
+    Adds the other fields of the file to `facts` before the iteration ends. Raises Refused, with the
+    place, if the file is broken or is not a trace.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

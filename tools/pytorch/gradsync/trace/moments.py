@@ -1,4 +1,6 @@
-"""When something of the host takes place: at once or, on a GPU, when the GPU comes to it."""
+"""Tells when work that the host starts is executed: immediately or, on a GPU, when the GPU reaches
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ class Moments:
     is_of_gpu = False
 
     def at(self, moment: float) -> float:
-        """Returns when a mark would be passed that the host sets at a moment."""
+        """Returns when the device would pass a mark that the host sets at this moment."""
         return moment
 
     def done(self, moment: float) -> float:
-        """Returns when what was started before a moment has ended."""
+        """Returns when all work that was started before this moment has ended."""
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:
@@ -31,8 +33,9 @@ class Moments:
 class DeviceMoments(Moments):
     """Moments of the stream on which a GPU computes.
 
-    A gradient is ready when the last kernel launched before it on this stream has ended. The host
-    says so much earlier if the GPU is late, and a bit later if the host is.
+    A gradient is ready when the last kernel that was launched before it on this stream has ended.
+    The host's own time of this is much earlier if the GPU runs behind the host, and slightly later
+    if the GPU waits for the host.
     """
 
     is_of_gpu = True

@@ -1,9 +1,9 @@
-"""Makes a recording of what a trace of DistributedDataParallel shows, as `gradsync record` makes it
-of one process: what a step would take that sends nothing, and when its gradients are ready.
+"""Makes a recording from a trace of DistributedDataParallel, like those that `gradsync record`
+makes of one process: the times of a step that sends nothing, and when its gradients are ready.
 
-The plan is the sizes of gradients in the order in which they are ready, and how many of them each
-all-reduce takes. Sizes come from the shapes of AccumulateGrad, where shapes were recorded, or else
-from the copies out of buckets; sums of either must equal what the collectives communicated.
+The plan has the sizes of gradients in the order in which they are ready, and the number of
+gradients in each all-reduce. Sizes come from the shapes of AccumulateGrad, if shapes were recorded,
+or else from the copies out of buckets. Their sums must equal the sizes of the collectives.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SHARDING = ("all_gather", "reduce_scatter")
 
 @dataclass(frozen=True)
 class Gradient:
-    """A gradient, of a dtype as PyTorch names it."""
+    """A gradient, with PyTorch's name of its dtype."""
 
     bytes: int
     dtype: str
@@ -48,9 +48,9 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Plan:
-    """`gradients`: in the order in which they are ready. `buckets`: how many of them each
-    all-reduce takes. `passes`: backward passes of a step. `has_views`: whether gradients are views
-    of buckets.
+    """`gradients`: in the order in which they are ready. `buckets`: the number of gradients in each
+    all-reduce. `passes`: the number of backward passes in a step. `has_views`: whether gradients
+    are views of buckets.
     """
 
     gradients: tuple[Gradient, ...]
@@ -60,15 +60,15 @@ class Plan:
 
     @property
     def bucket_bytes(self) -> tuple[int, ...]:
-        """The bytes of each bucket."""
+        """Returns the bytes of each bucket."""
         ends = [0, *accumulate(self.buckets)]
         sizes = [gradient.bytes for gradient in self.gradients]
         return tuple(sum(sizes[ends[i] : ends[i + 1]]) for i in range(len(self.buckets)))
 
 
 def write_recording(rank: Rank, path: str) -> Plan:
-    """Adds a launch to a recording. Raises Refused if the trace is not one that a recording can be
-    made of, or if the file cannot be used.
+    """Adds a launch to a recording. Raises Refused if no recording can be made from the trace, or
+    if the file cannot be used.
     """
     launch, plan = launch_of(rank)
     known = {name: getattr(launch, name) for name in ("parameters", *AGREEING_FIELDS)}
@@ -81,7 +81,7 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
-    """Returns what a trace shows as a launch of one process."""
+    """Returns a launch of one process with the contents of a trace."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -117,8 +117,9 @@ def launch_of(rank: Rank) -> tuple[Launch, Plan]:
 
 
 def row_of(plan: Plan) -> Row | None:
-    """Returns the settings of DistributedDataParallel that make these buckets: its defaults, or one
-    size for all buckets, or another one for the first. None if they need more sizes than that.
+    """Returns the settings of DistributedDataParallel that make these buckets: the defaults, or one
+    size for all buckets, or one size for the first bucket and another for all others. None if no
+    such settings make them.
     """
     own = [plan.gradients[end - 1].bytes for end in accumulate(plan.buckets)]
     # A bucket is closed by the gradient with which it reaches its size; the last may stay open.
@@ -147,8 +148,8 @@ def _holds(bounds: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _size_within(bounds: Sequence[tuple[int, int]]) -> int | None:
-    """Returns the default size, or else the smallest of whole MiB, or else the smallest one, that
-    all of these bounds hold; None if there is none.
+    """Returns a size within all of these bounds: the default size, or else the smallest whole
+    number of MiB, or else the smallest size. None if there is no such size.
     """
     least = max(least for least, _ in bounds)
     whole = -(-least // MIB) * MIB
@@ -179,8 +180,8 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 
 
 def _whole_steps(rank: Rank) -> list[StepEvents]:
-    """Returns steps that have a forward, a backward and an optimizer; without the first one, in
-    which the profiler starts, if enough others are left.
+    """Returns the steps that have a forward, a backward and an optimizer. Omits the first step, in
+    which the profiler starts, if enough other steps are left.
     """
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
@@ -212,7 +213,9 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 
 
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
-    """Raises Refused if sizes are not known, or do not sum up to what was communicated."""
+    """Returns the plan. Raises Refused if sizes are unknown, or if they do not add up to the sizes
+    of the collectives.
+    """
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
     if not reductions:
@@ -234,7 +237,7 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 
 
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
-    """Returns the gradients that were accumulated, in this order, by shapes or by copies."""
+    """Returns the accumulated gradients in their order, from shapes or from copies."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]
@@ -266,7 +269,7 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the last gradients, which have so many bytes together."""
+    """Returns the last gradients that together have this number of bytes."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:
@@ -275,7 +278,9 @@ def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
 
 
 def _counts(sizes: Sequence[int], sent: Sequence[int | None]) -> tuple[int, ...] | None:
-    """Returns how many of the sizes each sum holds, or None if they do not sum up to these."""
+    """Returns the number of consecutive sizes in each sum; None if the sizes do not add up to the
+    sums.
+    """
     sums = [0, *accumulate(sizes)]
     places = []
     for end in accumulate(size or 0 for size in sent):

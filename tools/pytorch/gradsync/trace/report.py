@@ -1,4 +1,4 @@
-"""The answer: what steps and collectives of all ranks take. Times are seconds."""
+"""The answer: the times of steps and collectives of all ranks, in seconds."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 
 @dataclass(frozen=True)
 class RankReport:
-    """One rank. `numbers` are the profiler's, of each step; None of a trace without steps. `mean`
-    is of the steps that count.
+    """The times of one rank. `numbers`: the profiler's number of each step; None for a trace
+    without steps. `mean`: the mean of the steps that count.
     """
 
     rank: int
@@ -45,10 +45,10 @@ class RankReport:
 class SizeReport:
     """Collectives of one kind, group and size, in the steps that count.
 
-    `count`: on one rank, of all these steps. `mean_s`: of one part, with waiting. `pure_s`:
-    without; with one rank it is the shortest part, which is an upper limit, or None if sizes are
-    unknown. `waiting_s`: the mean of the ranks; None if it is not known. `bus_bytes_per_s`: by
-    `pure_s`, as nccl-tests define it.
+    `count`: their number on one rank, in all these steps. `mean_s`: the mean time on a rank, with
+    waiting. `pure_s`: the time without waiting; with one rank only, the shortest time, which is an
+    upper limit, or None if sizes are unknown. `waiting_s`: the mean wait over ranks; None if
+    unknown. `bus_bytes_per_s`: the bus bandwidth of nccl-tests, from `pure_s`.
     """
 
     kind: str
@@ -64,8 +64,9 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class CollectiveReport:
-    """One collective of all ranks. `step`: the profiler's number. `counts`: whether the step does.
-    `last_rank`: who arrived last. `pure_s`: from then to the end. `waiting_s`: by rank.
+    """One collective of all ranks. `step`: the profiler's number of the step. `counts`: whether the
+    step counts. `last_rank`: the rank that arrived last. `pure_s`: the time from its arrival to the
+    end. `waiting_s`: the wait of each rank.
     """
 
     step: int | None
@@ -80,8 +81,9 @@ class CollectiveReport:
 
 @dataclass(frozen=True)
 class WaitingReport:
-    """For whom ranks wait. `by_rank_s`: what each waits in a step. `for_rank_s`: what all others
-    wait in a step, together, for this one; `last_counts`: in how many collectives that was.
+    """The waits of ranks for slower ranks. `by_rank_s`: how long each rank waits in a step.
+    `for_rank_s`: how long all other ranks together wait for each rank in a step. `last_counts`: in
+    how many collectives each rank arrived last.
     """
 
     by_rank_s: dict[int, float]
@@ -91,12 +93,12 @@ class WaitingReport:
 
     @property
     def awaited(self) -> int:
-        """The rank for which the others wait longest."""
+        """Returns the rank for which the other ranks wait longest."""
         return max(self.for_rank_s, key=self.for_rank_s.__getitem__)
 
     @property
     def share(self) -> float:
-        """The part of all waiting that is for that rank."""
+        """Returns the fraction of all waiting that is for that rank."""
         total = sum(self.for_rank_s.values())
         return self.for_rank_s[self.awaited] / total if total else 0.0
 
@@ -107,9 +109,9 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """`skipped`: the number of the first step, if it does not count (of ranks that begin with
-    different ones, the latest). `waiting`: None if only one
-    rank is known, or ranks cannot be aligned; then there are no `collectives` either.
+    """`skipped`: the number of the first step, if it does not count. If ranks begin with different
+    steps, it is the latest of these. `waiting`: None if there is only one rank, or if ranks cannot
+    be aligned; then `collectives` is empty.
     """
 
     ranks: list[RankReport]
@@ -122,15 +124,15 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Whether a step of this number counts: not the first one, nor those before it that only some
-    ranks have.
+    """Returns whether a step with this number counts. The first step does not count, nor do earlier
+    steps that only some ranks have.
     """
     return skipped is None or number is None or number > skipped
 
 
 @dataclass(frozen=True)
 class Rank:
-    """What is known of one rank."""
+    """The trace of one rank, and times that were computed from it."""
 
     number: int
     trace: Trace
@@ -143,8 +145,8 @@ class Rank:
 
 
 def read_ranks(paths: Sequence[str]) -> list[Rank]:
-    """Reads the trace of each rank. Raises Refused if one cannot be used, or if they are not of
-    different ranks of one world.
+    """Reads the trace of each rank. Raises Refused if a trace cannot be used, or if the traces are
+    not of different ranks of one run.
     """
     traces = [read_trace(path) for path in paths]
     for trace in traces[1:]:
@@ -169,7 +171,7 @@ def read_ranks(paths: Sequence[str]) -> list[Rank]:
 
 
 def report_of(ranks: Sequence[Rank]) -> Report:
-    """Answers for these ranks."""
+    """Returns the answer for these ranks."""
     skipped = _skipped(ranks)
     alignment = _alignment(ranks) if len(ranks) > 1 else None
     sure = alignment.sure if alignment and alignment.is_usable else []
@@ -186,8 +188,9 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 
 
 def _skipped(ranks: Sequence[Rank]) -> int | None:
-    """The profiler starts in the first step, on each rank at another time, so that it holds
-    seconds of waiting that training has not.
+    """Returns the number of the first step, if it must not count: the profiler starts at different
+    times on different ranks, so this step may contain seconds of waiting that training does not
+    have.
     """
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
@@ -244,7 +247,7 @@ Key = tuple[str, Group, int | None]
 
 
 def _parts(rank: Rank, skipped: int | None) -> dict[Key, list[Collective]]:
-    """A rank's collectives in the steps that count, by kind, group and size."""
+    """Returns a rank's collectives in the steps that count, by kind, group and size."""
     counts = set(rank.counted(skipped))
     result: defaultdict[Key, list[Collective]] = defaultdict(list)
     for part in rank.collectives:
@@ -359,7 +362,7 @@ def _is_shared(rank: Rank) -> bool:
 
 
 def as_json(report: Report) -> Mapping[str, Any]:
-    """Returns what json.dumps() writes."""
+    """Returns the answer for json.dumps()."""
     fields = dataclasses.asdict(report)
     if report.waiting:
         fields["waiting"].update(

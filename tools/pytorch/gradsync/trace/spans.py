@@ -1,7 +1,7 @@
 """Sets of moments, as sorted lists of spans that do not touch each other.
 
-A span is a begin and an end. Sums of spans that overlap are no time that has passed, so every time
-of an answer is the length of such a set.
+A span has a beginning and an end. The sum of overlapping spans is not elapsed time, so each time in
+an answer is the length of a set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Spans = list[Span]
 
 
 def union(spans: Iterable[Span]) -> Spans:
-    """Returns the moments that at least one of these spans holds; they may be in any order."""
+    """Returns the moments that are in at least one of these spans. The spans may have any order."""
     result: Spans = []
     for begin, end in sorted(spans):
         if end <= begin:
@@ -28,14 +28,14 @@ def union(spans: Iterable[Span]) -> Spans:
 
 
 def clipped(spans: Spans, span: Span) -> Spans:
-    """Returns the moments of a set that are in a span; of long sets it looks at these alone."""
+    """Returns the moments of a set that are in a span. Fast also for long sets."""
     first = bisect.bisect_right(spans, span[0], key=lambda one: one[1])
     last = bisect.bisect_left(spans, span[1], key=lambda one: one[0])
     return both(spans[first:last], [span])
 
 
 def length(spans: Spans) -> float:
-    """Returns how long a set is."""
+    """Returns the length of a set."""
     return sum(end - begin for begin, end in spans)
 
 
@@ -56,7 +56,7 @@ def both(one: Spans, other: Spans) -> Spans:
 
 
 def without(one: Spans, other: Spans) -> Spans:
-    """Returns the moments of the first set that are not in the other one."""
+    """Returns the moments of the first set that are not in the second set."""
     result: Spans = []
     j = 0
     for begin, end in one:
@@ -74,6 +74,6 @@ def without(one: Spans, other: Spans) -> Spans:
 
 
 def hull(spans: Iterable[Span]) -> Spans:
-    """Returns one span from the first begin to the last end, or nothing of nothing."""
+    """Returns one span from the first beginning to the last end; an empty set for an empty set."""
     own = list(spans)
     return union([(min(s[0] for s in own), max(s[1] for s in own))]) if own else []

@@ -1,4 +1,4 @@
-"""What the time of each step of one rank goes to."""
+"""Divides the time of each step of one rank into parts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 
 @dataclass(frozen=True)
 class Window:
-    """A step. `number`: as the profiler counts; None of a trace without steps. `host`: from its
-    begin to its end on the host. `begin` and `end`: on the GPU, if there is one, a moment of the
-    host is when what was launched before it has ended.
+    """A step. `number`: the profiler's number; None for a trace without steps. `host`: from the
+    beginning to the end of the step on the host. `begin` and `end`: the same moments on the GPU, if
+    there is one: when all work that was launched before them has ended.
     """
 
     number: int | None
@@ -33,13 +33,13 @@ class Window:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Seconds of one step of one rank.
+    """The seconds of one step of one rank.
 
-    `computation`, `communication` and `uncovered`, communication not under computation, are lengths
-    of unions. `lengthens`, `between_s`, `idle_s` and `rest_s` share the time without computation:
-    communication that the next computation waits for; copies out of buckets with what launches
-    them; a GPU without work, because the host has not launched its next kernel; all else. With
-    `computation` they are the step.
+    `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
+    computation) are lengths of sets. The time without computation has four parts: `lengthens_s`,
+    communication for which the next computation waits; `between_s`, copies out of buckets and their
+    launches; `idle_s`, a GPU without work, because the host has not launched the next kernel; and
+    `rest_s`, all other time. These parts and `computation_s` add up to the step.
     """
 
     step_s: float
@@ -58,7 +58,7 @@ class StepTimes:
 
 
 class DeviceClock:
-    """Tells when a GPU has done what was launched before a moment of the host."""
+    """Tells when a GPU has done all work that was launched before a moment of the host."""
 
     def __init__(self, device: Sequence[Device]) -> None:
         own = sorted(device, key=lambda one: one.launched)
@@ -66,13 +66,13 @@ class DeviceClock:
         self._ends = list(accumulate((one.end for one in own), max))
 
     def done(self, moment: float) -> float:
-        """Returns when that is; the moment itself, if it is later."""
+        """Returns when this work is done; the moment itself, if it is later."""
         i = bisect.bisect_left(self._launched, moment)
         return max(moment, self._ends[i - 1]) if i else moment
 
 
 def windows_of(trace: Trace) -> list[Window]:
-    """Returns the steps of a trace, or all of it as one."""
+    """Returns the steps of a trace; for a trace without steps, the whole trace as one step."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -91,8 +91,8 @@ def windows_of(trace: Trace) -> list[Window]:
 
 
 def computation_of(trace: Trace) -> Spans:
-    """Returns when a rank computes: when a kernel of its GPU does or, without one, when its main
-    thread is in an operator, but not in one of c10d or of DDP's reducer.
+    """Returns when a rank computes: when a kernel of its GPU runs or, without a GPU, when its main
+    thread is in an operator that belongs neither to c10d nor to DDP's reducer.
     """
     if trace.has_gpu:
         return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
@@ -101,14 +101,14 @@ def computation_of(trace: Trace) -> Spans:
 
 
 def _transport_of_cpu(trace: Trace) -> Spans:
-    """When the main thread copies into or out of buckets, or calls collectives."""
+    """Returns when the main thread copies into or out of buckets, or calls collectives."""
     main = trace.main_thread()
     own = (trace.calls, trace.records, trace.into_buckets, trace.out_of_buckets)
     return union(one.span for events in own for one in events if one.thread == main)
 
 
 class Accountant:
-    """Accounts for the steps of one rank."""
+    """Computes the times of the steps of one rank."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective]) -> None:
         self._trace = trace
@@ -146,13 +146,14 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """What gaps in the computation of a step go to: waiting, copies, and an idle GPU."""
+        """Returns how much of the gaps in a step's computation is waiting, copies, and an idle
+        GPU."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """What a GPU's time without computation goes to."""
+        """Returns the parts of a GPU's time without computation."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -173,15 +174,17 @@ class Accountant:
         return lengthens, between, idle
 
     def _next_launch(self, moment: float, window: Window) -> float | None:
-        """Returns when the kernel was launched that begins at a moment; None at a step's end."""
+        """Returns the launch time of the kernel that begins at this moment; None at the end of a
+        step.
+        """
         i = bisect.bisect_left(self._begins, moment)
         if moment >= window.end or i == len(self._begins):
             return None
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns when, on the host, the last gradient of a step is ready or, if the trace does not
-        tell, its optimizer begins.
+        """Returns when the last gradient of a step is ready, on the host. If the trace does not
+        tell this, returns when the optimizer begins.
         """
         ends = [
             one.end
@@ -202,7 +205,7 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """What the main thread's time without computation goes to."""
+        """Returns the parts of the main thread's time without computation."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
@@ -210,22 +213,22 @@ class Accountant:
         return lengthens, between, []
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
-        """Returns the part of a gap for which what follows may have waited for a collective: until
-        the last one ended in it.
+        """Returns the part of a gap in which the next computation may have waited for a collective:
+        until the last collective in the gap ended.
         """
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
 
 def within(events: Sequence[Host], span: Span) -> list[Host]:
-    """Returns the events that begin in a span, of events in the order of their begins."""
+    """Returns the events that begin in a span. The events must be ordered by their beginnings."""
     first = bisect.bisect_left(events, span[0], key=lambda one: one.begin)
     last = bisect.bisect_left(events, span[1], key=lambda one: one.begin)
     return list(events[first:last])
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns what was launched in these spans of the host, in the same order."""
+    """Returns the work that was launched in these spans of the host, in the same order."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:

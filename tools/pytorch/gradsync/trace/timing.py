@@ -1,4 +1,4 @@
-"""Times of the parts of a step as a recording has them, with and without copies of gradients."""
+"""Computes the times of a step's parts for a recording, with and without copies of gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NS = 1e9  # of a second
 
 @dataclass(frozen=True)
 class StepEvents:
-    """What one whole step did on the host, each kind in order."""
+    """The events of one whole step on the host, ordered within each kind."""
 
     window: Window
     accumulations: list[Host]
@@ -30,10 +30,10 @@ class StepEvents:
 
 
 class Timing:
-    """Times of the parts of steps, with and without copies into and out of buckets."""
+    """Computes the times of parts of steps, with and without copies into and out of buckets."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective], gradients: int) -> None:
-        """`gradients`: of one backward pass."""
+        """`gradients`: the gradients of one backward pass."""
         self._accountant = Accountant(trace, collectives)
         self._moments: Moments = moments_of(trace)
         self._gradients = gradients
@@ -41,7 +41,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns the step as one without synchronisation, and as a probe, which copies."""
+        """Returns the step in two forms: as a step without synchronisation, and as a probe, which
+        copies gradients.
+        """
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
@@ -82,7 +84,9 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """When computation waits for communication, or the main thread of a CPU starts it."""
+        """Returns when computation waits for communication, or when the main thread of a CPU starts
+        communication.
+        """
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -91,7 +95,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Seconds of the parts of a step, which follow each other."""
+    """The seconds of the consecutive parts of a step."""
 
     before: float
     backward: float
@@ -126,14 +130,16 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns when the first node of a backward begins, after a moment."""
+    """Returns when the first node of a backward begins after this moment."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
 def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
-    """Returns when each gradient is in its bucket: it is copied before the next one is ready."""
+    """Returns when each gradient is in its bucket. A gradient is copied before the next gradient is
+    ready.
+    """
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")

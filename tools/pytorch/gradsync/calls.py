@@ -1,0 +1,91 @@
+"""Remembers the modules that a script calls in a step, with their inputs, buffers and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+from gradsync.events import place
+from gradsync.reference import digest
+from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, tensors_of
+
+
+class Calls:
+    """The calls of the step that runs. `inputs`: digests, of calls with gradients.
+
+    `buffers`: digests before the first such call, by name, but of those that DDP makes equal on
+    all ranks, or leaves alone.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[str] = []
+        self.buffers: dict[str, str] = {}
+        self._first: torch.nn.Module | None = None  # that was called with gradients
+        self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
+
+    def begin_step(self) -> None:
+        """Forgets all calls, because an optimizer has stepped, or because the called modules are
+        not trained yet.
+        """
+        self.inputs = []
+        self.buffers = {}
+        self._first = None
+        self._called = {}
+
+    def use(self, module: torch.nn.Module) -> None:
+        """Adds a call of the outermost module, with gradients or without."""
+        if id(module) not in self._called:
+            where = f"{type(module).__name__} called at {place()}"
+            again = sum(text.startswith(where) for _, text in self._called.values())
+            self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
+
+    def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Adds the inputs of a call with gradients."""
+        first = self._first
+        if first is not None and first is not module and first in set(module.modules()):
+            # Alone it was called to find out sizes, or when something was registered with it.
+            self.inputs = []
+            self._first = None
+        if self._first is None:
+            self._first = module
+            self.buffers = _digests_of_buffers(module)
+        self.inputs += [digest(tensor) for tensor in tensors_of((args, kwargs))]
+
+    def weights(
+        self, name_of: Callable[[torch.nn.Parameter], str], trained: Collection[torch.nn.Parameter]
+    ) -> dict[str, torch.nn.Parameter]:
+        """Returns the parameters of all called modules that are not trained, by unique names.
+
+        `name_of`: returns a parameter's name, which need not be unique, or an empty text.
+        `trained`: the parameters that optimizers have.
+        """
+        taken = {name_of(p) for p in trained}
+        known = {id(p) for p in trained}
+        result: dict[str, torch.nn.Parameter] = {}
+        for module, where in self._called.values():
+            for own_name, p in module.named_parameters():
+                if id(p) in known or p.is_meta or torch.nn.parameter.is_lazy(p):
+                    continue
+                name = name_of(p)
+                if not name or name in taken:
+                    name = f"{own_name} of {where}"
+                known.add(id(p))
+                taken.add(name)
+                result[name] = p
+        return result
+
+
+def _digests_of_buffers(model: torch.nn.Module) -> dict[str, str]:
+    left_out: set[int] = set()
+    for module in model.modules():
+        if isinstance(module, DDP):
+            left_out.update(id(tensor) for tensor in ignored_tensors(module))
+            if synchronises_buffers(module):
+                left_out.update(id(buffer) for buffer in module.buffers())
+    return {
+        name.removeprefix("module."): digest(buffer)
+        for name, buffer in model.named_buffers()
+        if id(buffer) not in left_out
+    }

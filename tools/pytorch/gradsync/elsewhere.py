@@ -1,0 +1,50 @@
+"""Refuses training in other processes, or among only a part of the ranks."""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import os
+from typing import Any
+
+import torch.distributed as dist
+
+from gradsync.events import place
+from gradsync.own_work import OwnWork
+from gradsync.torch_private import DDP
+
+
+class Elsewhere:
+    """What a script does with other processes.
+
+    `starts_at`: FILE:LINE where it first starts one that may train, or an empty text.
+    """
+
+    def __init__(self, own_work: OwnWork) -> None:
+        self.starts_at = ""
+        self._own_work = own_work
+        self._pid = os.getpid()
+
+    def refuse_spawn(self, *_: Any, **__: Any) -> None:
+        """Called when the script calls torch.multiprocessing's spawn() or start_processes()."""
+        self._own_work.refuse(
+            "the script starts processes, in which nothing is checked: let torchrun start those "
+            "that train"
+        )
+
+    def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
+        """Called when the script has started a process, which need not train."""
+        if not process.daemon:  # unlike those of a DataLoader
+            self.starts_at = self.starts_at or place()
+
+    def refuse_child(self) -> None:
+        """Ends a process that the script has forked, because the process trains."""
+        if os.getpid() != self._pid:
+            rank = int(os.environ.get("RANK", "0"))
+            self._own_work.refuse("it trains in a process that the script has started", rank)
+
+    def refuse_part_of_ranks(self, model: DDP) -> None:
+        """Ends this rank if a model is averaged among only a part of the ranks."""
+        group = model.process_group
+        if dist.get_world_size(group) < dist.get_world_size():
+            first = dist.get_process_group_ranks(group)[0]
+            self._own_work.refuse("DistributedDataParallel of a part of the ranks", first)

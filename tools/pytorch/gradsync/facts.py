@@ -1,0 +1,126 @@
+"""Collects the facts of a step that ranks compare before the update."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gradsync.agreement import RankStep
+from gradsync.reference import digest
+from gradsync.torch_private import is_in_parts, mesh_place
+from gradsync.trained import Step, Trained, Turns, Updater, parameters_of
+
+# Modules whose optimizers do not average by themselves.
+PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """A step of an optimizer or an engine, at `place`: FILE:LINE of the script."""
+
+    updater: Updater
+    place: str
+
+    @property
+    def name(self) -> str:
+        return type(self.updater).__name__
+
+    @property
+    def where(self) -> str:
+        """Returns the name of the update in findings."""
+        return f"{self.name} at {self.place}"
+
+    def settings(self) -> dict[str, str]:
+        """Returns the settings of all groups of parameters; an engine has its optimizer's."""
+        optimizer: Any = self.updater
+        if isinstance(optimizer, torch.nn.Module):
+            optimizer = optimizer.optimizer
+        return {
+            f"{key} of group {number}": str(value)
+            for number, group in enumerate(optimizer.param_groups)
+            for key, value in group.items()
+            if key != "params"
+        }
+
+    def may_average(self) -> bool:
+        """Returns whether this may be an optimizer that averages gradients by itself."""
+        return not type(self.updater).__module__.startswith(PLAIN_OPTIMIZERS)
+
+
+class Facts:
+    """Knows what this rank trains, by names that are the same on all ranks."""
+
+    def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
+        self._trained = trained
+        self._turns = turns
+        self._step = step
+        self._random = digest(torch.get_rng_state())
+
+    def name_of(self, p: torch.nn.Parameter) -> str:
+        """Returns the parameter's name in its model, or its number."""
+        number = self._turns.number_of(p)
+        return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
+
+    def of(self, update: Update, is_wrong: bool) -> RankStep:
+        """Returns the facts of the step. The facts contain no weights if something is wrong
+        already, because weights may differ for that reason.
+        """
+        params = parameters_of(update.updater)
+        passes = self._step.passes_of(params)
+        return RankStep(
+            parameters=self._parameters(update),
+            settings=update.settings(),
+            weights={} if is_wrong else self._weights(params),
+            buffers=self._step.calls.buffers,
+            versions={"PyTorch": torch.__version__, "Python": sys.version.split()[0]},
+            data=self._step.calls.inputs,
+            targets=self._step.targets,
+            gradients=self._digest_of_gradients(params),
+            losses=[one.loss() for one in passes],
+            is_divided_by_all=bool(passes) and all(one.is_divided for one in passes),
+            random=self._random,
+            has_gradients=any(id(p) in self._step.gradients for p in params),
+        )
+
+    def _parameters(self, update: Update) -> dict[str, str]:
+        """Returns the parameters that the update trains. A rank that has called no model yet does
+        not know their names.
+        """
+        trained = [p for p in parameters_of(update.updater) if p.requires_grad]
+        names = [self._trained.name_of(p) for p in trained]
+        known = {"names of what trains": str(names)} if all(names) else {}
+        shapes = [f"{list(p.shape)} of {p.dtype}" for p in trained]
+        return {"optimizer": update.name, "what trains": str(shapes), **known}
+
+    def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
+        """Returns digests of the weights that an update changes, and of the weights that the step
+        uses and no update changes.
+
+        The latter are those of frozen modules, teachers and references.
+        """
+        trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
+        others = self._step.calls.weights(self._trained.name_of, trained)
+        named = [*((self.name_of(p), p) for p in params), *others.items()]
+        ignored = self._trained.ignored()
+        return {name + _place_of(p): digest(p) for name, p in named if id(p) not in ignored}
+
+    def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
+        """Returns one digest of all that autograd has delivered, or an empty text if it is 0."""
+        held = [self._step.gradients.get(id(p)) for p in params]
+        if all(one is None or one.is_zero() for one in held):
+            return ""
+        digests = [digest(one.sums) for one in held if one is not None]
+        return hashlib.blake2b(" ".join(digests).encode(), digest_size=16).hexdigest()
+
+
+def _place_of(p: torch.nn.Parameter) -> str:
+    """Returns which part of a DTensor this rank has, or an empty text.
+
+    Ranks at one place in the last dimension of its mesh have the same part.
+    """
+    return str(mesh_place(p)[-1:]) if is_in_parts(p) else ""

@@ -1,0 +1,139 @@
+"""Finds the losses that a script computes, and the factor with which backward() gets each loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+
+from gradsync.events import in_backward, script_calls
+from gradsync.losses import ROUNDINGS_OF_A_LOSS, PassLoss
+from gradsync.reference import digest
+from gradsync.torch_private import register_hook, tensors_of
+
+LOSSES = ("cross_entropy", "nll_loss", "mse_loss")  # of torch.nn.functional
+OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignored
+
+
+@dataclasses.dataclass
+class _Loss:
+    """A loss that may get a derivative. `values`: of its elements, if it is not reduced."""
+
+    tokens: int
+    mean: float
+    eps: float
+    is_mean: bool
+    is_reduced: bool = False
+    values: torch.Tensor | None = None
+
+    def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
+        """Returns the loss with its factor. The factor is NaN if elements have different
+        factors."""
+        factor = float(derivative.double().sum()) / scale
+        tokens, mean = self.tokens, self.mean
+        if self.values is not None:
+            counted = derivative != 0
+            tokens = int(counted.sum())
+            mean = float(self.values[counted].double().mean()) if tokens else 0.0
+            is_uniform = tokens and bool((derivative[counted] == derivative[counted][0]).all())
+            factor = factor if is_uniform else math.nan
+        elif not self.is_mean:
+            factor *= tokens
+        return PassLoss(factor, tokens, mean, self.eps, is_reduced=self.is_reduced)
+
+
+@dataclasses.dataclass
+class Pass:
+    """A backward pass.
+
+    `calls`: the calls of the script that have begun it. `given`: the one number that it begins
+    with, or NaN. `is_divided`: that was divided by a sum over ranks.
+    """
+
+    calls: str
+    scale: float  # of a GradScaler
+    given: float
+    is_divided: bool
+    losses: list[PassLoss] = dataclasses.field(default_factory=list)
+    delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
+
+    def loss(self) -> PassLoss | None:
+        """Returns what the pass begins with, or None if that is unknown.
+
+        A loss that a collective has reduced stands for those that it was made of.
+        """
+        losses = [one for one in self.losses if one.is_reduced] or self.losses
+        if not losses or any(math.isnan(one.factor) for one in losses):
+            return None
+        largest = max(losses, key=lambda one: abs(one.factor))
+        off = abs(self.given / self.scale - largest.factor * largest.mean)
+        return dataclasses.replace(
+            largest,
+            calls=self.calls,
+            is_alone=len(losses) == 1,
+            is_whole=off <= ROUNDINGS_OF_A_LOSS * largest.eps * abs(largest.factor * largest.mean),
+        )
+
+
+class LossWatch:
+    """Finds the losses of each pass. Adds the digests of their targets to `targets`."""
+
+    def __init__(self, targets: list[str]) -> None:
+        self._targets = targets
+        self._pass: Pass | None = None
+
+    def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
+        """Returns the backward pass that begins, whose losses are not known before its end."""
+        known = tensors_of(roots)
+        is_number = len(known) == 1 and known[0].numel() == 1
+        given = float(known[0].detach()) if is_number else math.nan
+        self._pass = Pass(script_calls(), scale, given, is_divided)
+        return self._pass
+
+    def end_pass(self) -> None:
+        self._pass = None
+
+    def add(
+        self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
+    ) -> None:
+        """Watches a loss that a function of LOSSES has returned for these arguments."""
+        given = inspect.signature(own).bind(*args, **kwargs).arguments
+        if not loss.requires_grad or given.get("size_average") is not None or given.get("reduce"):
+            return
+        target = given["target"]
+        self._targets.append(digest(target))
+        tokens = _tokens_of(own.__name__, given)
+        reduction = given.get("reduction", "mean")
+        values = loss.detach() if reduction == "none" else None
+        mean = float(loss.detach().double().sum()) / (1 if reduction == "mean" else max(tokens, 1))
+        eps = torch.finfo(loss.dtype).eps
+        self._watch(loss, _Loss(tokens, mean, eps, reduction == "mean", values=values))
+
+    def add_reduced(self, loss: torch.Tensor) -> None:
+        """Watches a number with a graph that the script is about to give to a collective."""
+        eps = torch.finfo(loss.dtype).eps
+        value = float(loss.detach().double().sum())
+        self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))
+
+    def _watch(self, loss: torch.Tensor, known: _Loss) -> None:
+        def on_derivative(derivative: torch.Tensor) -> None:
+            if self._pass is not None and in_backward():
+                with torch.no_grad():
+                    self._pass.losses.append(known.of_pass(derivative, self._pass.scale))
+
+        register_hook(loss, on_derivative)
+
+
+def _tokens_of(name: str, given: dict[str, Any]) -> int:
+    """Returns the number of summands of a loss."""
+    inputs, target = given["input"], given["target"]
+    if name not in OF_CLASSES:
+        return int(cast("Any", torch).broadcast_tensors(inputs, target)[0].numel())
+    if target.is_floating_point():  # the probabilities of each class
+        return int(target.numel() // target.shape[min(1, target.dim() - 1)])
+    ignored = given.get("ignore_index", -100)  # PyTorch's default
+    return int((target != ignored).sum())

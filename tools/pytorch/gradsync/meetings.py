@@ -1,0 +1,304 @@
+"""Lets ranks report their progress in the store of the script's process group.
+
+No collective is used, so a rank that does not come is named, and the other ranks do not wait for it
+without end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch.distributed as dist
+
+from gradsync import Refused
+from gradsync.torch_private import default_store, store_within
+
+PREFIX = "gradsync_check"
+OVER = "over"  # the key that close() sets
+LONGEST_PAUSE_S = 0.1  # between two looks at the store
+GRACE_S = 2.0  # for a rank that has begun more passes, beside the time of a step
+HEARING_S = 1.0  # that other ranks have to hear that the check is over
+PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """The progress of a rank since its last meeting.
+
+    `meetings`: the number of its meetings so far. `calls`, `passes`: forward and backward passes
+    that it has begun. `skipped`: updates that a GradScaler has left out. `place`: FILE:LINE of the
+    last of these. `ended`: how the script has ended, or an empty text.
+    """
+
+    meetings: int = 0
+    calls: int = 0
+    passes: int = 0
+    skipped: int = 0
+    place: str = ""
+    ended: str = ""
+
+
+class Reason(enum.Enum):
+    """Why a rank does not come to a meeting."""
+
+    SKIPPED = enum.auto()  # a GradScaler has left out the update
+    WENT_ON = enum.auto()  # it has begun another pass, and gets no further
+    ENDED = enum.auto()
+    LATE = enum.auto()
+    OVER = enum.auto()  # it has ended the check, and has said why
+
+
+@dataclasses.dataclass(frozen=True)
+class Absence:
+    """A rank that does not come, and what it does instead, as text.
+
+    `speaker`: the first rank that may have come, which must report the absence.
+    """
+
+    rank: int
+    reason: Reason
+    text: str
+    speaker: int = 0
+
+
+class _Stalls:
+    """Measures for how long ranks have made no progress. Times are those for which this rank has
+    waited, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[int, tuple[Progress, float]] = {}
+        self.waited_s = 0.0
+
+    def seconds(self, rank: int, now: Progress) -> float:
+        before, since = self._since.get(rank, (None, 0.0))
+        if before != now:
+            since = self.waited_s
+            self._since[rank] = (now, since)
+        return self.waited_s - since
+
+
+@contextlib.contextmanager
+def _refusing_lost_store() -> Iterator[None]:
+    """Raises Refused instead of RuntimeError, because the process that has the store has ended."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise Refused(f"ranks do not meet: {type(error).__name__}: {reason}") from error
+
+
+class Meetings:
+    """This rank's part in meetings, one before each update. A rank alone does not wait.
+
+    Methods raise Refused if the store is lost.
+    """
+
+    def __init__(self) -> None:
+        self._own = Progress()
+        self._began_s = 0.0  # the first pass since the last meeting
+        self._step_s = 0.0  # from then on to the meeting
+        self._store: Any = None
+        self._timeout_s = 0.0  # of the script's process group
+        self._rank = 0
+        self._size = 1
+
+    def begin_call(self, place: str) -> None:
+        """A forward pass begins, with gradients."""
+        self._begin()
+        self._say(calls=self._own.calls + 1, place=place)
+
+    def begin_pass(self, place: str) -> None:
+        """The outermost backward pass begins."""
+        self._begin()
+        self._say(passes=self._own.passes + 1, place=place)
+
+    def _begin(self) -> None:
+        if self._own.calls == self._own.passes == 0:
+            self._began_s = time.monotonic()
+
+    def skip(self, place: str) -> None:
+        """A GradScaler leaves out an update."""
+        self._say(skipped=self._own.skipped + 1, place=place)
+
+    def end(self, how: str) -> None:
+        """The script of this rank ends, and comes to no further meeting."""
+        self._say(ended=how)
+
+    def meet(self) -> Absence | None:
+        """Waits until all ranks are here. Returns a rank that does not come, if there is one."""
+        if not self._join():
+            return None
+        self._set(self._place_of(self._rank), self._own.skipped)
+        absence = self._wait(self._missing, self._why_absent) or self._who_skipped()
+        self._own = Progress(meetings=self._own.meetings + 1)
+        return absence
+
+    def meet_at_end(self) -> Absence | None:
+        """As meet(), after end(): waits until the scripts of all ranks have ended."""
+        return self._wait(self._running, self._why_running) if self._join() else None
+
+    def close(self) -> None:
+        """Ends the check for all ranks, because this rank has printed the result.
+
+        This rank may have the store, so it waits until all ranks that wait for it have read this.
+        """
+        if not self._join():
+            return
+        self._set(OVER, "")
+        others = [f"heard/{rank}" for rank in range(self._size) if rank != self._rank]
+        _wait_for(lambda: self._has(*others), HEARING_S)
+
+    def is_closed(self) -> bool:
+        """Waits for a limited time until another rank calls close(). Returns whether one has called
+        it.
+        """
+        if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
+            return False
+        self._set(f"heard/{self._rank}", "")
+        return True
+
+    # Who is missing, and why
+
+    def _wait(
+        self,
+        missing: Callable[[], list[int]],
+        why: Callable[[int, _Stalls], tuple[Reason, str] | None],
+    ) -> Absence | None:
+        """Waits until no rank is missing, or one has a reason not to come."""
+        has_begun = self._own.calls + self._own.passes > 0
+        self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
+        stalls = _Stalls()
+        for waited_s in _looks():
+            stalls.waited_s = waited_s
+            ranks = missing()
+            if not ranks:
+                break
+            if self._has(OVER):
+                return Absence(ranks[0], Reason.OVER, "has ended the check")
+            reasons = {rank: reason for rank in ranks if (reason := why(rank, stalls))}
+            if waited_s > self._timeout_s and not reasons:
+                text = f"does not come within {self._timeout_s:.0f} s"
+                reasons = dict.fromkeys(ranks, (Reason.LATE, text))
+            if reasons:
+                rank = min(reasons)
+                speaker = min(set(range(self._size)) - set(reasons))
+                return Absence(rank, *reasons[rank], speaker)
+        return None
+
+    def _missing(self) -> list[int]:
+        """Returns the ranks that are not at the meeting."""
+        others = [rank for rank in range(self._size) if rank != self._rank]
+        if self._has(*map(self._place_of, others)):
+            return []
+        return [rank for rank in others if not self._has(self._place_of(rank))]
+
+    def _why_absent(self, rank: int, stalls: _Stalls) -> tuple[Reason, str] | None:
+        other = self._progress_of(rank)
+        if other.ended:
+            return Reason.ENDED, other.ended
+        if other.meetings < self._own.meetings:
+            return None
+        if other.skipped > self._own.skipped:
+            return Reason.SKIPPED, f"left out a step (GradScaler at {other.place})"
+        return self._why_stalled(rank, other, stalls)
+
+    def _who_skipped(self) -> Absence | None:
+        """Returns the rank that has skipped the most updates, if all ranks have come."""
+        keys = [self._place_of(rank) for rank in range(self._size)]
+        skipped = [self._get(key) for key in keys]
+        if min(skipped) == max(skipped):
+            return None
+        rank = skipped.index(max(skipped))
+        return Absence(rank, Reason.SKIPPED, "has left out a step before, by its GradScaler")
+
+    def _running(self) -> list[int]:
+        """Returns the ranks whose scripts have not ended."""
+        return [rank for rank in range(self._size) if not self._progress_of(rank).ended]
+
+    def _why_running(self, rank: int, stalls: _Stalls) -> tuple[Reason, str] | None:
+        if self._has(self._place_of(rank)):
+            return Reason.WENT_ON, "comes to another step of an optimizer"
+        return self._why_stalled(rank, self._progress_of(rank), stalls)
+
+    def _why_stalled(
+        self, rank: int, other: Progress, stalls: _Stalls
+    ) -> tuple[Reason, str] | None:
+        """Returns the reason if a rank has begun more passes than this rank, and makes no progress.
+
+        A rank with more passes in a step is assumed to need at most as long for each pass as this
+        rank needs for all its passes.
+        """
+        own = self._own
+        has_more = other.calls > own.calls or other.passes > own.passes
+        if other.meetings < own.meetings or not has_more:
+            return None
+        if stalls.seconds(rank, other) < GRACE_S + self._step_s:
+            return None
+        return Reason.WENT_ON, f"has begun its next pass at {other.place}"
+
+    # The store
+
+    def _join(self) -> bool:
+        """Returns whether there are several ranks, which have a store."""
+        if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
+            store = default_store()
+            self._store = store_within(store, PREFIX)
+            self._timeout_s = store.timeout.total_seconds()
+            self._rank, self._size = dist.get_rank(), dist.get_world_size()
+        return self._store is not None
+
+    def _say(self, **changes: Any) -> None:
+        self._own = dataclasses.replace(self._own, **changes)
+        if self._join():
+            self._set(f"progress/{self._rank}", dataclasses.asdict(self._own))
+
+    def _progress_of(self, rank: int) -> Progress:
+        key = f"progress/{rank}"
+        return Progress(**self._get(key)) if self._has(key) else Progress()
+
+    def _place_of(self, rank: int) -> str:
+        """Returns the key that a rank sets when it comes to this meeting."""
+        return f"{self._own.meetings}/{rank}"
+
+    def _set(self, key: str, value: Any) -> None:
+        with _refusing_lost_store():
+            self._store.set(key, json.dumps(value))
+
+    def _get(self, key: str) -> Any:
+        with _refusing_lost_store():
+            return json.loads(self._store.get(key))
+
+    def _has(self, *keys: str) -> bool:
+        with _refusing_lost_store():
+            return bool(self._store.check(list(keys)))
+
+
+def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
+    """Waits until the condition holds, but only for a limited time. Returns whether it holds."""
+    for waited_s in _looks():
+        if is_so():
+            return True
+        if waited_s > seconds:
+            break
+    return False
+
+
+def _looks() -> Iterator[float]:
+    """Yields at once, and then again and again, after ever longer pauses: their sum, in seconds.
+
+    It is less than the time that passes if this process is stopped, as others may be with it.
+    """
+    pause_s = 0.001
+    waited_s = 0.0
+    while True:
+        yield waited_s
+        time.sleep(pause_s)
+        waited_s += pause_s
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

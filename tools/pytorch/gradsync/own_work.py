@@ -1,0 +1,65 @@
+"""Runs the work of check within the script, and ends a rank that cannot be checked."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Callable, Iterator
+
+import torch
+
+from gradsync import Refused
+from gradsync.ending import end_rank
+from gradsync.events import place
+from gradsync.findings import Status
+
+
+class OwnWork:
+    """Work of check within the script, which is not watched, and ends the rank if it fails.
+
+    Refused ends it with the status UNKNOWN; any other exception is a fault of check. If there were
+    findings before, the rank ends with their status, which `found` returns.
+
+    `place`: FILE:LINE of the script, for when none of its lines runs, as in a thread of autograd.
+    `spent_ns`: what the work took until now.
+    """
+
+    def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:
+        self.is_running = False
+        self.spent_ns = 0
+        self.place = ""
+        self._found = found
+
+    def status(self, otherwise: Status) -> Status:
+        """Returns the exit status of a rank that ends now."""
+        return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
+
+    def refuse(self, text: str, first_rank: int = 0) -> None:
+        """Ends the rank, because it cannot be checked any further.
+
+        `first_rank`: the first rank that knows the reason, which prints it before the others.
+        """
+        where = place(otherwise=self.place)
+        further = " further" if self._found() == Status.DIFFERS else ""
+        line = f"{where}: cannot be checked{further}: {text}"
+        end_rank(line, self.status(Status.UNKNOWN), first_rank)
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        was_running = self.is_running
+        began = time.monotonic_ns()
+        self.is_running = True
+        try:
+            with torch.no_grad():
+                yield
+        except Refused as error:
+            self.refuse(str(error))
+        except Exception:
+            where = place(otherwise=self.place)
+            text = f"{where}: check itself has failed:\n{traceback.format_exc()}"
+            end_rank(text, self.status(Status.FAULT))
+        finally:
+            self.is_running = was_running
+            if not was_running:
+                self.spent_ns += time.monotonic_ns() - began
