@@ -89,17 +89,26 @@ class OrderTest(unittest.TestCase):
 
 class KeptTest(unittest.TestCase):
     def test_units_reshard_after_forward_where_fsdp2_does(self):
-        """A root keeps its own unit whole. If it has none, the first unit is another module's."""
-        for root_has_a_unit in (True, False):
-            with self.subTest(root_has_a_unit=root_has_a_unit), ranks("fake", 2) as x:
+        """A root keeps its own unit whole, unless it is told. If it has none, the first unit is
+        another module's.
+        """
+        for root_has_a_unit, told, kept in (
+            (True, None, [0]),
+            (False, None, []),
+            (True, True, []),
+            (True, False, [0]),
+        ):
+            with self.subTest(has=root_has_a_unit, told=told), ranks("fake", 2) as x:
                 net = Net()
                 for part in (*net.h, *(() if root_has_a_unit else (net.e, net.head))):
                     fully_shard(part)
-                target = ShardedTarget(fully_shard(net))
+                target = ShardedTarget(fully_shard(net, reshard_after_forward=told))
                 net(x)  # in the first forward FSDP2 decides
-                kept = [group.post_forward_mesh_info is None for group in target.groups]
-                self.assertEqual([not unit.reshards for unit in target.units], kept)
-                self.assertEqual(sum(kept), int(root_has_a_unit))
+                units = list(enumerate(zip(target.groups, target.units, strict=True)))
+                self.assertEqual(
+                    [i for i, (group, _) in units if group.post_forward_mesh_info is None], kept
+                )
+                self.assertEqual([i for i, (_, unit) in units if not unit.reshards], kept)
 
 
 class OlderTest(unittest.TestCase):

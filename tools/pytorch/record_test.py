@@ -14,10 +14,12 @@ import torch.distributed as dist
 from gradsync import record, units
 from gradsync.clock import HostClock
 from gradsync.flat_buffer import FlatBuffer
+from gradsync.prober import Prober
 from gradsync.recorder import Recorder
 from gradsync.schema import MIB, CollectiveKind
 from gradsync.torch_private import DDP
-from gradsync.turns import probes_of
+from gradsync.turns import Probe, probes_of
+from gradsync.world import World
 from recorded_net import RecordingTestCase, batch_of, check_on_two_ranks, net, what_if
 
 
@@ -54,6 +56,19 @@ class RecordTest(RecordingTestCase):
                 self.assertEqual(sent["bytes"], layers)
                 self.assertGreater(min(sent["in_ns"] + sent["out_ns"]), 0)
             self.assertEqual("as units, without copies;" in answer, not tried)
+
+    def test_pieces_have_the_bytes_that_a_probe_says(self):
+        """Of gradients of any dtype."""
+        dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+        self.addCleanup(dist.destroy_process_group)
+        clock = HostClock()
+        world = World(torch.device("cpu"), clock)
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            params = [torch.nn.Parameter(torch.ones(8000 // dtype.itemsize, dtype=dtype))] * 2
+            prober = Prober(FlatBuffer(params, ranks=1), world, clock, [])
+            for kind in (CollectiveKind.ALL_REDUCE, CollectiveKind.BF16):
+                sent = prober.run(Probe(kind, piece_bytes=3200))
+                self.assertEqual(sent.bytes, [3200] * 5, (dtype, kind))
 
     def test_what_fsdp2_cannot_shard_is_not_tried(self):
         if units.can_be_tried([torch.ones(2)]):

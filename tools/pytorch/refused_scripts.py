@@ -70,6 +70,16 @@ REFUSED = (
         TWICE,
     ),
     (
+        "no_sync around backward alone",
+        MODEL
+        + LOOP.replace(
+            "model(x).square().mean().backward()",
+            "loss = model(x).mean()\n    with model.no_sync(): loss.backward()\n"
+            "    model(x).mean().backward() #!",
+        ),
+        "use no_sync around forward and backward of all passes but the last",
+    ),
+    (
         "a script that catches all",
         MODEL
         + "for step in range(int(sys.argv[1])):\n    try:\n        model(x).mean().backward()\n"

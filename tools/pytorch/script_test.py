@@ -169,26 +169,39 @@ class ScriptTest(unittest.TestCase):
 
     def test_processes_that_train_are_refused_and_others_are_not(self):
         child = (
-            "import multiprocessing\n"
-            "def child(trains): trains and torch.optim.SGD([nn.Parameter(x)], lr=1) #!\n"
+            "import datetime, multiprocessing\n"
+            "def child(): DOES #!\n"
             "if __name__ == '__main__':\n"
             "    context = multiprocessing.get_context('METHOD')\n"
-            "    process = context.Process(target=child, args=(TRAINS,))\n"
+            "    process = context.Process(target=child)\n"
             "    process.start(); process.join(); assert process.exitcode == 0\n    "
         )
         loop = (NET + LOOP).replace("\n", "\n    ")
-        for method in ("fork", "spawn"):
-            for trains in (True, False):
-                with self.subTest(method=method, trains=trains):
-                    self.out.unlink(missing_ok=True)
-                    text = child.replace("METHOD", method).replace("TRAINS", str(trains)) + loop
-                    status, printed = self.record(text, alone=True)
-                    said = self.said(printed)
-                    self.assertEqual((status, len(said)), (int(trains), int(trains)), printed)
-                    self.assertEqual(self.out.exists(), not trains)
-                    for line in said:
-                        self.assertIn("let torchrun start those that train", line)
-                        self.assertIn(f"{self.script}:", line)
+        makes_a_group = "dist.init_process_group('gloo', world_size="
+        for method, does, trains in (
+            ("fork", "pass", False),
+            ("spawn", "pass", False),
+            ("fork", "torch.optim.SGD([nn.Parameter(x)], lr=1)", True),
+            ("spawn", "torch.optim.SGD([nn.Parameter(x)], lr=1)", True),
+            ("fork", makes_a_group + "1, rank=0, store=dist.HashStore())", True),
+            # The others are not there: it would wait for them, and fail.
+            (
+                "fork",
+                makes_a_group + "2, rank=1, init_method='tcp://127.0.0.1:1', "
+                "timeout=datetime.timedelta(seconds=5))",
+                True,
+            ),
+        ):
+            with self.subTest(method=method, does=does):
+                self.out.unlink(missing_ok=True)
+                text = child.replace("METHOD", method).replace("DOES", does) + loop
+                status, printed = self.record(text, alone=True)
+                said = self.said(printed)
+                self.assertEqual((status, len(said)), (int(trains), int(trains)), printed)
+                self.assertEqual(self.out.exists(), not trains)
+                for line in said:
+                    self.assertIn("let torchrun start those that train", line)
+                    self.assertIn(f"{self.script}:", line)
 
     def test_collectives_of_the_script_itself_are_counted(self):
         text = MODEL + LOOP.replace(

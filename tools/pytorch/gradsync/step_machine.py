@@ -125,7 +125,7 @@ NOT_SYNCHRONISED = Refusal(
 )
 DDP_AGAIN = Refusal(
     "gradients come again after those of this step were synchronised, and nothing has updated the "
-    "model: use no_sync in all passes but the last"
+    "model: use no_sync around forward and backward of all passes but the last"
 )
 SHARDED_AGAIN = Refusal(
     "gradients come again after those of this step were reduced: use "
