@@ -39,7 +39,7 @@ TEST(TrainingOptionsTest, ReadmeNamesWhatPyTorchCallsEachStrategy) {
     EXPECT_TRUE(twins.insert(traits.pytorch_twin).second) << name;
     EXPECT_NE(PyTorchWay(traits.pytorch_twin), "") << name;
     EXPECT_THAT(readme,
-                ::testing::HasSubstr(Join("| `", name, "` | ", PyTorchWay(traits.pytorch_twin), " |\n")));
+                ::testing::HasSubstr(Join("\n| `", name, "` | ", PyTorchWay(traits.pytorch_twin), " |")));
   }
 }
 
