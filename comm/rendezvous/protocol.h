@@ -23,8 +23,8 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
-  // Fields: milliseconds, size, index, key, list of values; the answer is sent when all ranks have called Meet or the
-  // time is over.
+  // Fields: milliseconds, size, index, key, list of values; the answer is sent when all ranks have called
+  // Meet or the time is over.
   kMeet = 'm',
   kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
   kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
