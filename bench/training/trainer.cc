@@ -363,8 +363,10 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
   const Mark first = CommunicatesEarly(turn) ? Mark::kStepBegin : Mark::kForwardEnd;
-  const int64_t from_ns = result.marks.front()[first], to_ns = result.marks.back()[Mark::kStepEnd];
-  const int64_t busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), from_ns, to_ns);
+  const auto intervals = comm::Intervals(log.Finish());
+  int64_t busy_ns = 0;  // not between steps, which is no part of a step's time
+  for (const StepMarks& marks : result.marks)
+    busy_ns += comm::BusyNs(intervals, marks[first], marks[Mark::kStepEnd]);
   result.times = MeanOf(times);
   result.begin_ns = result.marks.front()[Mark::kStepBegin];
   result.cpu = {cpu.compute_ns / num_steps, cpu.communication_ns / num_steps};
