@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, FAILED, LACKING, Refused
+from gradsync import BAD_ARGUMENTS, LACKING, Refused
 from gradsync.answer import as_json
 from gradsync.answering import NO_MEASURED, NO_MEMORY, answer_of
 from gradsync.curve import Curve, curve_of, named_questions
@@ -19,6 +18,7 @@ from gradsync.network import Algorithm, parse_wire
 from gradsync.plot import ONE_NUMBER, NoMatplotlib, check_can_draw, save
 from gradsync.question import MOST_PERCENT, LinkOptions, Question, question_of
 from gradsync.schema import MOST_RANKS
+from gradsync.standard_output import print_answer
 from gradsync.text import text_of
 
 DESCRIPTION = (
@@ -224,14 +224,4 @@ def main(arguments: Sequence[str]) -> int:
     except NoMatplotlib as error:
         print(f"what_if: {error}", file=sys.stderr)
         return LACKING
-    if sys.stdout is None:  # closed, where print() does nothing
-        print("what_if: cannot write to stdout: it is closed", file=sys.stderr)
-        return FAILED
-    try:
-        print(output, flush=True)
-    except OSError as error:  # a full disk, or a reader who has left
-        # Python would try again to write to it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"what_if: cannot write to stdout: {error.strerror}", file=sys.stderr)
-        return FAILED
-    return 0
+    return print_answer("what_if", output)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-from gradsync import BAD_ARGUMENTS, FAILED, Refused
+from gradsync import BAD_ARGUMENTS, Refused
+from gradsync.standard_output import print_answer
 from gradsync.trace.plan import Plan, write_recording
 from gradsync.trace.report import as_json, read_ranks, report_of
 from gradsync.trace.text import text_of
@@ -95,11 +96,4 @@ def main(arguments: Sequence[str]) -> int:
     except Refused as error:
         print(f"trace: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
-    try:
-        print(output, flush=True)
-    except OSError as error:  # a full disk, or a reader who has left
-        # Python would try again to write to it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"trace: cannot write to stdout: {error.strerror}", file=sys.stderr)
-        return FAILED
-    return 0
+    return print_answer("trace", output)
