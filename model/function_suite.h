@@ -19,9 +19,9 @@
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
-// Test suites for every differentiable operation, run on each of its cases: FunctionTest on every device,
-// FunctionThreadsTest and FunctionGradientTest (small cases) on the CPU only. Include this header in one
-// source file of a test; that file instantiates the suites.
+// Parameterised test suites that check a differentiable operation on a FunctionCase. FunctionTest runs on
+// every device, FunctionThreadsTest and FunctionGradientTest only on the CPU. The .cc file of a test includes
+// this header and instantiates the suites with its cases.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -33,7 +33,7 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
   return wide;
 }
 
-// What an operation says when it is called like this.
+// Returns the message of the InvalidInput that `call` throws; "nothing" if it throws none.
 inline std::string Refusal(const std::function<void()>& call) {
   try {
     call();
@@ -43,7 +43,6 @@ inline std::string Refusal(const std::function<void()>& call) {
   return "nothing";
 }
 
-// The numbers of a tensor, and its dtype.
 struct Stored {
   explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
 
@@ -53,7 +52,7 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-// Returns a random gradient for an output.
+// Returns random numbers with the shape, dtype and device of `output`.
 inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
@@ -69,15 +68,16 @@ inline std::vector<Stored> StoredGrads(const std::vector<Parameter*>& params) {
   return grads;
 }
 
-// The output of a case and the gradients of its inputs, for one random gradient of the output.
+// The output of a case, and the gradients of its inputs for the output gradient dy.
 struct CaseResult {
   std::vector<double> dy;
   Stored output;
   std::vector<Stored> input_grads;
 };
 
-// Computes a case. The arrays are numbered: array 2 i has the value of input i, and array 2 i + 1 has its
-// gradient. The array with the number `displaced` starts one element after the start of its memory.
+// Computes a case in forward and backward. `displaced` selects one array that starts one element after the
+// start of its memory block, so that it is not aligned to 16 bytes: 2 i is the value of input i, and 2 i + 1
+// is the gradient of input i.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -89,7 +89,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // Also fills blocks of scratch memory with NaN.
+  // Fills freed memory blocks of small sizes with NaN, so that a kernel that reads scratch memory before it
+  // writes it computes NaN.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -110,8 +111,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   return result;
 }
 
-// Computes gradients as sums of two contributions in one graph, for parameters or, if possible, for
-// intermediate values.
+// Computes the gradients of a graph that applies the operation twice to the same inputs, so that each
+// gradient is a sum of two contributions. If `intermediate`, inputs are outputs of another operation, if
+// possible, instead of parameters.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -127,11 +129,11 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// Returns the largest error that rounding can cause, relative to the 2-norm of a result. The error of a sum
-// of L random terms is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and
-// exponentials. A result in bf16 is computed in f32 from inputs that are exact in bf16: each number is
-// rounded once, by at most u = 2^-8. The tolerance is 4 u, for a gradient that reads its output again
-// (attention) or is a sum of two gradients.
+// Returns the largest allowed error of a result, relative to the result's 2-norm. Rounding makes an error of
+// about sqrt(L) eps in a sum of L random terms. The tolerance for f32 and f64 is 16 times this error, because
+// operations have several sums and exponentials. A result in bf16 is computed in f32 and rounded once, by at
+// most 2^-8. Its tolerance is 4 * 2^-8, because a gradient may depend on an output that is already rounded
+// (attention), or be a sum of two gradients.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -139,7 +141,8 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// The norm is increased by 1, which is the size of the inputs, for results that are nearly zero.
+// Expects that the 2-norm of got - want is within the tolerance. The tolerance is relative to 1 + the 2-norm
+// of `want`: the 1, about as large as an input, is for results that are nearly zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -151,8 +154,8 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// CUDA kernels read and write 16 bytes in one access if all arrays are aligned. One unaligned array must be
-// sufficient to disable these accesses.
+// Expects correct results if one array of a case is not aligned to 16 bytes. CUDA kernels access 16 bytes at
+// a time if all arrays are aligned, so one unaligned array must disable this.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -207,7 +210,6 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
   }
 }
 
-// Checks that two runs give bitwise equal results.
 TEST_P(FunctionTest, IsDeterministic) {
   const FunctionCase& c = GetParam();
   const DevicePtr device = c.device();
@@ -219,12 +221,13 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding a number to all logits changes neither the loss nor its gradient, and that the sum of
-// the gradient is 0.
+// Checks that adding the same number to all logits changes neither the loss nor its gradient, and that the
+// elements of the gradient add up to 0.
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // Values that are exact also after adding the offset. In bf16 all values are equal.
+    // These values are exact in f32 also after the offset is added. In bf16 they would not be, so there all
+    // logits are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -276,7 +279,7 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Only some sources instantiate the suites of the CPU.
+// GoogleTest reports a suite without cases as an error. A test on CUDA does not instantiate these two suites.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

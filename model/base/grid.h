@@ -14,24 +14,26 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Adds `head` and `text` to the lines. Breaks lines at spaces; a broken line ends with `end`. Cuts text that
-// does not fit into `most` lines.
+// Appends `head` followed by `text` to `lines`. Text that is wider than kScreenColumns continues on the next
+// line, at most on `most` lines, and the rest is cut. `end`, such as a backslash in a shell command, is
+// written at the end of each line that continues.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
-// A table whose first column has names. Omits columns that do not fit.
+// A table with the rows' names in its first column. When it is printed, columns on the right that do not fit
+// into kScreenColumns are omitted.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // The number of rows at the end that are kept when rows are omitted, if there is room for other rows.
+  // If there are too many rows to print all, rows in the middle are omitted, and the last num_last rows are
+  // still printed.
   size_t num_last = 0;
   // Number of left-aligned columns; other columns are right-aligned.
   size_t num_left = static_cast<size_t>(-1);
 
   bool fits() const;
-  // Adds at most `most` lines. If rows do not fit, the last rows are listed by name only. Adds nothing if
-  // `most` is less than three.
+  // Appends at most `most` lines. If there are more rows than that, one line lists the names of the omitted
+  // rows. If `most` is also less than three, appends nothing.
   void AddTo(size_t most, Lines* lines) const;
-  // Returns all lines.
   std::string ToString() const;
 };
 

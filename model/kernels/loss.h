@@ -7,12 +7,12 @@
 
 namespace gradsync::model::kernels {
 
-// Computes the loss of a classifier. rows must be positive. On the CPU targets are in [0, vocab). On CUDA
-// targets have not been checked: a target outside [0, vocab) makes the loss NaN, and is reported to
-// CudaDevice::wrong_indices.
+// Computes the cross-entropy loss of `rows` > 0 positions. On the CPU, targets must be in [0, vocab). On
+// CUDA, a target outside [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
 //
-// max = the row's maximum, log_sum = log(sum(exp(row - max))); loss = the mean over rows of max - row[target]
-// + log_sum. max and log_sum are kept separately, because a large max would round log_sum away.
+// max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
+// row[target] + log_sum. max and log_sum are stored separately, because adding a small log_sum to a large max
+// would lose its digits.
 template <class T>
 struct CrossEntropy {
   const T* logits;         // (rows, vocab)
@@ -39,7 +39,7 @@ struct CrossEntropyGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes loss, the mean of (x - target)^2 over n elements.
+// Computes `loss`, the mean of (x - target)^2 over n elements.
 template <class T>
 struct SquaredError {
   const T* x;

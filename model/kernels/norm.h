@@ -5,7 +5,7 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of the root mean square normalisation of rows.
+// Kernels of RMSNorm, which normalises each row of x.
 namespace gradsync::model::kernels {
 
 // Computes y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
@@ -22,7 +22,7 @@ struct RmsNorm {
   void OnCuda(Device& device) const;
 };
 
-// Computes dweight, the sum over rows of dy * x * r.
+// Computes dweight = the sum over all rows of dy * x * r.
 template <class T>
 struct RmsNormWeightGrad {
   const T* x;
