@@ -13,8 +13,7 @@
 
 // Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
 //
-// An operation computes its output, and defines how the gradient of its output becomes gradients of its
-// inputs:
+// An operation computes its output, and defines how to compute the gradients of its inputs in backward:
 //
 //   Var Scale(const Var& x, double factor) {
 //     Tensor y = ...;                                           // forward
@@ -23,15 +22,14 @@
 //     });
 //   }
 //
-// The gradient kernel writes or adds its result directly to the memory of the gradient. For a parameter this
-// is Parameter::grad(), which may be a view into a communication buffer (PlaceGrad). So gradients need no
-// temporary memory, no zero-fill and no copy into the buffer.
+// A gradient kernel writes or adds its result directly to the final memory of the gradient. For a parameter
+// this is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
 namespace gradsync::model {
 
 class OpGradient;
 struct Node;
 
-// A tensor in the graph: a constant, a parameter, or the output of an operation. Copying a Var copies no
+// A tensor in the graph: a constant, a parameter, or the output of an operation. Copies of a Var share its
 // elements.
 class Var {
  public:
@@ -40,15 +38,14 @@ class Var {
   Var() = default;
   // Makes a constant, which has no gradient.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // Makes a leaf of the graph (for a frozen parameter: a constant), whose value is parameter.ForwardValue().
-  // The parameter must outlive the graph. The constructor is implicit, so that parameters can be passed to
-  // operations.
+  // Makes a leaf of the graph, or a constant if the parameter is frozen, with the value
+  // parameter.ForwardValue(). The parameter must outlive the graph.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // Returns a Var for `value`, the output of the operation `name` (a string literal) for `inputs`. `backward`
   // is called at most once, when the gradient of `value` is complete, and is then destroyed with all tensors
-  // that it has captured. `backward` must contribute exactly once to the gradient of every input that needs
-  // one, first to those of parameters, so that these gradients can be sent early.
+  // that it has captured. It must contribute exactly once to the gradient of every input that needs one,
+  // first to those of parameters, which can then be sent early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -72,16 +69,16 @@ class Var {
   std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
-// The argument of an operation's backward function: gives it the gradient of the operation's output, and
-// takes the gradients of its inputs.
+// The argument of an operation's backward function, which reads the gradient of the output from it, and gives
+// it the gradients of the inputs.
 class OpGradient {
  public:
   const char* name() const;
   // Returns the gradient with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
-  // Returns whether input i is a parameter, or was computed from one, so that its gradient is needed.
-  // Contribute and PassThrough do nothing for other inputs.
+  // Returns whether input i is a parameter or depends on one. Contribute and PassThrough do nothing for other
+  // inputs.
   bool Needs(int i) const;
 
   // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`, a
@@ -95,12 +92,11 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // Contributes the gradient of the output, unchanged, to the gradient of input i. This needs no copy if
-  // input i is not a parameter and this contribution to it is the first one.
+  // Contributes the gradient of the output, unchanged, to that of input i, without a copy if possible.
   void PassThrough(int i);
 
-  // These functions replace Contribute for a kernel that computes the gradients of several inputs together:
-  // get all destinations by Open, run the kernel, and call Close for each input. Both require Needs(i).
+  // Used instead of Contribute for a kernel that computes the gradients of several inputs together: call Open
+  // for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 
@@ -117,9 +113,8 @@ class OpGradient {
 using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
-// Computes the gradient of `loss` (one element) with respect to every parameter in `params`, and writes it to
-// p.grad(), or adds it there if p.has_grad(). Afterwards p.has_grad() is true for every parameter that is not
-// frozen.
+// Computes the gradient of `loss` (one element) with respect to every parameter p of `params` that is not
+// frozen. Adds it to p.grad() if p.has_grad(), else overwrites p.grad().
 //
 // Calls on_ready exactly once for each parameter that is not frozen, as soon as its gradient is complete and
 // before another operation's backward runs. Parameters on which the loss does not depend follow at the end,
@@ -129,11 +124,10 @@ using UseHook = std::function<void(const Parameter&)>;
 // because its backward may read the parameter's memory again.
 //
 // A graph can be used for one Backward only: each operation's tensors are freed after its backward. Throws
-// std::logic_error, naming operation and input, for a second Backward on the graph, for an operation that
-// does not contribute exactly once to an input, and for an input that has been changed since the operation
-// read it (Parameter::version, Tensor::CountWrite). Throws InvalidInput if the loss has more than one
-// element, depends on no parameter or on a parameter that is not in `params`, or if a parameter is in
-// `params` twice.
+// std::logic_error for a second Backward, for an operation that does not contribute exactly once to an input,
+// and for an input that has been changed since the operation read it. Throws InvalidInput if the loss has
+// more than one element, depends on no parameter or on one that is not in `params`, or if `params` has one
+// twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

@@ -20,8 +20,7 @@
 #include "model/tensor/tensor_ops.h"
 
 // Parameterised test suites that check a differentiable operation on a FunctionCase. FunctionTest runs on
-// every device, FunctionThreadsTest and FunctionGradientTest only on the CPU. The .cc file of a test includes
-// this header and instantiates the suites with its cases.
+// every device, the other suites only on the CPU. The file that includes this header instantiates them.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -68,16 +67,15 @@ inline std::vector<Stored> StoredGrads(const std::vector<Parameter*>& params) {
   return grads;
 }
 
-// The output of a case, and the gradients of its inputs for the output gradient dy.
+// The output of a test case, and the gradients of its inputs if the gradient of the output is dy.
 struct CaseResult {
   std::vector<double> dy;
   Stored output;
   std::vector<Stored> input_grads;
 };
 
-// Computes a case in forward and backward. `displaced` selects one array that starts one element after the
-// start of its memory block, so that it is not aligned to 16 bytes: 2 i is the value of input i, and 2 i + 1
-// is the gradient of input i.
+// Computes a case in forward and backward. One array is not aligned to 16 bytes: the value of input i if
+// `displaced` is 2 i, and its gradient if `displaced` is 2 i + 1.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -89,8 +87,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // Fills freed memory blocks of small sizes with NaN, so that a kernel that reads scratch memory before it
-  // writes it computes NaN.
+  // Fills freed memory blocks with NaN, to detect kernels that read scratch memory before they write it.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -112,8 +109,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
 }
 
 // Computes the gradients of a graph that applies the operation twice to the same inputs, so that each
-// gradient is a sum of two contributions. If `intermediate`, inputs are outputs of another operation, if
-// possible, instead of parameters.
+// gradient is a sum of two contributions. If `intermediate`, the inputs are outputs of another operation, not
+// parameters.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -130,10 +127,8 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
 }
 
 // Returns the largest allowed error of a result, relative to the result's 2-norm. Rounding makes an error of
-// about sqrt(L) eps in a sum of L random terms. The tolerance for f32 and f64 is 16 times this error, because
-// operations have several sums and exponentials. A result in bf16 is computed in f32 and rounded once, by at
-// most 2^-8. Its tolerance is 4 * 2^-8, because a gradient may depend on an output that is already rounded
-// (attention), or be a sum of two gradients.
+// about sqrt(L) eps in a sum of L random terms; f32 and f64 may have 16 times this error. A result in bf16 is
+// rounded once, by at most 2^-8, and may have 4 times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -141,8 +136,7 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// Expects that the 2-norm of got - want is within the tolerance. The tolerance is relative to 1 + the 2-norm
-// of `want`: the 1, about as large as an input, is for results that are nearly zero.
+// Expects |got - want| <= Tolerance * (1 + |want|), where |x| is the 2-norm. The 1 is for results near zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -154,8 +148,8 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// Expects correct results if one array of a case is not aligned to 16 bytes. CUDA kernels access 16 bytes at
-// a time if all arrays are aligned, so one unaligned array must disable this.
+// Expects correct results if any one array is not aligned to 16 bytes. Many CUDA kernels access 16 bytes at a
+// time, and must not do so for such arrays.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -221,13 +215,12 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding the same number to all logits changes neither the loss nor its gradient, and that the
-// elements of the gradient add up to 0.
+// Checks that adding a number to all logits does not change the loss and its gradient, whose sum is 0.
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // These values are exact in f32 also after the offset is added. In bf16 they would not be, so there all
-    // logits are equal.
+    // These values are exact in f32, also with the offset. In bf16 they would be rounded, so there all logits
+    // are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -279,7 +272,7 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// GoogleTest reports a suite without cases as an error. A test on CUDA does not instantiate these two suites.
+// Tests on CUDA do not instantiate these suites, which GoogleTest would report as an error.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

@@ -16,8 +16,8 @@
 // Common code of the differentiable operations: runs their kernels and checks their inputs.
 namespace gradsync::model {
 
-// Converts a tensor implicitly to the pointer type of a kernel's argument; null for an undefined tensor.
-// Throws InvalidInput if the pointer's type does not match the tensor's dtype.
+// Converts a tensor to a kernel's pointer argument; null for an undefined tensor. Throws InvalidInput if the
+// pointer's type does not match the tensor's dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -31,8 +31,8 @@ class Data {
   const Tensor& tensor_;
 };
 
-// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is float, double or BF16, by
-// the dtype of `like`.
+// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of like's
+// dtype: float, double or BF16.
 template <class Make>
 void Run(std::string_view op, const Tensor& like, const Make& make) {
   DispatchAnyFloat(like.dtype(), op,
@@ -52,9 +52,9 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of inputs 0 to N - 1 by the kernel that make.operator()<T>(grad, ...) returns, in
-// one run. If several of these inputs may be the same variable (`shared`), runs the kernel once for each
-// input instead, because their gradients then add up in the same memory.
+// Computes the gradients of inputs 0 to N - 1 in one run of the kernel that make.operator()<T>(grad, ...)
+// returns. If several of these inputs may be the same variable (`shared`), runs the kernel once for each of
+// them, because their gradients are then added up in the same memory.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -82,7 +82,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// Describes a tensor in an error message. Require calls ToString() only if there is an error.
+// Describes a tensor in an error message.
 struct Describe {
   const Tensor& tensor;
 
@@ -92,8 +92,8 @@ struct Describe {
   }
 };
 
-// Throws InvalidInput unless `ok`. The message names the operation `op`, describes the tensors a and b, and
-// ends with what was expected.
+// If `ok` is false, throws InvalidInput with a message that describes the tensors a and b, and what the
+// operation `op` expects.
 inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,
                         std::string_view b_name, const Tensor& b, std::string_view expected) {
   Require(ok, op, ": ", a_name, " is ", Describe{a}, ", ", b_name, " is ", Describe{b}, ", expected ",
@@ -104,8 +104,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Returns whether b is on a's device and has the dtype of a, or f32 if a is bf16. Parameters and losses have
-// this dtype if a is an activation.
+// Returns whether b is on a's device and has the dtype that parameters and losses have if a is an activation:
+// the dtype of a, or f32 for bf16.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }

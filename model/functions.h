@@ -7,12 +7,10 @@
 
 // The differentiable operations of the transformer. All floating-point tensors of a call must be on one
 // device and, except where stated, have the same dtype, f32, f64 or bf16, which is also the dtype of the
-// result. For other dtypes or shapes, an operation throws InvalidInput with its name, the value found and the
-// value expected.
+// result. For other dtypes or shapes, an operation throws InvalidInput.
 //
-// With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once. RmsNorm's weight and
-// CrossEntropy's result are then f32. The bf16 weight of Linear or Embedding is usually the copy of an f32
-// parameter (Parameter::Copy), so the weight's gradient is f32.
+// With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once. RmsNorm's weight,
+// CrossEntropy's result and the gradients of parameters are then f32.
 //
 // In shapes, `...` means any number of leading dimensions, including none.
 //
@@ -28,9 +26,8 @@
 //   Scale            nothing
 //   CrossEntropy     logits, targets, one number per position
 //
-// On CUDA, token ids and targets are not checked before the kernels start, because the CPU would have to wait
-// for them. A wrong id gives a row of NaN, and a wrong target a loss of NaN; the next call that waits for the
-// GPU then throws InvalidInput (CudaDevice). On CUDA, heads of attention have at most 128 elements.
+// On CUDA, a token id outside the vocabulary gives a row of NaN, and a wrong target a loss of NaN; the next
+// call that waits for the GPU throws InvalidInput. On CUDA, heads of attention have at most 128 elements.
 //
 // In backward, each operation computes the gradients of parameters before those of other inputs. Inputs that
 // depend on no parameter get no gradient.
@@ -39,13 +36,13 @@ namespace gradsync::model {
 // Computes x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
 Var Linear(const Var& x, const Var& weight);
 
-// Computes addend + x weight^T, for a residual connection. The addend is added in f32 inside the matrix
-// product, and not by another operation. addend and the result are (..., out).
+// Computes addend + x weight^T, for a residual connection. The addend is added in f32 before the result is
+// rounded. addend and the result are (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Returns the row weight[id] for each id. ids i32 (...), weight (vocab, d) -> (..., d). Throws InvalidInput
-// for an id outside [0, vocab). The gradient has the weight's shape, and rows that no id names are zero.
-// After backward, Parameter::touched_rows lists the other rows.
+// for an id outside [0, vocab). The gradient has the weight's shape; rows of ids that do not occur are zero,
+// and Parameter::touched_rows lists the others.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with

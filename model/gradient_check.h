@@ -18,19 +18,17 @@ using Function = std::function<Var(const std::vector<Var>& inputs)>;
 // outputs. Every output has as many elements as `weights`, in f32, f64 or bf16.
 Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 
-// Returns a copy of x as the output of an operation. It turns a parameter into an intermediate value of the
-// graph, whose gradient Backward handles differently.
+// Returns a copy of x as the output of an operation, so that it is not a parameter but an intermediate value.
 Var Intermediate(const Var& x);
 
 // Allocates memory blocks of the tensors' sizes, fills them with NaN and frees them. The allocator reuses
-// these blocks for the next tensors of such sizes, so an operation that reads memory before it writes it
-// computes NaN.
+// these blocks, so an operation that reads memory before it writes it computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central
 // differences (f(x + h) - f(x - h)) / (2 h), where f is the sum of fn's outputs multiplied by random weights.
-// With h = cbrt(eps) * max(1, |x|) the error of a central difference is about eps^(2/3) s, where s is the sum
-// of the absolute values of f's terms. The tolerance is 100 eps^(2/3) max(1, s), which is 4e-9 max(1, s).
+// The step is h = cbrt(eps) * max(1, |x|), and the tolerance 4e-9 times the sum of the absolute values of f's
+// terms, at least 4e-9.
 //
 // CheckGradients also checks that the gradients are the same, up to rounding, in these cases:
 // - the inputs are intermediate values, or all inputs except one are constants;

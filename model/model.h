@@ -18,8 +18,7 @@ struct Batch {
   Tensor targets;
 };
 
-// A tensor of a model that is not trained, and that the forward pass changes, such as the running mean of
-// batch normalisation.
+// A tensor that forward changes and that is not trained, such as batch normalisation's running mean.
 struct Buffer {
   std::string name;
   Tensor value;
@@ -30,17 +29,16 @@ class Model {
   virtual ~Model() = default;
 
   virtual std::string_view name() const = 0;
-  // Returns the parameters in the order in which forward uses them.
+  // Returns the parameters, layer by layer in forward order.
   virtual std::span<Parameter* const> parameters() const = 0;
-  // Returns groups of parameters (units) in forward order, for training in which each unit is gathered before
-  // it is used and freed afterwards, as in PyTorch's fully_shard. Each operation reads parameters of at most
-  // one unit, and forward reads no parameter of a unit after one of the next unit. Parameters that are in no
-  // unit may be read at any time. By default all parameters are one unit.
+  // Returns groups of parameters (units) in forward order. Strategies that shard parameters, like PyTorch's
+  // fully_shard, gather a unit before it is used and free it afterwards. So each operation must read
+  // parameters of at most one unit, and forward no parameter of a unit after one of the next unit. Parameters
+  // of no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // Returns the buffers in forward order. In data-parallel training, the model does not keep the buffers of
-  // different ranks equal; the caller does this.
+  // Returns the buffers in forward order. The model does not keep the buffers of different ranks equal.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // Runs the forward pass, and returns the mean loss over the batch, of shape (). Throws InvalidInput if the
   // batch has wrong shapes or dtypes.
@@ -48,9 +46,8 @@ class Model {
 };
 
 // Overwrites every parameter with the tensor of its name in a safetensors file, and likewise every buffer
-// that is in the file (checkpoints of other frameworks may lack buffers). Throws InvalidInput, naming the
-// file and the tensor, if a parameter is missing in the file, or if the file has an unknown tensor or one of
-// wrong shape or dtype; then nothing has been loaded.
+// that is in the file. If the file lacks a parameter, or has an unknown tensor or one of wrong shape or
+// dtype, throws InvalidInput and loads nothing.
 void LoadParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 

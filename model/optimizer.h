@@ -24,8 +24,7 @@ struct Part {
   int64_t end = 0;
   // The gradient of these elements, (end - begin); if undefined, it is in param->grad().
   Tensor grad = {};
-  // A tensor (end - begin) of values that the optimizer updates instead of param->value(), which then does
-  // not change; if undefined, it updates param->value().
+  // If defined, a tensor (end - begin) of values that the optimizer updates instead of param->value().
   Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
@@ -35,21 +34,18 @@ struct Part {
 // embedding or output layer (Parameter::SetTable).
 inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is_table(); }
 
-// Updates parameters with their gradients. The first update or call of State() allocates the state, such as
-// AdamW's moments, filled with zeros. An optimizer does not change or reset gradients.
+// Updates parameters with their gradients, which it does not change or reset. The first update or call of
+// State() allocates the state, such as AdamW's moments, filled with zeros.
 //
 // The parameters must outlive the optimizer. All parameters must be f32, or all f64, and on one device, and
-// no parameter may be listed twice; otherwise constructors throw InvalidInput. If the optimizer updates a
-// whole parameter that has a copy in bf16, it writes the copy in the same pass over memory.
+// no parameter may be listed twice; otherwise constructors throw InvalidInput.
 //
 // SGD and AdamW update each element independently of all others, so several optimizers, for example on
 // different ranks, may each update a part of a parameter, with bitwise the same result. Muon needs whole
-// matrices. Its constructors throw InvalidInput for a part of a matrix (IsMatrix) that is not the whole
-// matrix.
+// matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // What can be updated independently: each element, or, with kMatrix, each whole matrix (IsMatrix) and each
-  // element of other parameters.
+  // What is updated independently: each element, or (kMatrix) each matrix and each element of other tensors.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
@@ -61,8 +57,7 @@ class Optimizer {
   void Step(double grad_scale = 1);
   // These functions do the work of Step for some parameters at a time, so that a parameter can be updated as
   // soon as its gradient is complete. In each step, call Advance once, and then Apply for every parameter
-  // once. Apply updates only the parts of `params` that this optimizer has. It throws InvalidInput, before
-  // any change, if one of them has no gradient.
+  // once. Apply throws InvalidInput, before any change, if a parameter has no gradient.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
@@ -70,14 +65,13 @@ class Optimizer {
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  // Returns a new optimizer of the same class, options and learning rate that updates only `parts`. It has
-  // taken no step. Throws InvalidInput if a part is not inside its parameter, or its grad or value has a
+  // Returns a new optimizer with the same rule, options and learning rate that updates only `parts` and has
+  // taken no step. Throws InvalidInput if a part is not inside its parameter, or its `grad` or `value` has a
   // wrong size, dtype or device.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
-  // Their names are "STATE.NAME" for the parameter NAME, or "STATE.NAME[BEGIN:END]" for a part of it, where
-  // STATE is PyTorch's name, such as exp_avg.
+  // For the parameter NAME they are called "exp_avg.NAME", or "exp_avg.NAME[BEGIN:END]" for a part of it.
   std::vector<NamedTensor> State();
   // Returns the number of state tensors of a parameter, each of which is as large as the parameter.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
@@ -130,8 +124,7 @@ class Sgd : public Optimizer {
   const Options options_;
 };
 
-// AdamW, arXiv:1711.05101, as PyTorch implements it: weight decay is multiplied by the learning rate, and eps
-// is added to the square root of the bias-corrected second moment.
+// AdamW, arXiv:1711.05101, as PyTorch implements it.
 class AdamW : public Optimizer {
  public:
   struct Options {
@@ -140,8 +133,7 @@ class AdamW : public Optimizer {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.01;
-    // If false, weight decay applies only to parameters with two or more dimensions, so not to biases and the
-    // weights of norms.
+    // If false, weight decay does not apply to parameters with one dimension (biases, weights of norms).
     bool decay_vectors = true;
   };
 
@@ -162,8 +154,8 @@ class AdamW : public Optimizer {
 };
 
 // Muon, https://kellerjordan.github.io/posts/muon (Keller Jordan, 2024): the update of a matrix is the
-// momentum of its gradients, orthogonalized, so that all singular values are between about 0.7 and 1.2. With
-// the gradient g:
+// momentum of its gradients, orthogonalized: all singular values become about 1 (from 0.7 to 1.2). With the
+// gradient g:
 //
 //   mean = momentum * mean + (1 - momentum) * g
 //   u = (1 - momentum) * g + momentum * mean                     Nesterov's
@@ -173,15 +165,13 @@ class AdamW : public Optimizer {
 //
 // The factor 0.2 * sqrt(max(rows, columns)) is from Moonlight (arXiv:2502.16982, section 2.2; PyTorch:
 // adjust_lr_fn="match_rms_adamw"). It makes updates about as large as AdamW's, so that matrices need no
-// learning rate of their own. AdamW updates all parameters that are not matrices (IsMatrix). The state of a
-// matrix is one tensor, exp_avg.
+// learning rate of their own. AdamW updates all parameters that are not matrices (IsMatrix).
 class Muon : public AdamW {
  public:
   struct Options {
     AdamW::Options adamw = {};  // learning rate and weight decay are for matrices, too
     double momentum = 0.95;
-    // If true and the parameters are f32, orthogonalizes in bf16, as published; else in the dtype of the
-    // parameters.
+    // If true, orthogonalizes f32 parameters in bf16, as published; else in the parameters' dtype.
     bool in_bf16 = false;
   };
 

@@ -13,14 +13,13 @@ namespace gradsync::model {
 
 // A trainable tensor with a name, and its gradient, which has the same shape and dtype.
 //
-// A parameter may have a copy in bf16: its value, rounded, which the operations of the model read instead of
-// the value. Then value and gradient are f32, and optimizers and collectives use only these. ForwardValue()
-// rounds the value into the copy again if MutableValue() was called since the last time, or if other Tensor
-// objects share the value's memory and may have written it. An optimizer avoids this further pass over memory
-// by writing value and copy together (BeginUpdate()).
+// A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
+// the value. Value and gradient are then f32. ForwardValue() rounds the value into the copy again if the
+// value may have changed. Optimizers avoid this pass over memory by writing value and copy together
+// (BeginUpdate()).
 //
-// Code that writes the value must call MutableValue() before each write. Otherwise the copy, and Backward's
-// check for changed parameters, do not notice the write.
+// Code that writes the value must call MutableValue() before each write. Otherwise ForwardValue() may return
+// an old copy, and Backward does not detect that a parameter has changed since forward.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -44,31 +43,28 @@ class Parameter {
     return value();
   }
   // Makes `place` the memory of the value; no elements are copied. If `place` is undefined, the value is
-  // again in the parameter's own memory, with the contents from before. Code that writes to `place` through
-  // another Tensor must also call MutableValue(). Throws InvalidInput if the shape, dtype or device differs
-  // from the value's.
+  // again in the parameter's own memory, with the contents from before. Throws InvalidInput if the shape,
+  // dtype or device of `place` differs from the value's.
   void PlaceValue(Tensor place);
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
   // one, else the value. For a copy, ForwardValue() no longer rounds the value, so the code that fills
   // `place` must write rounded values there.
   void PlaceForwardValue(Tensor place);
-  // Sets a function that every ForwardValue() calls first, so before each operation of a forward pass reads
-  // the parameter. For example, it can wait until the parameter's values have been received. An empty
-  // `on_read` removes the function.
+  // Sets a function that every ForwardValue() calls first, for example to wait until the parameter's values
+  // have been received. An empty `on_read` removes the function.
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // Returns the bytes of the parameter's own memory for value and copy that are in use. Memory from
-  // PlaceValue and PlaceForwardValue does not count.
+  // Returns the bytes of the parameter's own memory for value and copy, without memory that PlaceValue or
+  // PlaceForwardValue has replaced.
   size_t own_bytes() const;
-  // Returns a number that each MutableValue() and BeginUpdate() increases. Backward throws if it has
-  // increased since an operation of the graph read the parameter.
+  // Returns the number of calls of MutableValue() and BeginUpdate(), by which Backward detects changes.
   uint64_t version() const { return version_; }
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
 
-  // What an optimizer writes in an update: the new value, and the new value rounded to bf16 in `copy`. `copy`
-  // is undefined if the parameter has no copy.
+  // What an optimizer writes: the value, and the value rounded to bf16 (undefined if the parameter has no
+  // copy).
   struct Update {
     const Tensor& value;
     const Tensor& copy;
@@ -79,26 +75,23 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // Returns the gradient, which Backward writes. The first call allocates its memory, unless PlaceGrad has
-  // set it.
+  // Returns the gradient. The first call allocates its memory, unless PlaceGrad has set it.
   const Tensor& grad();
   // Makes `place` the gradient's memory, usually a view into a communication buffer; no elements are copied.
-  // If `place` is undefined, the next grad() allocates new memory. Throws InvalidInput if the shape, dtype or
-  // device differs from the value's.
+  // If `place` is undefined, grad() allocates memory. Throws InvalidInput if shape, dtype or device differ.
   void PlaceGrad(Tensor place);
 
-  // Returns whether grad() holds a gradient. If true, the next Backward adds to it, else it overwrites
-  // grad().
+  // Returns whether grad() holds a gradient. If true, the next Backward adds to this gradient; if false, it
+  // overwrites grad().
   bool has_grad() const { return has_grad_; }
-  // Declares that grad() holds no gradient, without writing its memory. Call this before the first Backward
-  // of each step.
+  // Declares that grad() holds no gradient. Call this before the first Backward of each step.
   void ResetGrad() {
     has_grad_ = false;
     any_row_ = false;
     touched_rows_.clear();
   }
-  // Declares that a gradient has been written or added to grad(). If `rows` (i32 row numbers) are given, it
-  // is zero in all other rows.
+  // Declares that a gradient has been written or added to grad(). If `rows` (i32 row numbers) are given, the
+  // gradient is zero in all other rows.
   void MarkGrad(const Tensor& rows = {}) {
     has_grad_ = true;
     if (rows.defined()) touched_rows_.push_back(rows);
@@ -109,16 +102,16 @@ class Parameter {
     ResetGrad();
     has_grad_ = true;
   }
-  // Returns the numbers of the rows of grad() that may be nonzero, as i32 tensors: one for each operation
-  // that contributed, possibly with repetitions. Returns null if any row may be nonzero.
+  // Returns the numbers of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
+  // Returns null if any row may be nonzero.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
   // Excludes the parameter from training: operations use it as a constant, and optimizers, strategies and
   // Backward ignore it. Call this before an optimizer or a strategy is made.
   void Freeze() { frozen_ = true; }
   bool frozen() const { return frozen_; }
-  // Declares that the parameter has one row for each token or class, like an embedding or the output layer.
-  // Muon updates such tables by AdamW, and not as matrices.
+  // Declares that the parameter has one row for each token or class, like an embedding. The Muon optimizer
+  // updates such a parameter by AdamW, and not as a matrix.
   void SetTable() { is_table_ = true; }
   bool is_table() const { return is_table_; }
 

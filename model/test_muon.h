@@ -10,8 +10,8 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Applies Muon's five iterations to the singular values of `u`. The singular vectors do not change, because
-// each iteration is an odd polynomial of the matrix.
+// Applies Muon's five iterations to the singular values of `u`. The iterations do not change its singular
+// vectors.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);

@@ -38,7 +38,8 @@ auto TextOf(const Part& part) {
 
 }  // namespace internal
 
-// Concatenates text, numbers (real numbers with six digits), shapes as "(2, 3)", and objects with ToString().
+// Concatenates its arguments: texts, numbers (real numbers with six digits), shapes as "(2, 3)", and objects
+// that have a function ToString().
 template <class... Parts>
 std::string Join(const Parts&... parts) {
   return internal::Concatenate({std::string_view(internal::TextOf(parts))...});

@@ -17,18 +17,16 @@
 
 // Parses command-line flags into a struct of options.
 //
-// Abseil's flag library is not used, for two reasons: a bad value must end the program with exit status 2 and
-// exactly one line, which names the accepted values; and tests must be able to parse a command line without
-// global variables.
+// Abseil's flag library is not used, because a bad value must end the program with exit status 2 and one line
+// that names the accepted values, and because tests must parse command lines without global variables.
 namespace gradsync {
 
 std::vector<std::string> SplitCommas(std::string_view text);
 
-// Returns a text such as "; did you mean core?" with that one of `names` which is most similar to `name` (a
-// mistyped word); empty if none is similar.
+// Returns a text such as "; did you mean core?" if one of `names` is similar to the mistyped `name`, else "".
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
-// The values that a flag accepts.
+// Describes the values that a command-line flag accepts: how to parse, print and list them.
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
@@ -50,7 +48,8 @@ Kind<int64_t> Elements();
 // Accepts durations of at least a millisecond, such as "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// Accepts the names in `named`. Each name stands for the value beside it.
+// Returns the Kind of a flag that takes one of the names in `named`, and has the value that is paired with
+// this name.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -65,21 +64,21 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Accepts the names of enumeration values, as the enumeration's function Name(value) returns them.
+// Returns the Kind of a flag that takes the name of an enumeration value, as the function Name(value) returns
+// it.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
   for (const T value : values) named.emplace_back(Name(value), value);
   return OneOf<T>(std::move(named));
 }
-// Accepts paths that are not empty, and makes them absolute (ResolvePath). `what` describes the path in error
-// messages and in the usage.
+// Accepts paths that are not empty, and makes them absolute (ResolvePath).
 Kind<std::string> Path(std::string what);
 // Accepts texts that are not empty.
 Kind<std::string> Text(std::string what);
 
-// Categories of flags, one bit each. A program defines its own categories, such as "chooses where results are
-// written". Refuse, Values and Given select flags by these bits instead of by lists of names.
+// Categories of flags, one bit each, which a program defines, such as "chooses where results are written".
+// Refuse, Values and Given select flags by these bits instead of by lists of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
   return FlagMarks{static_cast<uint32_t>(a) | static_cast<uint32_t>(b)};
@@ -88,19 +87,17 @@ constexpr bool Overlap(FlagMarks a, FlagMarks b) {
   return (static_cast<uint32_t>(a) & static_cast<uint32_t>(b)) != 0;
 }
 
-// The flags of one program. Each flag has a target: the variable that receives its value. The targets must
-// outlive the table; Usage shows the value that a target has when Add is called as the flag's default.
+// The flags of one program. A flag's target, the variable that receives its value, must outlive the table.
+// The value that the target has when Add is called is the flag's default.
 class FlagTable {
  public:
-  // `summary` describes the program in one or more lines.
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
   // Flags that are added after this call appear in Usage under `title`.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the flags that plain --help shows with one line of explanation each. Plain --help shows only the
-  // names of all other flags.
+  // Sets the flags that plain --help explains in one line each. Of all other flags, it shows only the names.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
   // Adds a flag --name=value, or --name alone for a Switch. Plain --help shows only the first line of `help`,
@@ -137,14 +134,13 @@ class FlagTable {
         std::move(text), std::move(help), target, marks);
   }
 
-  // Allows paths on the command line without a flag in front of them. `what` describes these paths in the
-  // usage.
+  // Allows paths on the command line without a flag in front of them.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
   // Reads the command line: "--name=value", "--name value" and, for a Switch, "--name". Throws InvalidInput
   // for an unknown flag, a bad value, a flag given twice, or an argument that is neither a flag nor an
-  // allowed path. Stops reading after --help, --help=TOPIC or --version; help_requested() is then true. TOPIC
-  // is the name of a flag, the title of a group of flags in small letters (BeginGroup), or "all".
+  // allowed path. Stops at --help, --help=TOPIC or --version; help_requested() is then true. TOPIC is a flag,
+  // a title of BeginGroup in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
@@ -155,14 +151,11 @@ class FlagTable {
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
-  // Returns ("--NAME", value) for each flag that has no mark of `except`. The value is the text on the
-  // command line, or the default.
+  // Returns ("--NAME", value or default) as texts for each flag that has no mark of `except`.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE for each flag on the command line that has no mark of `except`.
   std::vector<std::string> Given(FlagMarks except) const;
-  // Returns the text that --help prints, or the version after --version. Without a topic, this text has the
-  // summary and the flags by groups, on about one screen. With --help=TOPIC it explains each flag of the
-  // topic in full.
+  // Returns the text that the program prints for --help, --help=TOPIC or --version.
   std::string Usage() const;
 
  private:
@@ -178,7 +171,6 @@ class FlagTable {
     bool given = false;
   };
 
-  // `text` is the default, as Usage shows it.
   template <class T, class Target>
   void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target,
                FlagMarks marks) {
@@ -207,9 +199,8 @@ class FlagTable {
   bool version_requested_ = false;
 };
 
-// Returns `path` as an absolute path. A relative path starts at the environment variable
-// BUILD_WORKING_DIRECTORY, which `bazel run` sets to the directory where the user typed the command, or,
-// without this variable, at the current directory.
+// Returns an absolute path. A relative `path` starts at the directory where the user typed the command, also
+// under `bazel run` (which sets BUILD_WORKING_DIRECTORY).
 std::string ResolvePath(std::string_view path);
 // Throws InvalidInput if the current directory has been removed or cannot be read.
 std::string CurrentDirectory();

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-// Lines of text and grids for a terminal.
 namespace gradsync {
 
 using Lines = std::vector<std::string>;
@@ -14,9 +13,8 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Appends `head` followed by `text` to `lines`. Text that is wider than kScreenColumns continues on the next
-// line, at most on `most` lines, and the rest is cut. `end`, such as a backslash in a shell command, is
-// written at the end of each line that continues.
+// Appends `head` followed by `text` to `lines`, broken at spaces into at most `most` lines of kScreenColumns;
+// the rest is cut. Each broken line ends with `end`, such as a backslash in a shell command.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
@@ -24,8 +22,7 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // into kScreenColumns are omitted.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // If there are too many rows to print all, rows in the middle are omitted, and the last num_last rows are
-  // still printed.
+  // If not all rows fit, rows in the middle are omitted; the last num_last rows are kept if possible.
   size_t num_last = 0;
   // Number of left-aligned columns; other columns are right-aligned.
   size_t num_left = static_cast<size_t>(-1);

@@ -2,9 +2,8 @@
 
 namespace gradsync {
 
-// If the program was started with stdin, stdout or stderr closed, opens /dev/null, for reading only, in its
-// place. Otherwise the next file or connection would get the descriptor 0, 1 or 2, and prints would go into
-// it.
+// If the program was started with stdin, stdout or stderr closed, opens /dev/null (for reading only) in its
+// place. Otherwise the next file or connection would get its descriptor, and prints would go into this file.
 void KeepStandardStreams();
 
 // Flushes stdout and returns the exit status of the program. This is `status`, except if `status` is kDone

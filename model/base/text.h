@@ -5,20 +5,19 @@
 #include <string_view>
 #include <vector>
 
-// Formats text for users, in UTF-8.
 namespace gradsync {
 
 // Returns the number of Unicode code points.
 size_t NumCharacters(std::string_view text);
 
-// If `text` has more than `most` characters, cuts it to `most` characters and appends an ellipsis.
+// Cuts a text of more than `most` characters to `most` characters, of which the last is an ellipsis.
 std::string Shortened(std::string_view text, size_t most);
 
 // Joins the items as "a", "a and b", or "a, b and c". `last` is the word before the last item, such as "or".
 std::string Listed(const std::vector<std::string>& items, const char* last = "and");
 
-// Formats a finite number with `decimals` digits after the decimal point. A number that rounds to zero
-// becomes "0.0", and not "-0.0".
+// Formats a finite number with `decimals` digits after the decimal point. A number that is rounded to zero
+// has no minus sign.
 std::string Fixed(double value, int decimals);
 
 // Formats a finite number with `digits` significant digits. Numbers below kSmallestFixed are written as

@@ -5,11 +5,9 @@
 #include <string>
 #include <string_view>
 
-// Parses and formats numbers of bytes and elements.
 namespace gradsync {
 
-// Parses a decimal integer. Returns nullopt if `text` is not an integer, or the integer does not fit into 64
-// bits.
+// Parses a decimal integer. Returns nullopt if `text` is not an integer or does not fit into 64 bits.
 std::optional<int64_t> ParseInteger(std::string_view text);
 
 // Parses a non-negative count, with or without a binary prefix: "4096", "512Ki", "3Mi", "1Gi". Rejects "3M",

@@ -21,8 +21,7 @@
 // Supported dtypes: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
-// An open safetensors file. Its header has been checked completely, so every tensor in it can be loaded. Only
-// one thread may use the object at a time.
+// An open safetensors file, whose header has been checked completely. Not thread safe.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -43,11 +42,11 @@ class SafetensorsFile {
   // Returns the entry of the tensor `name`; null if there is none.
   const Entry* Find(std::string_view name) const;
 
-  // Reads one tensor. Throws InvalidInput if the file has no tensor of this name, and std::runtime_error if
-  // it cannot be read.
+  // Reads one tensor. Throws InvalidInput if the file has no tensor `name`, and std::runtime_error if reading
+  // fails.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // Like Load, into an existing tensor. Also throws InvalidInput if its shape or dtype differs from that in
-  // the file.
+  // Like Load, into an existing tensor. Also throws InvalidInput if the shape or dtype of `target` differs
+  // from the tensor in the file.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:
@@ -62,9 +61,9 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes tensors in the given order. Writes a temporary file in the target directory first, and renames it to
-// `path` when it is complete and on disk, so `path` never has a part of the data. Throws InvalidInput if the
-// file cannot be created or two tensors have the same name, and std::runtime_error if writing fails.
+// Writes tensors in the given order to a temporary file, and renames it to `path` when it is complete and on
+// disk. Throws InvalidInput if the file cannot be created or two tensors have the same name, and
+// std::runtime_error if writing fails.
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

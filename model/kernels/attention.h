@@ -4,12 +4,10 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Causal softmax attention. For BF16, scores, probabilities and all sums are f32, except in cuDNN
-// (attention_cudnn.h).
+// Causal softmax attention. For BF16, scores, probabilities and sums are f32, except in attention_cudnn.h.
 //
 // The (seq, seq) matrices of scores and probabilities are never stored whole: forward computes them for some
-// query rows at a time, and backward computes them again from the log-sum-exp of each row (FlashAttention,
-// arXiv:2205.14135).
+// rows at a time, and backward again from each row's log-sum-exp (FlashAttention, arXiv:2205.14135).
 //
 // On CUDA both kernels throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {
@@ -27,8 +25,8 @@ struct CausalAttention {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients below, with the probabilities p = exp(scores - log_sum_exp) and ds = p * (dout v^T -
-// the row's sum of dout * out):
+// Computes the following gradients, with the probabilities p = exp(scores - log_sum_exp) and ds = p * (dout
+// v^T - the row's sum of dout * out):
 //
 //   dv = p^T dout    dq = ds k / sqrt(head_dim)    dk = ds^T q / sqrt(head_dim)
 template <class T>

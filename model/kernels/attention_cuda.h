@@ -3,8 +3,7 @@
 #include "model/kernels/attention.h"
 #include "model/tensor/cuda_support.h"
 
-// Tiles (small matrices in the shared memory of a CUDA block) of attention, and products of tiles. For
-// attention_cuda.cu only.
+// Tiles (small matrices in the shared memory of a CUDA block) for attention_cuda.cu, and products of tiles.
 namespace gradsync::model::kernels {
 
 // Locates a tile: `tile_rows` consecutive positions of one head of one sequence.
@@ -36,21 +35,18 @@ class SharedMemory {
 
 // There are two kinds of tiles: (kTile, kDim) with rows of q, k, v or out of one head, and (kTile, kTile)
 // with attention scores. kDim is head_dim rounded up to 32, 64, 80 or 128; the additional columns are zero.
-// Number, float or double, is the type of computations. Products do not use tensor cores, which would round
-// their inputs.
+// Number, float or double, is the type of computations. Tensor cores are not used, because they would round
+// the inputs of products.
 //
-// A block has 16 x 16 threads. Thread (ty, tx) computes rows ty * kRows + i and columns tx + 16 * j of a
-// product.
+// A block has 16 x 16 threads. Thread (ty, tx) computes rows ty * kRows + i and columns tx + 16 * j.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // f64 needs twice the memory, so it has smaller tiles. With 80 columns, tiles of 64 rows would be too large
-  // for the gradient kernel on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per
-  // block.
+  // f64 needs twice the memory of f32. With 80 columns, tiles of 64 rows would be too large for the gradient
+  // kernel on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
-  // Rows are one element longer than kDim, so that the elements of a column are in different shared-memory
-  // banks.
+  // Rows are one element longer than kDim, so that the elements of a column are in different memory banks.
   static constexpr int kStride = kDim + 1;
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kBytes = kTile * kStride * sizeof(Number);
@@ -123,8 +119,7 @@ struct Tiles {
   };
 };
 
-// Copies the kTile positions from `first` on of a head to shared memory. Positions beyond the end of the
-// sequence become zeros.
+// Copies kTile positions of a head to shared memory. Positions beyond the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

@@ -32,20 +32,17 @@ struct ConvShape {
   friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
 };
 
-// Returns the ActivationShape::block with which f32 convolutions are fastest on this CPU: 16 with AVX-512,
-// else 8.
+// Returns the ActivationShape::block that is fastest for f32 on this CPU: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU, oneDNN computes f32. Each call converts the weight to oneDNN's layout, because the weight
-// changes in each training step. f64 uses plain loops on one thread, because only tests use it. oneDNN also
-// computes BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call converts its bf16
-// inputs to temporary f32 arrays, which is slower than f32. Sums of bf16 products are f32, and are rounded
-// once if the result is bf16.
+// On the CPU, oneDNN computes f32. f64 uses plain loops on one thread, which are slow. oneDNN also computes
+// BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call converts its bf16 inputs to
+// temporary f32 arrays, which is slower than f32. Sums of bf16 products are f32.
 //
 // On CUDA, cuDNN computes all types, with bitwise equal results in every run. f32 uses TF32 only if
-// CudaDevice::allow_tf32(). BF16 is converted to f32 and multiplied with TF32, which represents bf16 numbers
-// exactly. Throws InvalidInput unless ActivationShape::block is 1 or, except for f64, the number of channels;
-// throws CudaError if cuDNN cannot compute the convolution.
+// CudaDevice::allow_tf32() is true. BF16 is converted to f32 and multiplied with TF32, which represents bf16
+// numbers exactly. Throws InvalidInput unless ActivationShape::block is 1 or, except for f64, the number of
+// channels; throws CudaError if cuDNN cannot compute the convolution.
 //
 // Computes y, the convolution of x with weight.
 template <class T>
@@ -58,7 +55,7 @@ struct Conv2d {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient with respect to the weight.
+// Computes dweight, the gradient of the convolution with respect to its weight.
 template <class T>
 struct Conv2dWeightGrad {
   ConvShape shape;
@@ -69,7 +66,7 @@ struct Conv2dWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient with respect to the input.
+// Computes dx, the gradient of the convolution with respect to its input.
 template <class T>
 struct Conv2dInputGrad {
   ConvShape shape;

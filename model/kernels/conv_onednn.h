@@ -12,9 +12,9 @@
 namespace gradsync::model::kernels {
 
 // Computes convolutions on the CPU by oneDNN. oneDNN's primitives (prepared convolutions) are made once per
-// shape and types and then reused. T is float or BF16. For float each function returns true. For BF16 a
-// function does nothing and returns false if this CPU has no instructions for BF16, or if oneDNN's
-// implementation for this shape is slow or known to be wrong.
+// shape and types. T is float or BF16. For BF16 a function does nothing and returns false if this CPU has no
+// instructions for BF16, or if oneDNN's implementation is slow or known to be wrong; otherwise it returns
+// true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -30,9 +30,9 @@ class OneDnnConvs {
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
-  // Adds the input's gradient to dx, for a 1 x 1 kernel with stride 1 and no padding. Such a gradient is
-  // itself a forward convolution of dy, with the transposed weight. It is computed in this way because
-  // oneDNN's forward convolution can add to its output, and its backward convolution cannot.
+  // Adds the input's gradient to dx, for a 1 x 1 kernel with stride 1 and no padding. It is computed as a
+  // forward convolution of dy with the transposed weight, because oneDNN's forward convolutions can add to
+  // their output, and its backward convolutions cannot.
   void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
 
  private:
@@ -66,8 +66,7 @@ class OneDnnConvs {
     Primitive store, add;
   };
 
-  // Identifies a primitive: the convolution's shape, and the types of its inputs (`from`) and of its output
-  // (`to`).
+  // Identifies a primitive: the convolution's shape, and the types of its inputs and of its output.
   struct Key {
     ConvShape shape;
     dnnl::memory::data_type from, to;

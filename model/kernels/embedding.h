@@ -21,8 +21,7 @@ struct Embedding {
   void OnCuda(Device& device) const;
 };
 
-// Computes dtable[ids[i]] += dy[i] for each i. If dtable.accumulate is false, all of dtable is set to zero
-// first.
+// Computes dtable[ids[i]] += dy[i]. If dtable.accumulate is false, all of dtable is set to zero first.
 template <class T>
 struct EmbeddingGrad {
   const int32_t* ids;

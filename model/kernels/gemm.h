@@ -18,12 +18,12 @@ struct Operand {
 
 // Computes the matrix product c = a b, c = addend + a b, or c += a b. (T, C) is (float, float), (double,
 // double), (BF16, BF16) or (BF16, float). Products of BF16 are summed in f32, and each sum is rounded once,
-// to C.
+// to type C.
 //
 // On the CPU, oneDNN multiplies BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call
 // converts a and b to temporary f32 arrays, which is slower than a product in f32.
 //
-// On CUDA, cuBLASLt computes the product and adds the addend. f32 uses TF32 only if CudaDevice::allow_tf32().
+// On CUDA, cuBLASLt computes the product. f32 uses TF32 only if CudaDevice::allow_tf32() is true.
 template <class T, class C>
 struct Gemm {
   int64_t m, n, k;
@@ -48,8 +48,7 @@ template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);
 
-// Instantiates Gemm's function Body (OnCpu or OnCuda) for all types. It stands after the function's
-// definition.
+// Instantiates Gemm's function Body (OnCpu or OnCuda), which must be defined above, for all types.
 #define GRADSYNC_INSTANTIATE_GEMM(Body)                    \
   template void Gemm<float, float>::Body(Device&) const;   \
   template void Gemm<double, double>::Body(Device&) const; \

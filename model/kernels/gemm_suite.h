@@ -23,9 +23,8 @@ T FromDouble(double x) {
   return static_cast<T>(static_cast<Wide<T>>(x));
 }
 
-// A row-major matrix of small integers, with three NaN after each row. Sums of products of such integers are
-// exact in f32, so results can be compared exactly. The NaN detect a kernel that reads or writes beyond a
-// row.
+// A row-major matrix of small integers, with three NaN after each row, which detect a kernel that reads or
+// writes beyond a row. Sums of products of such integers are exact, so results can be compared exactly.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
@@ -39,8 +38,8 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of `values` on a device. It starts one element after an allocation's start, so that
-  // kernels that assume 16-byte alignment fail.
+  // Returns a copy of `values` on a device. The copy is not aligned to 16 bytes, because the kernels must not
+  // need this.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -127,8 +126,7 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
                      });
 }
 
-// Calls check(GemmCase) for many sizes, all combinations of transposed operands, and with and without
-// accumulation.
+// Calls check(GemmCase) for many sizes, transposed and not, with and without accumulation.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {

@@ -5,8 +5,7 @@
 
 namespace gradsync::model::kernels {
 
-// The shape of attention's q, k, v and output: (batch, seq, num_heads * head_dim). Each head is a range of
-// head_dim columns.
+// The shape of attention's q, k, v and output: (batch, seq, num_heads * head_dim).
 struct HeadShape {
   int64_t batch;
   int64_t seq;
@@ -16,8 +15,7 @@ struct HeadShape {
   constexpr int64_t d_model() const { return num_heads * head_dim; }
 };
 
-// The shape of an activation of an image model, which is divided into blocks of channels: a dense row-major
-// array
+// The shape of an activation of an image model, in blocks of channels: a dense row-major array
 //
 //   (batch, channels / block, height, width, block)
 //
@@ -36,8 +34,7 @@ struct ActivationShape {
   // Returns the number of elements of one image in one block of channels, which are consecutive in memory.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
-  // Returns the index in memory of pixel i of a channel, where i counts the channel's pixels through all
-  // images.
+  // Returns the index in memory of pixel i of a channel; i counts the pixels through all images.
   constexpr int64_t ElementOf(int64_t channel, int64_t i) const {
     const int64_t image = i / pixels(), pixel = i % pixels();
     return ((image * channel_blocks() + channel / block) * pixels() + pixel) * block + channel % block;

@@ -11,8 +11,8 @@ namespace gradsync::model::kernels {
 // CUDA, a target outside [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
 //
 // max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
-// row[target] + log_sum. max and log_sum are stored separately, because adding a small log_sum to a large max
-// would lose its digits.
+// row[target] + log_sum. max and log_sum are stored separately, because their sum would lose digits of
+// log_sum if max is large.
 template <class T>
 struct CrossEntropy {
   const T* logits;         // (rows, vocab)
@@ -25,7 +25,7 @@ struct CrossEntropy {
   void OnCuda(Device& device) const;
 };
 
-// Computes dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
+// Computes the gradient of CrossEntropy: dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
 template <class T>
 struct CrossEntropyGrad {
   const T* logits;
@@ -51,7 +51,7 @@ struct SquaredError {
   void OnCuda(Device& device) const;
 };
 
-// Computes dx = 2 (x - target) / n * dloss.
+// Computes the gradient of SquaredError: dx = 2 (x - target) / n * dloss.
 template <class T>
 struct SquaredErrorGrad {
   const T* x;

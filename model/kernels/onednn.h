@@ -14,16 +14,15 @@ inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// Returns whether oneDNN uses instructions for bf16. oneDNN can compute bf16 with any AVX-512, but without
-// these instructions bf16 is slower than f32.
+// Returns whether oneDNN uses instructions for bf16. Without these, bf16 is slower than f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
 template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// Returns oneDNN attributes with which the caller provides a primitive's scratch memory. If `sum`, the
-// primitive adds its result to its output instead of overwriting the output.
+// Returns oneDNN attributes with which the caller provides a primitive's scratch memory and, if `sum`, the
+// primitive adds its result to its output instead of overwriting it.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

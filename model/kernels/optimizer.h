@@ -7,13 +7,12 @@
 #include "model/tensor/kernel.h"
 
 // Kernels of optimizers, each of which updates parameters in one pass over memory. T is float or double.
-// Arrays must not overlap.
 namespace gradsync::model::kernels {
 
 // A rule is a function object that computes the new value of one element of a parameter, and of its optimizer
 // states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
 
-// Reads and writes 12 bytes per element in f32.
+// Plain gradient descent. In f32 it reads and writes 12 bytes of memory per element.
 template <class T>
 struct Sgd {
   T learning_rate;
@@ -21,7 +20,7 @@ struct Sgd {
   constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// Reads and writes 28 bytes per element in f32.
+// The AdamW optimizer. In f32 it reads and writes 28 bytes of memory per element.
 template <class T>
 struct AdamW {
   T decay;         // factor of the value: 1 - learning_rate * weight_decay
@@ -59,7 +58,7 @@ struct Blend {
 };
 
 // A tensor of n elements to update. If `copy` is not null, the new value is also written there, rounded to
-// bf16, for matrix products.
+// bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -69,8 +68,7 @@ struct UpdatedTensor {
   int64_t n;
 };
 
-// Applies a rule to all elements of `tensors`. Multiplies gradients by `grad_scale` first, so that clipping
-// by the norm needs no further pass over memory.
+// Applies a rule to all elements of `tensors`, with gradients multiplied by `grad_scale` (for clipping).
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -82,9 +80,8 @@ struct Update {
 };
 
 // Applies `rule` to element i and returns the new value; does not write tensor.copy. Reads all inputs before
-// it writes, because the compiler must assume that the arrays overlap. With kScaled = false the gradient is
-// not even multiplied by 1, because the compiler could fuse this product with a sum of the rule and so round
-// differently.
+// it writes, because the compiler must assume that the arrays overlap. If kScaled is false, the gradient is
+// not even multiplied by 1, because a compiler may fuse a product and a sum, which rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
@@ -104,8 +101,7 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// Instantiates Update's function Body (OnCpu or OnCuda) for every rule. It stands after the function's
-// definition.
+// Instantiates Update's function Body (OnCpu or OnCuda), which must be defined above, for every rule.
 #define GRADSYNC_INSTANTIATE_UPDATE(Body)                      \
   template void Update<Sgd, float>::Body(Device&) const;       \
   template void Update<Sgd, double>::Body(Device&) const;      \

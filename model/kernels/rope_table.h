@@ -29,8 +29,7 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns a table of at least `seq` rows. If no earlier call needed so many rows, makes a longer table,
-  // which waits for the device.
+  // Returns a table of at least `seq` rows. Makes a new one, and waits for the device, if necessary.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -45,8 +44,7 @@ class RopeTables {
   }
 
  private:
-  // Computes angles in f64, because an f32 number as large as the angle of a late position has few digits
-  // after the point.
+  // Computes in f64, because large angles have few digits after the point in f32.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;
     for (int64_t position = 0; position < seq; ++position) {

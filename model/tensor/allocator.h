@@ -23,8 +23,7 @@ class MemorySource {
 std::unique_ptr<MemorySource> HostMemory();
 
 // Keeps every freed block for later requests. After the first training steps, a step takes all its memory
-// from kept blocks, so it calls neither the operating system nor the GPU driver and causes no page faults.
-// Thread safe.
+// from kept blocks, and calls neither the operating system nor the GPU driver. Thread safe.
 //
 // Sizes are rounded up. A kept block is reused for a request of its own size, or of a size that it exceeds by
 // at most an eighth. Cleverer matching would gain nothing, because every step requests the same sizes.
@@ -43,8 +42,8 @@ class CachingAllocator {
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   // Returns a block of at least `bytes` (0 is allowed), aligned to at least 64 bytes. If the source has no
-  // memory left, gives all kept blocks back to the source and tries again. Throws std::bad_alloc if this
-  // fails, too.
+  // memory left, gives all kept blocks back to the source and tries again. Throws std::bad_alloc if that also
+  // fails.
   void* Allocate(size_t bytes);
   void Free(void* memory);
 

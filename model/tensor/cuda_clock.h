@@ -6,17 +6,16 @@
 
 #include "model/tensor/cuda_device.h"
 
-// Converts the times of CUDA events to the CPU's steady clock, so that times on the GPU and on the CPU can be
-// compared.
+// Converts the times of CUDA events to the CPU's steady clock, to compare times on GPU and CPU.
 namespace gradsync::model {
 
 // A moment whose time is known on the GPU's clock and on the CPU's clock. The two clocks drift apart by some
 // microseconds per second, so an anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits until the compute stream is empty, then records an event in it and waits for this event. The event
-  // is taken to have happened in the middle between both calls. Of several such round trips, the shortest is
-  // used; the error is at most half of it, some microseconds.
+  // Waits until the compute stream is empty, then records an event and waits for it; the GPU is assumed to
+  // have reached the event in the middle of this time. Of several such round trips the shortest is used. The
+  // error is at most half of it, some microseconds.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
@@ -36,7 +35,7 @@ class CudaClock {
   // Makes a new anchor, keeps it and returns it. This waits until the compute stream is empty, and some tens
   // of microseconds more, so call it between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the anchor of the last call of Anchor().
+  // Returns the newest anchor.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

@@ -22,15 +22,13 @@ struct CUevent_st;
 // names this later call.
 namespace gradsync::model {
 
-// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails. what() is one line with the
-// call and the reason.
+// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Thrown if there is too little GPU memory or pinned CPU memory. what() is one line with the requested bytes
-// and, for a GPU, the free bytes.
+// Thrown if there is too little GPU memory or pinned CPU memory.
 class CudaOutOfMemory : public std::bad_alloc {
  public:
   explicit CudaOutOfMemory(std::string message)
@@ -43,21 +41,19 @@ class CudaOutOfMemory : public std::bad_alloc {
 
 [[noreturn]] void ThrowCudaError(int status, const char* call, const char* file, int line);
 
-// Runs a call of the CUDA runtime, and throws CudaError if it fails. A file that uses this macro must include
-// cuda_runtime.h.
+// Runs a call of the CUDA runtime, and throws CudaError if it fails.
 #define GRADSYNC_CUDA(call)                                                                            \
   do {                                                                                                 \
     if (const auto gradsync_status = (call); gradsync_status != 0) [[unlikely]]                        \
       ::gradsync::model::ThrowCudaError(static_cast<int>(gradsync_status), #call, __FILE__, __LINE__); \
   } while (false)
 
-// Returns the number of GPUs that CUDA can use; 0 if there is no GPU, no driver, or no CUDA in this build.
-// Never throws.
+// Returns the number of GPUs that CUDA can use; 0 without a GPU, a driver, or CUDA in this build.
 int CudaDeviceCount();
-// Returns the total memory of a GPU in bytes; 0 if there is no such GPU. Never throws.
+// Returns the total memory of a GPU in bytes; 0 if there is no such GPU.
 size_t CudaMemoryBytes(int ordinal);
-// These functions return the version of the CUDA runtime in this program, such as "13.0", and the newest CUDA
-// version that the driver supports. The text is empty without CUDA or a driver.
+// These functions return the CUDA version of this program, such as "13.0", and the newest CUDA version that
+// the driver supports. They return "" without CUDA or a driver.
 std::string CudaRuntimeVersion();
 std::string CudaDriverVersion();
 
@@ -74,8 +70,7 @@ class CudaStream {
   // multiprocessors of the GPU, those of the stream with the higher priority start first.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
 
-  // Makes work that is enqueued from now on in this stream wait until the GPU has reached `event`. Does not
-  // block the CPU.
+  // Makes work that is enqueued in this stream from now on wait until the GPU has reached `event`.
   void Wait(const CudaEvent& event) const;
   // Blocks the CPU until all work of the stream is done.
   void Synchronize() const;
@@ -100,8 +95,7 @@ class CudaEvent {
 
   explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
 
-  // Places the event behind all work that has been enqueued in `stream` so far, also if the event was
-  // recorded before.
+  // Places the event behind all work that has been enqueued in `stream` so far.
   void Record(const CudaStream& stream) const;
   // Returns whether the GPU has reached the event; true for an event that was never recorded.
   bool done() const;
@@ -120,8 +114,8 @@ class CudaEvent {
   std::unique_ptr<CUevent_st, Destroy> handle_;
 };
 
-// Pinned CPU memory, which kernels can access and which copies to or from the GPU use without blocking the
-// CPU. Allocating and freeing pinned memory is slow. Destroy the buffer only when no copy uses it any more.
+// Pinned CPU memory, which the GPU can access and copy without blocking the CPU. Allocating and freeing it is
+// slow. Destroy the buffer only when no copy uses it any more.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory.
@@ -143,18 +137,16 @@ class PinnedBuffer {
 // memory, which return when the work is done.
 //
 // The memory of a freed tensor is reused immediately, although the GPU may still have to run kernels that use
-// it. This is safe within the compute stream, because kernels of the next tensor come later in this stream.
-// To use a tensor on another stream, first make that stream wait for an event of the compute stream. Then
-// keep the tensor until the compute stream waits for an event that was recorded on the other stream after the
-// use, or until the GPU has reached such an event.
+// it. This is safe on the compute stream, where kernels of the next tensor come later. Before a tensor is
+// used on another stream, that stream must wait for an event of the compute stream. The tensor must then be
+// kept until an event that was recorded on the other stream after the use has been reached, or until the
+// compute stream waits for this event.
 //
 // A kernel that finds a token id or a target outside of the vocabulary writes its position to
-// wrong_indices(). The next call that waits for the GPU (Synchronize, or a copy from or to CPU memory) throws
-// InvalidInput.
+// wrong_indices(). The next Synchronize, or copy from or to CPU memory, throws InvalidInput.
 //
-// The CUDA runtime has a current GPU for each thread (cudaSetDevice). Calls of this class, kernels, and the
-// constructors of streams and events change the calling thread's current GPU to this GPU, and do not restore
-// it.
+// Calls of this class, kernels, and the constructors of streams and events make this GPU the current GPU of
+// the calling thread (cudaSetDevice), and do not restore the previous one.
 class CudaDevice : public Device {
  public:
   // Uses the GPU with this ordinal among CUDA_VISIBLE_DEVICES. Throws InvalidInput if there is no such GPU,
@@ -179,8 +171,8 @@ class CudaDevice : public Device {
   const CudaStream& compute_stream() const { return *compute_stream_; }
   void MakeCurrent() const;
 
-  // Returns whether f32 matrix products and convolutions may round their inputs to TF32 (10 bits of
-  // mantissa), which makes them several times faster. The default is false.
+  // Returns whether f32 matrix products and convolutions may use TF32, which rounds their inputs to 10 bits
+  // of mantissa and is several times faster. The default is false.
   bool allow_tf32() const { return allow_tf32_; }
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
 

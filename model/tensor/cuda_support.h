@@ -21,9 +21,8 @@ inline const CudaDevice& Gpu(const Device& device) { return static_cast<const Cu
 // The default number of threads per CUDA block.
 constexpr int kThreads = 256;
 
-// Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError, with the
-// kernel's name, if CUDA rejects the launch (too many blocks, no code for this GPU) or if earlier work on the
-// GPU has failed.
+// Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError if CUDA
+// rejects the launch (too many blocks, no code for this GPU) or if earlier work on the GPU has failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
@@ -46,8 +45,8 @@ __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x;
 
 inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
-// Returns the number of blocks for a grid-stride loop over n elements: one thread per element, but at most 16
-// blocks per multiprocessor, about twice as many as can run at a time.
+// Returns the number of blocks for a grid-stride loop over n elements: enough for one thread per element, but
+// at most 16 blocks per multiprocessor.
 inline int64_t LoopBlocks(const Device& device, int64_t n) {
   return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
 }
@@ -85,9 +84,9 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
   for (int64_t i = packed + GridIndex(); i < n; i += GridStride()) fn(Numel<1>{}, i);
 }
 
-// Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover the elements 0 to n -
-// 1. Each call handles the `numel` elements from i on. If `packed` is true, numel is kPackNumel<T>, and 1 for
-// the rest of elements that fill no pack; else numel is always 1.
+// Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover all n elements. Each
+// call handles the `numel` elements from i on. If `packed`, numel is kPackNumel<T>, and 1 for the last
+// elements if they do not fill a pack; otherwise numel is always 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
@@ -122,8 +121,8 @@ void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const 
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// Returns a / b. In float this is faster than `/` but less accurate: within 2 ulp if b is less than 2^126,
-// and 0 for a larger b.
+// Returns a / b. In float this is faster than `/`, but less accurate: within 2 ulp, and 0 if b is above
+// 2^126.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
@@ -153,8 +152,7 @@ __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// The elements that one memory access reads or writes: 16 bytes of elements if N is at least 4, else one
-// element.
+// The elements of one memory access: 16 bytes of elements if N is at least 4, else one element.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
   static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
@@ -185,7 +183,8 @@ __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate
   }
 }
 
-// `value` is one number, or an array of adjacent numbers.
+// Stores `value` (one number, or an array of adjacent numbers) at element i of `out`, unless out.data is
+// null.
 template <class T, class Value>
 __device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);

@@ -17,16 +17,16 @@ class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
 // Receives the beginning and the end of named time ranges. Backward makes one range for each operation; other
-// code makes ranges with TraceRange. Ranges may contain other ranges. Implementations write them to a trace,
-// for example as NVTX ranges.
+// code makes ranges with TraceRange. Ranges may contain other ranges. Implementations write a trace or NVTX
+// ranges.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
   // Called after each operation of a forward pass, when its kernels have been started. All work of the device
-  // since the previous call of Computed, or since the previous range, belongs to this operation. `inputs` are
-  // the operation's inputs without token ids; the Var of an optional input that was not given is undefined.
+  // since the previous call, or since the previous range, belongs to this operation. `inputs` does not
+  // contain token ids; an optional input that was not given is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
@@ -47,12 +47,11 @@ class TraceRange {
   Tracer* const tracer_;
 };
 
-// The CPU or GPU on which a rank computes: its memory allocator, the number of threads of its kernels, and
-// library handles. Each rank has its own Device object, so that several ranks can run as threads of one
-// process without sharing anything.
+// The CPU or GPU on which a rank computes, with its memory allocator, number of threads, and library handles.
+// Each rank has its own Device object, so that several ranks can run as threads of one process and share
+// nothing.
 //
-// A Device is not thread safe: only the thread that runs the rank's model may use it. Other threads may use
-// only allocator().
+// A Device is not thread safe, except for allocator(): only the thread that runs the rank's model may use it.
 class Device {
  public:
   enum class Type { kCpu, kCuda };
@@ -75,13 +74,12 @@ class Device {
   // enqueued in the compute stream; a copy from or to CPU memory is complete on return.
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
   virtual void Zero(void* target, size_t bytes) = 0;
-  // Blocks until all work on a GPU's compute stream is done. On the CPU, where all work is done immediately,
-  // this function does nothing.
+  // Blocks until all work on a GPU's compute stream is done. Does nothing for the CPU.
   virtual void Synchronize() = 0;
 
   // Returns this device's only object of type T, such as a library handle or a kernel's cache. The first call
-  // makes it as T(device). The object exists until the device is destroyed, so it must not contain tensors,
-  // which keep the device alive.
+  // makes it as T(device). It exists as long as the device, so it must not contain tensors, which keep the
+  // device alive.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -89,7 +87,7 @@ class Device {
     return *std::any_cast<const std::shared_ptr<T>&>(slot);
   }
 
-  // Returns the tracer that set_tracer was given; null if there is none. The device does not own the tracer.
+  // Returns the tracer, which the device does not own; null if there is none.
   Tracer* tracer() const { return tracer_; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }
 
@@ -115,8 +113,7 @@ using DevicePtr = std::shared_ptr<Device>;
 DevicePtr CpuDevice(int num_threads = 1);
 
 // Makes this thread, and threads that it starts later, treat denormal numbers (in f32, below 1.2e-38) as
-// zeros. Many processors compute much more slowly with denormal numbers. They occur, for example, in AdamW's
-// moments of a parameter that has had no gradient for many steps.
+// zeros. Many CPUs are much slower with such numbers, which occur in AdamW's moments of unused weights.
 void FlushDenormals();
 
 }  // namespace gradsync::model

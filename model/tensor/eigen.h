@@ -54,7 +54,7 @@ class Reader<BF16> {
 };
 
 // Writes n consecutive elements, at most max_n: calls compute(out), which sets the Eigen array `out` or, if
-// `accumulate`, adds to it. For f32 and f64 `out` is the memory at y. For bf16 it is a buffer in f32, which
+// `accumulate`, adds to it. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer, which
 // is then rounded into y.
 template <class T>
 class Writer {
@@ -78,9 +78,8 @@ class Writer<BF16> {
   }
 
  private:
-  // Eigen aligns this array, so its alignment never differs between calls. Otherwise results could differ,
-  // because Eigen computes the elements before the first aligned vector one by one, and the compiler may
-  // round these differently.
+  // Eigen always aligns this array. Otherwise results could depend on its address: Eigen computes the
+  // elements before the first aligned vector one by one, and compilers may round these differently.
   Eigen::ArrayXf wide_;
 };
 

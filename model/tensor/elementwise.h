@@ -63,7 +63,7 @@ struct AddBias {
   void OnCuda(Device& device) const;
 };
 
-// Computes dbias, the sum of dy over its rows.
+// Computes the gradient of AddBias for the bias: dbias is the sum of dy over its rows.
 template <class T>
 struct BiasGrad {
   const T* dy;  // (rows, d)
@@ -98,7 +98,7 @@ struct SwiGlu {
   void OnCuda(Device& device) const;
 };
 
-// Computes dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
+// Computes the gradients of SwiGlu: dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
 template <class T>
 struct SwiGluGrad {
   const T *gate, *up, *dy;

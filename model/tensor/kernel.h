@@ -25,8 +25,8 @@
 // BF16, else T.
 namespace gradsync::model::kernels {
 
-// True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that needs
-// more than the CUDA runtime, such as cuDNN, specialises this variable.
+// True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that needs,
+// for example, cuDNN specialises this variable.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 
@@ -42,8 +42,7 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Instantiates a kernel's function Body (OnCpu or OnCuda) for every T. It stands after the function's
-// definition.
+// Instantiates a kernel's function Body (OnCpu or OnCuda), which must be defined above, for every T.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

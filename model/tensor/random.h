@@ -31,9 +31,9 @@ std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t cou
 // tensor. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
-// Fills `tensor` (f32 or f64) with uniform random numbers from `low` to `high`, which are multiples of (high
-// - low) / 2^24 above `low`. `high` itself may occur by rounding if `low` is not 0. An f64 tensor gets the
-// same values, rounded to f32, as an f32 tensor. Throws InvalidInput for another dtype.
+// Fills `tensor` (f32 or f64) with uniform random numbers of [low, high), in 2^24 steps; if `low` is not 0,
+// rounding may produce `high` itself. An f64 tensor gets the same values, rounded to f32, as an f32 tensor.
+// Throws InvalidInput for another dtype.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of

@@ -25,9 +25,9 @@ class Scratch {
   T* const data_;
 };
 
-// Returns the number of elements from one row to the next for a matrix of n columns in scratch memory: n
-// rounded up to an odd number of cache lines. With rows at multiples of 4 KiB, all elements of a column would
-// fall into one set of the first-level cache and evict each other.
+// Returns the row stride, in elements, for a matrix of n columns: n rounded up to an odd number of cache
+// lines. With a stride of a multiple of 4 KiB, the elements of a column would evict each other from the
+// cache.
 template <class T>
 constexpr int64_t PaddedStride(int64_t n) {
   constexpr int64_t kLineNumel = 64 / sizeof(T);

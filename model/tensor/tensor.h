@@ -24,8 +24,7 @@ int64_t Numel(const Shape& shape);
 // storage. A view is a Tensor over a part of another tensor's storage, and keeps this storage alive.
 class Tensor {
  public:
-  // Makes an undefined tensor, which has no storage. Only defined(), assignment and destruction are allowed
-  // on it.
+  // Makes an undefined tensor, without storage. Only defined(), assignment and destruction are allowed.
   Tensor() = default;
 
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
@@ -68,13 +67,11 @@ class Tensor {
   // these elements are not all inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
-  // Returns a view with another dtype, for a buffer that holds several tensors: Numel(shape) elements of
-  // `dtype` that start `offset_bytes` after the start of this tensor. Throws InvalidInput if these elements
-  // are not all inside this tensor, or not aligned to the size of the dtype.
+  // Returns a view of Numel(shape) elements of `dtype` that start `offset_bytes` after the start of this
+  // tensor. Throws InvalidInput if these elements are not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Returns whether this is the only Tensor object on its storage, so that a write to it changes no other
-  // tensor.
+  // Returns whether this is the only Tensor object on its storage, so that a write changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
   // Returns whether both tensors have the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
@@ -82,9 +79,9 @@ class Tensor {
   // Remembers how often the storage has been written, to detect later writes (Version::changed()).
   class Version;
   Version version() const;
-  // Declares that the storage has been written, for Version. CopyFrom, Zero, and the functions of
-  // tensor_ops.h (except Cast) and random.h that write a tensor call CountWrite. Kernels, collectives and
-  // writes through data() do not.
+  // Declares a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
+  // of random.h and tensor_ops.h (except Cast) do this themselves; kernels, collectives and writes through
+  // data() do not.
   void CountWrite() const;
 
   // Copies the elements of `source`, which is on this device or the CPU, into this tensor. Throws

@@ -14,15 +14,15 @@ namespace gradsync::model {
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
-// Adds `source` to to.data if to.accumulate is true, else copies it. Throws InvalidInput if the shapes or
-// dtypes differ.
+// Adds `source` to to.data if to.accumulate is true, else copies `source` to to.data. Throws InvalidInput if
+// the shapes or dtypes differ.
 void Store(const Tensor& source, const Destination<Tensor>& to);
 
 void Scale(const Tensor& tensor, double factor);
 
 // Returns the sum of squares of all elements of all tensors, computed in f64. The tensors must be on one
 // device. The result does not depend on the number of threads. The call waits until the device has computed
-// it.
+// the result.
 double SquaredNorm(std::span<const Tensor> tensors);
 double SquaredNorm(const Tensor& tensor);
 

@@ -13,9 +13,8 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Parameterised test suites that train a small transformer or ResNet. The .cc file of a test includes this
-// header and instantiates the suites with the TrainingCases of its device. LearningTest is a suite of its own
-// because it takes more steps.
+// Parameterised test suites that train a small transformer or ResNet. The file that includes this header
+// instantiates them with the TrainingCases of its device.
 namespace gradsync::model {
 
 struct TrainingCase {
@@ -96,8 +95,8 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// The memory statistics are first read after two steps: the first step allocates the gradients, and the
-// second one the temporary memory that the gradients took from the allocator.
+// Memory may grow until the second step: gradients, which the first step allocates, may get blocks that its
+// temporary tensors have freed, and the second step must allocate new ones instead.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

@@ -18,8 +18,7 @@ inline TransformerConfig MicroTransformer() {
           .context_length = 6};
 }
 
-// Returns a model whose sequences are long enough for several tiles of attention kernels (32 or 64
-// positions).
+// Returns a model whose sequences are long enough for several tiles of an attention kernel.
 inline TransformerConfig TiledTransformer(int64_t head_dim) {
   return {.name = "tiled",
           .d_model = 2 * head_dim,

@@ -27,16 +27,16 @@ struct TransformerConfig {
 std::vector<std::string> TransformerNames();
 // Returns the sizes of the model `name`. Throws InvalidInput for an unknown name.
 TransformerConfig TransformerByName(std::string_view name);
-// Throws InvalidInput, naming the field, if a size is below 1, if num_heads does not divide d_model, if
-// d_model / num_heads is odd (RoPE rotates pairs), or for more than 10^12 parameters.
+// Throws InvalidInput if a size is below 1, if num_heads does not divide d_model, if d_model / num_heads is
+// odd (RoPE rotates pairs), or for more than 10^12 parameters.
 void Validate(const TransformerConfig& config);
-// Returns the number of elements of all parameters: 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d, with V =
-// vocab_size, d = d_model and L = num_layers. There are 3 + 9 L parameters.
+// Returns the number of elements of all parameters: 2 vocab_size d + num_layers (4 d^2 + 3 d d_ff + 2 d) + d,
+// where d is d_model.
 int64_t NumParameters(const TransformerConfig& config);
 
-// A decoder-only language model: token embeddings; pre-norm blocks, each of causal attention with rotary
-// positions and of a SwiGLU feed-forward layer, both with residual connections; a final norm; an output
-// projection that does not share the embeddings' weights. All norms are RMSNorm, and there are no biases.
+// A decoder-only language model: token embeddings; pre-norm blocks of causal attention with rotary positions
+// and of a SwiGLU feed-forward layer, with residual connections; a final norm; an output projection with its
+// own weights. All norms are RMSNorm, and there are no biases.
 //
 //   x = x + output_proj(attention(rope(q_proj(h)), rope(k_proj(h)), v_proj(h))),  h = ln1(x)
 //   x = x + w2(silu(w1(h)) * w3(h)),                                              h = ln2(x)
@@ -48,18 +48,17 @@ class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
   // from the standard normal distribution, both truncated at 3 standard deviations; weights of norms are 1. A
-  // parameter's initial values depend only on `seed` and on its index in parameters(). Throws InvalidInput as
-  // Validate does.
+  // parameter's initial values depend only on `seed` and on its index in parameters().
   //
   // `dtype` is the dtype of activations: f32, f64 or bf16. Parameters, gradients and the loss have the same
-  // dtype, or f32 for bf16. With bf16, each matrix has a copy in bf16 (Parameter::Copy), which the operations
-  // read.
+  // dtype, or f32 for bf16, when each matrix also has a copy in bf16 (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
-  // The units are the embeddings, each block, and the final norm with lm_head.
+  // Returns one unit (Model::units) for the embeddings, one for each block, and one for the final norm and
+  // lm_head.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).

@@ -31,8 +31,7 @@ void Validate(const ResNetConfig& config);
 struct ConvNormShape {
   std::string conv, norm;             // names of the convolution and the norm
   int64_t in = 0, out = 0, size = 0;  // channels of input and output; size of the square kernel
-  // How many times smaller than its input this layer's output is in height and width, and how many times
-  // smaller than the image.
+  // Height and width of this layer's output are 1 / stride of its input's, and 1 / reduction of the image's.
   int64_t stride = 1, reduction = 1;
   bool is_shortcut = false;
 };
@@ -52,27 +51,23 @@ int64_t NumParameters(const ResNetConfig& config);
 // layer1.0.conv1.weight, ..., layer1.0.downsample.0.weight, layer1.0.downsample.1.weight, ..., fc.weight,
 // fc.bias, and the buffers bn1.running_mean, bn1.running_var, bn1.num_batches_tracked, ... Batch
 // normalisation always uses the statistics of the batch.
-//
-// Activations have the memory layout that is fastest on the device (ChannelBlock).
 class ResNet : public Model {
  public:
   // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2),
   // truncated at 3 standard deviations; fc from a uniform distribution between -1 / sqrt(in) and 1 /
   // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend only on `seed`
   // and on its index in parameters(). `dtype` is the dtype of activations: f32, f64 or bf16. Parameters,
-  // buffers, images, targets and the loss have the same dtype, or f32 for bf16. Throws InvalidInput as
-  // Validate does.
+  // images, targets and the loss have the same dtype, or f32 for bf16. Throws InvalidInput as Validate does.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
-  // The units are the stem, each of the four stages, and fc.
+  // Returns one unit (Model::units) for the stem, one for each of the four stages, and one for fc.
   std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 
-  // Predicts numbers: images (batch, 3, height, width) -> (batch, num_classes). Each call updates the
-  // buffers.
+  // Predicts numbers (batch, num_classes) from images (batch, 3, height, width), and updates the buffers.
   Var Predict(const Tensor& images);
   // Returns the mean squared error between the predictions and batch.targets, (batch, num_classes).
   Var Loss(const Batch& batch) override;

@@ -5,12 +5,9 @@
 #include "model/function_cases.h"
 
 // Test cases for every operation of model/vision/vision_functions.h, like those of model/function_cases.h.
-// The plain implementations compute in the layout (batch, channels, height, width), to which inputs and
-// outputs are converted.
 namespace gradsync::model {
 
-// Returns cases with small shapes and various strides, paddings and layouts, for checks by central
-// differences.
+// Returns cases with small shapes, for checks by central differences.
 std::vector<FunctionCase> SmallVisionCases();
 // Returns cases that are large enough for several threads, with shapes like those of a residual network.
 std::vector<FunctionCase> LargeVisionCases();

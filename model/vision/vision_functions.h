@@ -5,15 +5,13 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. Dtypes and errors are as in model/functions.h. With
-// activations in bf16, weights and biases of batch normalisation, biases of AddBias, targets and losses are
-// f32.
+// The differentiable operations of image models. Dtypes and errors are as in model/functions.h. With bf16
+// activations, targets, losses, and the weights and biases of BatchNorm2d and AddBias are f32.
 //
 // The shape of an activation is (batch, channels / block, height, width, block). Channel c is element c %
 // block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
 // Images have block 1, the usual order (batch, channels, height, width). A convolution may have different
-// blocks for its input and output, so it can read images directly and write activations in the fastest
-// layout.
+// blocks for its input and output.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -25,8 +23,8 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// Returns the block with which activations of `channels` channels are fastest on the device. On the CPU this
-// is 16 (only with AVX-512), 8 or 1, and divides `channels`. On CUDA it is `channels`, or 1 for f64.
+// Returns the block with which activations of `channels` channels are fastest: on the CPU 16 (only with
+// AVX-512), 8 or 1, and on CUDA `channels`, or 1 for f64.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -66,8 +64,7 @@ Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNor
                 const BatchNormOptions& options, const Var& residual = Var());
 
 // Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `padding` must
-// be less than `size`; padded pixels are never the maximum. If several pixels are the maximum, the first one
-// gets the gradient.
+// be less than `size`; padded pixels are never the maximum. The first of equal maxima gets the gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // Returns the mean of each channel of each image, (batch, channels).
