@@ -127,8 +127,8 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
 }
 
 // Returns the largest allowed error of a result, relative to the result's 2-norm. Rounding makes an error of
-// about sqrt(L) eps in a sum of L random terms; f32 and f64 may have 16 times this error. A result in bf16 is
-// rounded once, by at most 2^-8, and may have 4 times this error.
+// about sqrt(L) eps in a sum of L random terms; results in f32 and f64 may have 16 times this error. A result
+// in bf16 is rounded once, by at most 2^-8, and may have 4 times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -215,7 +215,8 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding a number to all logits does not change the loss and its gradient, whose sum is 0.
+// Checks that adding a number to all logits changes neither the loss nor its gradient, and that the
+// gradient's elements have the sum 0.
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {

@@ -10,7 +10,7 @@
 // result. For other dtypes or shapes, an operation throws InvalidInput.
 //
 // With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once. RmsNorm's weight,
-// CrossEntropy's result and the gradients of parameters are then f32.
+// CrossEntropy's result, and the gradients of parameters that have a copy in bf16 are then f32.
 //
 // In shapes, `...` means any number of leading dimensions, including none.
 //
@@ -33,20 +33,20 @@
 // depend on no parameter get no gradient.
 namespace gradsync::model {
 
-// Computes x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
+// Computes x weight^T without a bias. x is (..., in), weight is (out, in), and the result is (..., out).
 Var Linear(const Var& x, const Var& weight);
 
 // Computes addend + x weight^T, for a residual connection. The addend is added in f32 before the result is
-// rounded. addend and the result are (..., out).
+// rounded. Shapes are as in Linear; addend is (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
-// Returns the row weight[id] for each id. ids i32 (...), weight (vocab, d) -> (..., d). Throws InvalidInput
-// for an id outside [0, vocab). The gradient has the weight's shape; rows of ids that do not occur are zero,
-// and Parameter::touched_rows lists the others.
+// Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
+// d). Throws InvalidInput for an id outside [0, vocab). The gradient has the weight's shape; rows of ids that
+// do not occur are zero, and Parameter::touched_rows lists the others.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with
-// the mean over the last dimension. x (..., d), weight (d) -> (..., d).
+// the mean over the last dimension. x and the result are (..., d), and weight is (d).
 Var RmsNorm(const Var& x, const Var& weight, double eps);
 
 // Rotary position embedding, arXiv:2104.09864. x and the result are (batch, seq, d_model), where d_model is
@@ -65,8 +65,9 @@ Var SwiGlu(const Var& gate, const Var& up);
 
 Var Scale(const Var& x, double factor);
 
-// Returns the mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32
-// (...) -> (). Throws InvalidInput for a target outside [0, vocab), or if there are no positions.
+// Returns the mean over all positions of -log(softmax(logits)[target]). logits is (..., vocab), targets is
+// (...) of i32, and the result is (). Throws InvalidInput for a target outside [0, vocab), or if there are no
+// positions.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

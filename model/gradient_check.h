@@ -30,11 +30,9 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 // The step is h = cbrt(eps) * max(1, |x|), and the tolerance 4e-9 times the sum of the absolute values of f's
 // terms, at least 4e-9.
 //
-// CheckGradients also checks that the gradients are the same, up to rounding, in these cases:
-// - the inputs are intermediate values, or all inputs except one are constants;
-// - the memory of the gradients held NaN before Backward;
-// - the graph contains the function twice (gradients double);
-// - the gradients are added to those of an earlier Backward (gradients double).
+// CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
+// values, if all inputs except one are constants, and if the memory of the gradients held NaN before. They
+// must double if the graph contains fn twice, or if Backward adds them to those of an earlier Backward.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

@@ -33,8 +33,8 @@ class Model {
   virtual std::span<Parameter* const> parameters() const = 0;
   // Returns groups of parameters (units) in forward order. Strategies that shard parameters, like PyTorch's
   // fully_shard, gather a unit before it is used and free it afterwards. So each operation must read
-  // parameters of at most one unit, and forward no parameter of a unit after one of the next unit. Parameters
-  // of no unit may be read at any time.
+  // parameters of at most one unit, and forward must read no parameter of a unit after one of the next unit.
+  // Parameters of no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }

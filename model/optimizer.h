@@ -22,9 +22,9 @@ struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // The gradient of these elements, (end - begin); if undefined, it is in param->grad().
+  // The gradient of these elements, of shape (end - begin). If undefined, the gradient is in param->grad().
   Tensor grad = {};
-  // If defined, a tensor (end - begin) of values that the optimizer updates instead of param->value().
+  // If defined, values of shape (end - begin) that the optimizer updates instead of param->value().
   Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
@@ -45,7 +45,8 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // What is updated independently: each element, or (kMatrix) each matrix and each element of other tensors.
+  // What can be updated independently of the rest: each element, or, with kMatrix, each matrix (IsMatrix) and
+  // each element of all other parameters.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
@@ -71,7 +72,8 @@ class Optimizer {
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
-  // For the parameter NAME they are called "exp_avg.NAME", or "exp_avg.NAME[BEGIN:END]" for a part of it.
+  // The exp_avg of the parameter NAME is called "exp_avg.NAME", or "exp_avg.NAME[BEGIN:END]" for a part of
+  // the parameter.
   std::vector<NamedTensor> State();
   // Returns the number of state tensors of a parameter, each of which is as large as the parameter.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
@@ -171,7 +173,8 @@ class Muon : public AdamW {
   struct Options {
     AdamW::Options adamw = {};  // learning rate and weight decay are for matrices, too
     double momentum = 0.95;
-    // If true, orthogonalizes f32 parameters in bf16, as published; else in the parameters' dtype.
+    // If true, orthogonalizes the updates of f32 parameters in bf16, as published; else in the parameters'
+    // dtype.
     bool in_bf16 = false;
   };
 

@@ -78,7 +78,8 @@ class Parameter {
   // Returns the gradient. The first call allocates its memory, unless PlaceGrad has set it.
   const Tensor& grad();
   // Makes `place` the gradient's memory, usually a view into a communication buffer; no elements are copied.
-  // If `place` is undefined, grad() allocates memory. Throws InvalidInput if shape, dtype or device differ.
+  // If `place` is undefined, the next grad() allocates memory. Throws InvalidInput if the shape, dtype or
+  // device of `place` differs from the value's.
   void PlaceGrad(Tensor place);
 
   // Returns whether grad() holds a gradient. If true, the next Backward adds to this gradient; if false, it

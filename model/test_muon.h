@@ -26,7 +26,7 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // Returns the factor of the orthogonalized matrix in an update.
+  // Returns rate * 0.2 * sqrt(max(rows, columns)), by which Muon multiplies the orthogonalized matrix.
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }

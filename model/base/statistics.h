@@ -19,12 +19,12 @@ double PopulationStd(std::span<const double> values);
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
-// TrimmedMean removes this fraction of the smallest and this fraction of the largest values.
+// TrimmedMean removes this fraction of the values at the low end and at the high end.
 // tools/statistics/estimates_test.cc tells why it is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
-// Returns the mean of the values without the smallest and the largest, each the fraction `trimmed` of all
-// values. So a few extreme values change the result little.
+// Returns the mean of the values that remain after the fraction `trimmed` of them has been removed at the low
+// end, and the same fraction at the high end. So a few extreme values change the result little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more

@@ -7,7 +7,8 @@
 // Causal softmax attention. For BF16, scores, probabilities and sums are f32, except in attention_cudnn.h.
 //
 // The (seq, seq) matrices of scores and probabilities are never stored whole: forward computes them for some
-// rows at a time, and backward again from each row's log-sum-exp (FlashAttention, arXiv:2205.14135).
+// rows at a time, and backward computes them again from each row's log-sum-exp (FlashAttention,
+// arXiv:2205.14135).
 //
 // On CUDA both kernels throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {

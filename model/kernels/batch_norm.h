@@ -11,8 +11,8 @@
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
-// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, and act is
-// max(0, .) or the identity. On the CPU, results do not depend on the number of threads.
+// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, and act(z)
+// is max(0, z) if `relu` is true, else z. On the CPU, results do not depend on the number of threads.
 namespace gradsync::model::kernels {
 
 template <class T>

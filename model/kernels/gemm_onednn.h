@@ -4,8 +4,9 @@
 
 namespace gradsync::model::kernels {
 
-// Computes Gemm by oneDNN's matmul. m, n and k must be positive, and g.addend null. T is float or BF16, and C
-// is float or T. Does nothing and returns false if m or n is 1, or if oneDNN does not implement the product.
+// Computes a matrix product by oneDNN's matmul primitive. m, n and k must be positive, and g.addend must be
+// null. T is float or BF16, and C is float or T. Does nothing and returns false if m or n is 1, or if oneDNN
+// does not implement the product.
 template <class T, class C>
 bool MatmulByOneDnn(Device& device, const Gemm<T, C>& g);
 

@@ -56,8 +56,8 @@ struct GemmCase {
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride) on the device and compares c with plain loops. `c_before` is c before the
-// call. If `adds`, c must become Padded(m, n, 2) plus the product.
+// Calls multiply(a, b, c, c_stride) on the device and compares c with plain loops. `c_before` has the values
+// of c before the call. If `adds`, c must become Padded(m, n, 2) plus the product.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

@@ -29,7 +29,8 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns a table of at least `seq` rows. Makes a new one, and waits for the device, if necessary.
+  // Returns a table of at least `seq` rows. If the existing table has fewer rows, makes a longer one, and for
+  // this waits for the device.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {

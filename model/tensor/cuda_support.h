@@ -38,8 +38,8 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   if (status != cudaSuccess) ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
 }
 
-// For a grid-stride loop, in which each thread of the grid handles elements GridIndex(), GridIndex() +
-// GridStride(), GridIndex() + 2 * GridStride() and so on.
+// These functions are for grid-stride loops: each thread of the grid handles the elements GridIndex(),
+// GridIndex() + GridStride(), GridIndex() + 2 * GridStride() and so on.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 

@@ -10,7 +10,8 @@ struct Destination {
   Data data = {};
   bool accumulate = false;  // if true, add to the data; if false, overwrite the data
 
-  // Converts Destination<Tensor> to a kernel's argument. Throws InvalidInput if T is not the tensor's dtype.
+  // Converts a Destination<Tensor> to the Destination<T*> that a kernel takes. Throws InvalidInput if T is
+  // not the tensor's dtype.
   template <class T>
   operator Destination<T*>() const {  // NOLINT(google-explicit-constructor)
     if (!data.defined()) return {};

@@ -74,12 +74,12 @@ class Device {
   // enqueued in the compute stream; a copy from or to CPU memory is complete on return.
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
   virtual void Zero(void* target, size_t bytes) = 0;
-  // Blocks until all work on a GPU's compute stream is done. Does nothing for the CPU.
+  // Blocks until all work on a GPU's compute stream is done. On the CPU this function does nothing.
   virtual void Synchronize() = 0;
 
   // Returns this device's only object of type T, such as a library handle or a kernel's cache. The first call
-  // makes it as T(device). It exists as long as the device, so it must not contain tensors, which keep the
-  // device alive.
+  // makes it as T(device). The object exists as long as the device, so it must not contain tensors, which
+  // keep the device alive.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -109,7 +109,8 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-// Returns a CPU device whose kernels use `num_threads` threads. Throws InvalidInput if this is less than 1.
+// Returns a CPU device whose kernels use `num_threads` threads. Throws InvalidInput if `num_threads` is less
+// than 1.
 DevicePtr CpuDevice(int num_threads = 1);
 
 // Makes this thread, and threads that it starts later, treat denormal numbers (in f32, below 1.2e-38) as

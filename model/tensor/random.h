@@ -18,7 +18,7 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
 // and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Returns the number of a purpose's stream `index`, which must be below 2^56.
+// Returns the number of the stream `index` of a purpose; `index` must be below 2^56.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }

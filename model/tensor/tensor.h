@@ -53,7 +53,7 @@ class Tensor {
 
   // Returns a pointer to the first element. On CUDA it points to GPU memory, which CPU code must not read.
   void* raw_data() const { return data_; }
-  // Throws InvalidInput if T is not the dtype.
+  // Returns a pointer to the first element. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
   T* data() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]
@@ -92,7 +92,7 @@ class Tensor {
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // Copies the elements to the CPU. Throws InvalidInput if T is not the dtype.
+  // Copies the elements to the CPU. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]

@@ -43,7 +43,7 @@ int64_t NumParameters(const TransformerConfig& config);
 //
 // The names of the parameters are token_embeddings.weight, layers.N.ln1.weight,
 // layers.N.attn.{q,k,v,output}_proj.weight, layers.N.ln2.weight, layers.N.ffn.{w1,w2,w3}.weight,
-// ln_final.weight and lm_head.weight. Matrices are (out, in).
+// ln_final.weight and lm_head.weight. Weight matrices have the shape (out, in).
 class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings

@@ -40,7 +40,8 @@ std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config);
 int64_t NumParameters(const ResNetConfig& config);
 
 // A residual network of bottleneck blocks, arXiv:1512.03385, which is trained by the mean squared error to
-// predict num_classes numbers for each image. As in torchvision, a block's 3 x 3 convolution has the stride:
+// predict num_classes numbers for each image. As in torchvision, the stride of a block is in its 3 x 3
+// convolution:
 //
 //   stem:  relu(bn1(conv1(x))), 7 x 7, stride 2; max pooling 3 x 3, stride 2
 //   block: relu(bn3(conv3(h)) + x), h = relu(bn2(conv2(relu(bn1(conv1(x))))))

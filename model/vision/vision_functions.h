@@ -10,8 +10,8 @@
 //
 // The shape of an activation is (batch, channels / block, height, width, block). Channel c is element c %
 // block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
-// Images have block 1, the usual order (batch, channels, height, width). A convolution may have different
-// blocks for its input and output.
+// Images have block 1, the usual order (batch, channels, height, width). The input and the output of a
+// convolution may have different blocks.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -57,7 +57,7 @@ struct BatchNormOptions {
 //   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
 //
 // mean and (biased) variance of a channel are computed over its pixels in all images of the batch, at least
-// two. act is max(0, .) if options.relu, else the identity; an undefined residual is not added. x and
+// two. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not added. x and
 // residual have the same shape; weight and bias are (channels). The running averages in `buffers` move by
 // `momentum` towards the batch's mean and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
