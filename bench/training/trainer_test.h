@@ -100,7 +100,7 @@ inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,
   });
 }
 
-// Returns the strategies that accept f64 and that do the same work in each step.
+// Returns the strategies that accept f64 and that communicate in every step.
 inline std::vector<std::string> Strategies() {
   std::vector<std::string> names = ddp::StrategyNames();
   std::erase_if(names, [](const std::string& name) {
