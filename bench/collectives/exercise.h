@@ -45,7 +45,7 @@ class Exercise {
   comm::RecordingProcessGroup& group_;
   std::optional<MemoryLimit> limit_;  // wraps the group if the memory limit is measured
   const model::Tensor pattern_;
-  // number of elements that each rank gets of a reduce-scatter, or gives to an all-gather
+
   const int64_t part_;
   std::vector<comm::Request> requests_;  // equal requests on separate memory
 };

@@ -8,8 +8,7 @@
 
 namespace gradsync::bench {
 
-// Returns the fields of a record that describe what connects the ranks: a network interface or shared memory,
-// and its speed limit.
+// Describes, for a record, what connects the ranks: a network interface or shared memory.
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".

@@ -19,7 +19,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Counts one more step. The line begins with `what`.
+  // Counts one more step. The progress line begins with `what`.
   void Step(std::string_view what);
 
  private:

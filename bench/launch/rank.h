@@ -21,13 +21,12 @@
 namespace gradsync::bench {
 
 // A launch is one start of all ranks as new processes. --repeats, or the user, makes several launches, one
-// after the other, because results vary between launches. This struct says which of them this is.
+// after the other, because results vary between launches. This struct identifies one of them.
 struct LaunchId {
   std::string run_id = {};  // name of the launch, equal on all ranks
   std::string set = {};     // run_id of the first launch, or the user's name for all launches
   int64_t index = 0;
 
-  // Returns "<set>,<index>", the value of the environment variable GRADSYNC_LAUNCH; empty without a set.
   std::string text() const { return set.empty() ? "" : gradsync::Join(set, ",", index); }
 };
 
@@ -47,8 +46,7 @@ class Rank {
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
-  // Sets the command that the records keep (Provenance::base_command): the program's name, and these flags.
-  // Call it before SetRecords.
+  // Sets the command that later records keep (Provenance::base_command): the program's name, and these flags.
   void SetBaseCommand(const std::vector<std::string>& flags);
 
   const comm::World& world() const { return world_; }
@@ -65,23 +63,19 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Makes the record from which all records of this launch are copied, one for each backend, and opens the
-  // file for the records. The record is `record` (which has the experiment's name) with the options, the
-  // machine, and an id of the launch, on which all ranks agree. All ranks must call this. Throws like
-  // RecordWriter.
+  // Opens the file for the records, and sets the fields that all records have in common: those of `record`,
+  // the options, the machine, and an id of the launch, on which the ranks agree. All ranks must call this.
+  // Throws like RecordWriter.
   void SetRecords(Record record);
   // If control groups limit the CPU time of this process, adds to `facts` in how many periods of the quota,
   // since SetRecords, threads had to wait because it was used up.
   void DescribeThrottling(FactFields& facts) const;
-  // Returns the record with the fields that all records of this backend have in common (SetRecords).
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const LaunchId& launch() const { return launch_; }
-  // Returns the directory of the records.
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // Calls ReduceOverRanks in the group of the first backend, and then clears the group's log of collectives.
-  // All ranks must call this.
+  // Calls ReduceOverRanks in the group of the first backend. All ranks must call this.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -89,8 +83,7 @@ class Rank {
     return reduced;
   }
 
-  // Starts the display of progress on rank 0: how many of `num_steps` steps are done, or how much of `budget`
-  // is left.
+  // Starts the display of progress on rank 0: steps done of `num_steps`, or the time left of `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -99,7 +92,6 @@ class Rank {
   }
   void Step(std::string_view what) { progress_->Step(what); }
 
-  // Writes the text to standard output on rank 0; other ranks write nothing.
   void Print(const std::string& text) const;
   // Keeps the first non-empty text for Conclude, which reports it.
   void AddFault(const std::string& fault) {

@@ -40,32 +40,28 @@ struct RankOptions {
   std::string device_name() const;
   int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // Adds the device, the numbers of threads, the precision and the rate of the link to a record. The rate is
-  // the value of the environment variable GRADSYNC_LINK_RATE, which tools/dev/hosts.sh sets.
+  // Adds device, numbers of threads, precision and the link's rate limit (GRADSYNC_LINK_RATE) to a record.
   void Describe(ConfigFields& config) const;
   // Returns the path of --out. Without --out, returns results/<name> in the workspace (under `bazel run`) or
   // in the current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// Thrown if this host has too little memory for what the flags ask for. what() is one line with the needed
-// and the available memory.
+// Thrown if this host has too little memory. what() has the needed and the available memory.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;
 };
 
-// Returns a text with the identity of this machine (its boot id) and the CPUs that this process may use:
-// "<boot id> 0,1,4". If a quota allows the time of fewer CPUs, the text has fewer. Ranks with equal texts
-// share these CPUs.
+// Returns this machine's boot id and the CPUs that this process may use, or as many of them as a quota of CPU
+// time allows: "<boot id> 0,1,4". Ranks with equal texts share these CPUs.
 std::string ReadOwnCpus();
 // Returns the largest number of compute threads that every rank can have without sharing a CPU with another
 // rank; at least 1. The argument has the text of ReadOwnCpus of each rank.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
-// So ranks share GPUs if the host has fewer GPUs than ranks. Throws InvalidInput if this build or this
-// machine has no such device.
+// Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
 // Throws InvalidInput if the device does not exist, if one of the backends cannot send its data or serve this
 // number of ranks and hosts, or if --comm_threads is given and no backend uses it. Makes no device, because

@@ -12,7 +12,6 @@
 
 namespace gradsync::bench {
 
-// What one rank of a benchmark measures.
 class RankJob {
  public:
   virtual ~RankJob() = default;

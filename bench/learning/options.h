@@ -65,7 +65,6 @@ struct ConvergencePlan {
   int64_t seq_len() const { return training.seq_lens.front(); }
   int64_t batch_size() const { return training.batch_sizes.front(); }
   int64_t accumulation_steps() const { return training.accumulation_steps.front(); }
-  // Returns the learning rate with which a variant trains in step i.
   double LearningRateIn(const TrainingVariant& variant, int64_t i) const {
     const double own = variant.learning_rate();
     return (own > 0 ? own : training.learning_rate) * options.lr_schedule.ShareIn(i, training.steps);

@@ -37,7 +37,6 @@ class Trial {
   // Returns the number of tokens in the batch of one rank and step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
 
-  // Trains on the next batch.
   TrialStep Step();
   // Returns the mean loss over sequences of the held-out text, in nats per byte. The ranks divide the
   // sequences, and each rank computes the loss with its own copy of the model.

@@ -12,7 +12,6 @@
 // setting is then used for the variant's measured trainings.
 namespace gradsync::bench {
 
-// An option, and its values to try.
 struct TunedOption {
   std::string name;
   std::vector<std::string> values;

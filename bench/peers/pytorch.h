@@ -20,7 +20,6 @@
 // rank. The Python processes of all ranks communicate by torch.distributed.
 namespace gradsync::bench {
 
-// The Python interpreter and the script that it runs.
 struct PeerProgram {
   std::string python;
   std::string script;

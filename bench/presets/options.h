@@ -26,22 +26,18 @@ struct SuiteOptions {
   void AddTo(FlagTable& flags);
 };
 
-// One benchmark program that the suite runs, and its arguments.
 struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
-  // The subdirectory, of the suite's output directory, for the results of this run; empty if they are written
-  // to that directory itself.
+  // subdirectory of the suite's output directory for the results; may be empty
   std::string subdirectory;
 };
 
-// Runs of which the suite takes the first for which this host has enough memory. A program exits with status
-// kLacking if memory is too small, and then the suite runs the next one.
+// The suite executes the first of these runs that does not exit with status kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the runs of the preset, in order. The alternatives to a large model are models that need less
-// memory.
+// Returns the runs of the preset, in order. The alternatives to a large model need less memory.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-// Reads facts about this machine: its memory and its CPUs.
 namespace gradsync::bench {
 
 // Reads the limits that Linux control groups (version 1 or 2) set for this process. Its own control group and

@@ -16,7 +16,6 @@ namespace gradsync::bench {
 //   kRun      how the launch measured: number of steps, seed
 enum class Scope { kSetting, kTrial, kRun };
 
-// A JSON object in a record.
 enum class RecordPart { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
 
 namespace schema {

@@ -70,7 +70,6 @@ class FieldsOf : public Fields {
   void Set(Name name, const T& value) {
     Fields::Set(name.text(), value);
   }
-  // Copies all values of `more` into this object.
   void SetAll(const FieldsOf& more) {
     for (const auto& [name, value] : more) Fields::Set(name, value);
   }
@@ -202,7 +201,6 @@ std::string Append(const Record& more, Record* record);
 // wrong type.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
-// Writes the records of one rank to a new file.
 class RecordWriter {
  public:
   // Creates `dir` and its parent directories, and opens the file. Throws InvalidInput, naming the path and

@@ -7,9 +7,7 @@
 #include "bench/records/names.h"
 #include "bench/records/record.h"
 
-// Compares records with the table of names in bench/records/names.h (the schema). Whoever reads records
-// checks the types of values; tests check that a benchmark writes every required name, and no name that the
-// table lacks.
+// Compares records with the table of names in bench/records/names.h (the schema).
 namespace gradsync::bench {
 
 // Returns the scope of a name in a record's configuration; kSetting if the schema lacks the name.

@@ -65,7 +65,6 @@ inline constexpr StepPart kStepParts[] = {
 // all of them or in none.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
-// Appends each known part to its series of samples.
 void AddTo(SampleSeries& samples, const StepTimes& times);
 // Returns the parts of the i-th step of a record. A part without an i-th sample is empty.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);

@@ -54,7 +54,6 @@ inline constexpr char kNoBackend[] = "none";
 // A value of --backend that is no backend: it measures an all-reduce by a plain loop in shared memory
 // (bench/collectives/memory_limit.h), with which backends are compared.
 inline constexpr char kMemoryLimit[] = "memory_limit";
-// The only other framework with which gradsync is compared.
 inline constexpr char kPyTorch[] = "pytorch";
 
 }  // namespace gradsync::bench

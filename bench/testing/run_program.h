@@ -12,7 +12,6 @@
 #include "comm/processes/child_process.h"
 #include "comm/processes/run_command.h"
 
-// Helpers for tests that run other programs.
 namespace gradsync::bench {
 
 // How long a test waits for a program that it runs. With a sanitizer, programs are about ten times slower.

@@ -40,7 +40,6 @@ struct ComputedOp {
 // the host runs ahead of the GPU.
 class OpRecorder : public model::Tracer {
  public:
-  // Times operations with the CPU's clock.
   OpRecorder() = default;
   // Times operations of `device`. Begin and End also call the same function of `next`, unless it is null.
   // `device` and `next` must outlive this object.
@@ -61,7 +60,6 @@ class OpRecorder : public model::Tracer {
  private:
   using Events = std::vector<model::CudaEvent>;
 
-  // Records events[index] on the compute stream.
   void RecordEvent(Events& events, size_t index);
 
   model::Tracer* const next_ = nullptr;

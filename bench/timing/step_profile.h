@@ -35,7 +35,6 @@ Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 // except on a GPU, where they are not known.
 class StepProfile {
  public:
-  // `optimizer` is the name of the optimizer, for the table.
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
@@ -45,7 +44,7 @@ class StepProfile {
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
   // Returns a table of operations, ordered by their time: calls, ms and share of a step, GFLOP of a step, and
-  // GFLOP/s. A last line says how long the whole step would take at the peak. Needs at least one step.
+  // GFLOP/s. A last line says how long the whole step would take at the peak.
   std::string ToString() const;
 
   // Writes the time of each entry in each step, as samples "<phase>.<operation>_ns"; the waits are

@@ -15,7 +15,6 @@ namespace gradsync::bench {
 // A trace of what one rank did when, for the viewers chrome://tracing and ui.perfetto.dev. The viewer shows a
 // row for the phases of a step (forward, backward, ...), a row for the operations of backward and the
 // broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
-// Every event has the strategy, the step, the batch size and the sequence length as arguments.
 //
 // A phase includes the times in which it waited for communication. Each of these is an event `wait` inside
 // the phase, with the number of the collective. StepTimes::waits() is the whole phase `sync_exposed`, plus

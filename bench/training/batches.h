@@ -7,7 +7,6 @@
 
 #include "model/model.h"
 
-// Makes the batches on which a benchmark trains.
 namespace gradsync::bench {
 
 // The shape of one rank's batch.
@@ -18,7 +17,6 @@ struct BatchShape {
   model::DType targets_dtype = model::DType::kF32;
 
   bool operator==(const BatchShape&) const = default;
-  // Returns a batch with undefined contents.
   model::Batch NewBatch(const model::DevicePtr& device) const;
 };
 

@@ -21,7 +21,6 @@ struct TrainingMemory {
   double gpu_bytes = 0;   // memory that the ranks of one GPU need together; 0 if the CPU computes
 };
 
-// How much memory is available.
 struct MemoryLimits {
   std::optional<int64_t> host_bytes;  // nullopt: unknown
   int64_t gpu_bytes = 0;              // bytes of one GPU
@@ -42,8 +41,8 @@ double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, co
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // Throws TooLittleMemory if the result of EstimateMemory exceeds `limits`. CheckMemoryOfThisHost compares it
-// with the available main memory and the whole memory of the GPUs. (Asking a GPU for its free memory would
-// use some of it.) The message is one line with the needed and the available memory, and what would help.
+// with the available main memory and the whole memory of the GPUs. The message is one line with the needed
+// and the available memory, and what would help.
 void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world);
 void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 

@@ -47,9 +47,8 @@ struct TrainingOptions {
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
   std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
-  // Variants are compared in every combination of the following values (a setting). Numbers of sequences or
-  // images of one rank in one pass of forward and backward.
-  std::vector<int64_t> batch_sizes = {4};
+  // Variants are compared in every combination of the following values (a setting).
+  std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
   std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model
   int64_t image_size = 96;                        // pixels on each side of an image

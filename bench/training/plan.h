@@ -17,9 +17,9 @@ namespace gradsync::bench {
 
 // The numbers of tensor elements for which training needs memory.
 struct TrainingSize {
-  double params = 0;        // elements of all parameters of the model
-  double activations = 0;   // elements of the activations that one rank keeps for backward
-  double batch = 0;         // elements of one rank's batch
+  double params = 0;       // elements of all parameters of the model
+  double activations = 0;  // elements of the activations that one rank keeps for backward
+  double batch = 0;        // elements of one rank's batch
   // elements of the largest group of parameters that zero3 gathers together, as a fraction of params
   double largest_unit = 1;
 };

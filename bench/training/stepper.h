@@ -13,8 +13,7 @@
 
 namespace gradsync::bench {
 
-// Takes, on this rank, the training steps of one variant: a strategy with its options, of gradsync or of
-// PyTorch.
+// Takes the training steps of one variant: a strategy with its options, of gradsync or of PyTorch.
 class Stepper {
  public:
   // `setting` and `variant` must outlive the stepper.
@@ -30,7 +29,6 @@ class Stepper {
   // takes all these steps, and returns the means of their times. For a strategy of gradsync, reports
   // operations to `tracer`, unless it is null, and leaves the gradients in the trainer's parameters.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
-  // Returns the collectives of the last step.
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the strategy multiplies the loss before backward.
@@ -39,8 +37,7 @@ class Stepper {
   // parameters have the whole gradients and the new weights. Call this after other steps, because a strategy
   // may change its buckets after its first step, and the check is to cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Takes another step whose result is to be checked, from the current weights. Only for gradsync's
-  // strategies.
+  // Takes another step whose result is to be checked, from the current weights. Not for PyTorch's strategies.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
   // Gathers whole weights into the trainer's parameters, if the strategy keeps only a part of them on each
@@ -58,13 +55,11 @@ class Stepper {
   const TrainingVariant& variant_;
 };
 
-// Makes the stepper of a strategy of gradsync, which communicates in `group`. All arguments must outlive the
-// stepper.
+// Makes the stepper of a strategy of gradsync, which communicates in `group`.
 std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
                                         Trainer& trainer, comm::RecordingProcessGroup& group);
 
-// Makes the stepper of a strategy of PyTorch, whose steps the Python process behind `process` takes. All
-// arguments must outlive the stepper.
+// Makes the stepper of a strategy of PyTorch, whose steps the Python process behind `process` takes.
 std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
                                          PyTorchPeer& process, Trainer& trainer);
 

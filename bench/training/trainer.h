@@ -161,7 +161,6 @@ class Trainer {
  private:
   // Ends the previous phase of a step and begins this one; records the time as `mark`.
   void Enter(std::string_view phase, Mark mark);
-  // Moves the weights back from the memory of a strategy that keeps them in its own.
   void TakeValuesBack();
   void AllocateGradients();
   // Runs forward and backward of all parts of a batch but the last (gradient accumulation), and forward of

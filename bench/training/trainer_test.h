@@ -75,7 +75,7 @@ struct Rank {
   Trainer trainer;
 };
 
-// A group whose collectives each take 1.5 ms.
+// A process group whose collectives each take 1.5 ms.
 class SlowGroup : public comm::GroupDecorator {
  public:
   using GroupDecorator::GroupDecorator;

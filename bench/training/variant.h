@@ -42,18 +42,14 @@ struct TrainingVariant : Variant {
   std::string floor = {};  // the strategy without communication, from whose step time the costs are measured
   // Values of options, except the size of buckets; defaults are left out.
   std::map<std::string, double, std::less<>> values = {};
-  // Capacity of a bucket; 0 if the strategy has no buckets.
-  int64_t bucket_bytes = 0;
+  int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The options that the variant's text sets, also those that it sets to their default.
   std::set<std::string, std::less<>> named = {};
 
-  // Returns the norm to which gradients are clipped (option clip_norm); infinite without the option.
+  // Return the options of these names; if the variant does not set them, infinity, 0 and nullopt.
   double clip_norm() const;
-  // Returns the option learning_rate; 0 without the option.
   double learning_rate() const;
-  // Returns the option optimizer; nullopt without the option.
   std::optional<OptimizerKind> optimizer() const;
-  // Returns the options in the form in which ddp::MakeStrategy takes them.
   ddp::StrategyOptions strategy_options() const;
   // Returns after how many steps the ranks average: 1, except for strategies that average weights now and
   // then.
@@ -76,7 +72,6 @@ struct TrainingVariant : Variant {
   std::string peer() const;
   // Returns whether the ranks' weights differ by design, at least for some steps.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
-  // Sets the variant of a record, and facts about it, such as its bucket size.
   void Describe(Record& record) const;
 };
 

@@ -43,7 +43,6 @@ inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   return arguments;
 }
 
-// Replaces the value of a flag in `arguments`.
 inline Arguments With(Arguments arguments, const std::string& flag, const std::string& value) {
   for (std::string& argument : arguments) {
     if (argument.starts_with(flag + "=")) argument = flag + "=" + value;
@@ -51,7 +50,6 @@ inline Arguments With(Arguments arguments, const std::string& flag, const std::s
   return arguments;
 }
 
-// Returns the paths of the files in a directory whose names end with `suffix`.
 inline std::vector<std::string> FilesIn(const std::string& directory, const std::string& suffix) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -26,12 +26,12 @@ class Verifier {
 
   // Returns whether all ranks have equal gradients after timed step `round`. For a strategy that shards
   // gradients, weights are gathered and compared instead. Throws std::runtime_error if they differ, unless
-  // ranks' weights differ by design. Only for gradsync's strategies. All ranks must call this.
+  // ranks' weights differ by design. Must not be called for strategies of PyTorch. All ranks must call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Takes a step on a fixed batch, compares the result with the expected values, and returns the errors for
-  // the record. Takes no step if --verify=false. If the result is wrong, calls Rank::AddFault. All ranks must
-  // call this.
+  // the record. Takes no step if --verify=false. If the result is wrong, and not by design (as without
+  // communication), calls Rank::AddFault. All ranks must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -59,8 +59,8 @@ class Verifier {
 
 // Compares a strategy with a plain implementation of its equation (ddp/lossy/reference.h), from the initial
 // weights. It is compared over two steps, or, if it averages weights after several steps, over two averages,
-// because errors that it feeds back have no effect in the first. All ranks must call this. Each rank always
-// uses the same `batch`.
+// because what it remembers, such as a compression error, has no effect in the first. All ranks must call
+// this. Each rank always uses the same `batch`.
 //
 // For a strategy that changes gradients, compares the gradients of each step, and the final weights with what
 // the optimizer makes of these gradients. For a strategy that averages weights, compares the change of the

@@ -23,8 +23,8 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 
 // How well a strategy's gradients and weights agree with the expected ones. The error of a tensor is |found -
 // expected| / |expected| in Euclidean norms, and infinite if a number is not finite. If |expected| is nearly
-// zero, a small multiple of the other tensors' average norm replaces it, so that a gradient that is zero up
-// to rounding does not fail. The fields below have the largest error of all tensors and ranks.
+// zero, 1 % of the average norm of tensors of this size replaces it, so that a gradient that is zero up to
+// rounding does not fail. The fields below have the largest error of all tensors and ranks.
 //
 // Gradients are expected to be those of one process. A parameter is compared with what the optimizer makes of
 // the strategy's own gradients, and not of the expected ones, because AdamW turns a gradient that is nearly
@@ -77,8 +77,8 @@ Agreement Verify(std::span<model::Parameter* const> params, std::span<const mode
 // computes each rank's gradient with the same kernels, so only the order in which these gradients are added
 // differs. The rounding error of a sum of n terms grows like u sqrt(n), where the unit roundoff u is 2^-24
 // for gradients in f32 (also if the activations, `dtype`, are bf16) and 2^-53 in f64. A factor of 512 covers
-// gradients that nearly cancel, and AdamW, which divides by the gradient's size. The tolerance is still
-// small: a missing or doubled gradient is an error of about 1.
+// gradients that nearly cancel, and AdamW, which divides by the gradient's size. A missing or doubled
+// gradient is an error of about 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the tolerance for a strategy of PyTorch, whose kernels add products in another order. So each of
