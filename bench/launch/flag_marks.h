@@ -15,7 +15,7 @@ inline constexpr FlagMarks kChoosesPeers{1 << 2};
 // The flag chooses how often the benchmark starts its ranks again (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
-// Hosts may have different values of the flag, so ranks do not compare their values when they connect.
+// Ranks do not compare their values of this flag: they may differ by host, or other code compares them.
 inline constexpr FlagMarks kOfOneHost{1 << 5};
 // The memory that --max_memory estimates depends on the flag.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};

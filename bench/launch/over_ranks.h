@@ -8,7 +8,7 @@
 #include "model/tensor/device.h"
 #include "model/tensor/tensor.h"
 
-// Exchanges numbers and texts between the ranks of a process group. All ranks must call the function, with
+// Exchanges numbers and texts between the ranks of a process group. All ranks must call a function, with
 // equally many numbers.
 namespace gradsync::bench {
 

@@ -64,8 +64,8 @@ class Rank {
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
   // Opens the file for the records, and sets the fields that all records have in common: those of `record`,
-  // the options, the machine, and an id of the launch, on which the ranks agree. All ranks must call this.
-  // Throws like RecordWriter.
+  // the options, the machine, and an id of the launch, equal on all ranks. All ranks must call this. Throws
+  // like RecordWriter.
   void SetRecords(Record record);
   // If control groups limit the CPU time of this process, adds to `facts` in how many periods of the quota,
   // since SetRecords, threads had to wait because it was used up.

@@ -26,8 +26,8 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // The program starts its ranks again until the confidence interval of each difference has at most this
-  // half-width, as a fraction of the baseline's step.
+  // The program starts its ranks again, at most --repeats times, until the confidence interval of each
+  // difference has at most this half-width, as a fraction of the baseline's step.
   std::optional<double> precision = {};
   // If true, the ranks are started several times. The first time all variants (strategies with options) are
   // measured, later only those that the first time did not show to be slower.

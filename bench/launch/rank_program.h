@@ -31,11 +31,11 @@ struct RankProgram {
   // Throws InvalidInput or TooLittleMemory if this host cannot run the measurement. Called once before this
   // program starts the ranks; if torchrun, mpirun or srun started them, called in each rank.
   std::function<void(const comm::World& world)> check;
-  // Makes the measurement of one rank, which outlives the result. Throws InvalidInput if a file that the
-  // flags name cannot be used.
+  // Makes the object that measures on one rank. `rank` outlives this object. Throws InvalidInput if a file
+  // that the flags name cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer.
-  // Returns true if the program then ends. May be empty.
+  // Returns true if the program has nothing more to do. May be empty.
   std::function<bool(const comm::World& world)> answer = {};
 };
 

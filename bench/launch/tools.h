@@ -22,17 +22,18 @@ comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 // The next four functions return commands that run //tools:summarize, from the runfiles of the program
 // `argv0`, on the directory `records`. They throw InvalidInput if //tools:summarize is missing.
 //
-// The command prints the results on one screen; if `set` is not empty, only those of the launches whose first
-// run id is `set`.
+// The command prints the results on one screen; if `set` is not empty, only those of the launches of this set
+// (LaunchId::set).
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
 // The command writes all tables into `file`, in the format "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// The command exits with status kNo if the half-width of some interval of the latest launches is larger than
-// `precision` times the baseline's step.
+// The command exits with status kNo if the half-width of some confidence interval of the latest run is larger
+// than `precision` times the baseline's step.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// The command is for --choose, after the first launch. It prints the flags with which the later launches
-// measure the strategies that may be the fastest, and a line with the fastest so far.
+// A command for --choose, to be run after the first launch (the first start of all ranks). It prints the
+// flags with which the later launches measure the strategies that may be the fastest, and a line with the
+// fastest so far.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns a command that runs //tools:report, which writes a page of figures into `file`. It exits with
 // status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.

@@ -27,7 +27,7 @@ struct LearningRateSchedule {
   std::string ToString() const;
 };
 
-// The type of a flag whose value is written as ToString writes it.
+// The type of the flag --lr_schedule, whose value has the format of ToString.
 Kind<LearningRateSchedule> LearningRateSchedules();
 
 // The command line of //bench:convergence, which trains a language model with each strategy and compares the
@@ -35,7 +35,7 @@ Kind<LearningRateSchedule> LearningRateSchedules();
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  // training.steps is the number of steps of each training, and training.corpus the path of the text.
+  // training.steps is for how many steps each model is trained, and training.corpus the path of the text.
   TrainingOptions training;
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;

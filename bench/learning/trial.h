@@ -14,7 +14,7 @@
 
 namespace gradsync::bench {
 
-// One step of a trial.
+// What one rank measured in a training step.
 struct TrialStep {
   StepResult result;
   double loss = 0;        // loss of this rank's batch before the update, in nats per byte

@@ -11,13 +11,13 @@ namespace gradsync::bench {
 // The end of the name of a PyTorch strategy whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns what PyTorch's users call a strategy that our Python program names "ddp_view":
+// Returns how PyTorch's users write a strategy: for "ddp_view" it is
 // "DistributedDataParallel(gradient_as_bucket_view=True)". Empty for unknown names.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };
 
-// Options of the comparison with PyTorch, whose training steps are called peers.
+// Options of the comparison with PyTorch, whose strategies are called peers.
 struct PeerOptions {
   bool wanted = false;
   std::string peer_python;  // path of a Python interpreter

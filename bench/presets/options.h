@@ -30,8 +30,7 @@ struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
-  // subdirectory of the suite's output directory for the results; may be empty
-  std::string subdirectory;
+  std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
 // The suite executes the first of these runs that does not exit with status kLacking (too little memory).

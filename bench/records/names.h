@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <string_view>
 
-// The names of all values in a record's configuration, samples, checks, facts and link (record.h has the
-// other members). A program that uses a name as a literal compiles only if this table has the name.
+// The names of all values in a record's configuration, samples, checks, facts, link and published figures. A
+// program that uses a name as a literal compiles only if this table has the name.
 namespace gradsync::bench {
 
-// What a value of a configuration belongs to. Tools show two records in one row of a table if their variants
-// (strategy, options and backend) and all values of scope kSetting and kTrial are equal; values of scope kRun
-// may differ.
+// Says what a value in a record's configuration describes. Tools show two records in one row of a table if
+// their variants (strategy, options and backend) and all values of scope kSetting and kTrial are equal;
+// values of scope kRun may differ.
 //
 //   kSetting  what the variants of a run share: model, batch, dtype, device, threads
 //   kTrial    the trial of a variant
@@ -269,8 +269,7 @@ class NameIn {
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // Makes a name from a text that is not a literal, without looking for it in the table. `text` must outlive
-  // the name.
+  // Makes a name from any text, also if the table lacks it. `text` must outlive the name.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }

@@ -31,8 +31,7 @@ using Value = std::variant<bool, int64_t, double, std::string>;
 // Values by name, in the order in which the names were first set.
 class Fields {
  public:
-  // Sets the value of `name`. If there is a value of this name already, it is replaced, and the order does
-  // not change.
+  // Sets the value of `name`. An existing value is replaced at its place in the order.
   void Set(std::string_view name, Value value);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
@@ -44,8 +43,7 @@ class Fields {
   }
 
   const Value* Find(std::string_view name) const;
-  // Returns the value, or `fallback` if the name is missing or the value has another type. DoubleOr also
-  // accepts integers.
+  // Returns the value, or `fallback` if it is missing or has another type. DoubleOr also accepts integers.
   bool BoolOr(std::string_view name, bool fallback) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   double DoubleOr(std::string_view name, double fallback) const;
@@ -149,8 +147,8 @@ struct Provenance {
   Fields libraries;      // versions by name
   std::string command_line;
   // The program and the given flags, except flags that choose strategies, batch sizes, how often the ranks
-  // are started, or where results are written. Tools add such flags, and suggest the result as the command of
-  // another measurement. Empty in records of earlier versions.
+  // are started, or where results are written. Tools add flags of these kinds, and suggest the result as the
+  // command of another measurement. Empty in records of earlier versions.
   std::string base_command = {};
   // The clock of the measured times; "CUDA events, device, ns" for a GPU.
   std::string clock = "steady_clock, host, ns";
@@ -186,8 +184,7 @@ std::string MachineOf(const Record& record);
 
 // Returns the first line of a record, without the newline. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
-// Returns a line that adds the samples, buckets, checks and facts of `more` to record number `of` of the
-// file.
+// Returns a line that adds the samples, buckets, checks and facts of `more` to the file's record number `of`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
 // Appends the samples of `more` to those of `record`, and copies the checks, the facts and, if `more` has
@@ -210,8 +207,7 @@ class RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Adds a record, to be written by the next Write. Returns its number, which Continue needs to add more
-  // data.
+  // Adds a record, to be written by the next Write. Returns its number, with which Continue adds more data.
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
   // Writes all data that Begin and Continue have added since the last Write. If the process is killed later,

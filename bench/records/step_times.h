@@ -26,8 +26,7 @@ struct StepTimes {
   // backward pass. It also includes the loss and the broadcast of buffers (of batch norms).
   Part forward{}, backward{};
   Part hooks{};  // the strategy's own work in hooks (OnGradReady, OnUse); if empty, `backward` includes it
-  // How long forward and backward waited for weights. Empty for strategies that never wait for weights there,
-  // and on a GPU.
+  // How long forward and backward waited for weights. Empty if they cannot wait for weights, and on a GPU.
   Part forward_wait{}, backward_wait{};
   // How long the rank waited for gradients: the time from the end of backward until every gradient is
   // averaged, and all waits in forward, in hooks and in the update that the two fields above do not count.

@@ -20,8 +20,7 @@ struct Flops {
 // the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// A tracer that adds up the floating-point operations, of forward and backward, of all operations of a
-// forward pass.
+// Adds up the floating-point operations of a forward pass and of its backward pass.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

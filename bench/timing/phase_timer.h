@@ -11,8 +11,7 @@
 namespace gradsync::bench {
 
 // The points of a training step whose times are taken. At kBackwardEnd this rank has computed its last
-// gradient, but collectives may still be in flight; at kSyncEnd all gradients are averaged, and the optimizer
-// begins.
+// gradient, but collectives may still be in flight; at kSyncEnd all gradients are averaged.
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 

@@ -18,8 +18,7 @@ namespace gradsync::bench {
 // give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
-// Returns whether `rounds_per_block` more rounds would exceed the budget, if they take the mean time of the
-// `rounds` rounds so far.
+// Returns whether `rounds_per_block` more rounds, at the mean speed so far, would exceed the budget.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
 // Returns a seed for RoundOrder that is made from `seed` and a text, such as the name of a run, so that

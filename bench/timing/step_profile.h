@@ -17,8 +17,7 @@
 
 namespace gradsync::bench {
 
-// The highest speed that a device reached, in floating-point operations per second, and how this was
-// measured.
+// The highest speed that a device reached, in floating-point operations per second, and in what operation.
 struct Peak {
   double per_second = 0;
   std::string source;
@@ -47,7 +46,7 @@ class StepProfile {
   // GFLOP/s. A last line says how long the whole step would take at the peak.
   std::string ToString() const;
 
-  // Writes the time of each entry in each step, as samples "<phase>.<operation>_ns"; the waits are
+  // Writes the time of each entry in each step, as samples "<phase>.<operation>_ns"; waits are
   // "sync.exposed_ns".
   void WriteTo(Record& record) const;
 

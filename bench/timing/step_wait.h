@@ -11,9 +11,8 @@ struct StepWait {
   int64_t sequence = 0;  // number of the collective, as in the log of its process group
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // Whether StepTimes::waits() includes this wait. It does not include waits in the strategy's BeginStep,
-  // which count as a part of begin_step, and waits for the broadcast of buffers, which count as a part of
-  // forward.
+  // Whether StepTimes::waits() includes this wait. It does not include waits in the strategy's BeginStep (a
+  // part of begin_step) and waits for the broadcast of buffers (a part of forward).
   bool is_counted = true;
 };
 

@@ -37,8 +37,7 @@ class BatchSource {
   const model::DevicePtr host_ = model::CpuDevice();  // keeps the memory of a batch for the next batch
 };
 
-// Returns a source of images and targets, f32 or f64 of any shape, whose values are drawn uniformly from [0,
-// 1).
+// Returns a source of images and targets, f32 or f64 of any shape, drawn uniformly from [0, 1).
 std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
 // The following sources make token ids, i32 of shape (batch, seq).

@@ -11,8 +11,7 @@
 
 namespace gradsync::bench {
 
-// Returns the number of bytes of memory that these tensors use. Bytes that belong to several tensors count
-// once.
+// Returns how many bytes of memory these tensors use. Bytes that belong to several tensors count once.
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
 // Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps,

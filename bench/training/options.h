@@ -20,7 +20,7 @@ namespace gradsync::bench {
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// The flags of //bench:compare, which compares strategies at several bucket sizes.
+// The flags with which //bench:compare chooses bucket sizes, at which it compares strategies.
 struct Sweep {
   bool is_published = false;  // true: batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
@@ -90,8 +90,7 @@ struct TrainingOptions {
   void AddChecksTo(FlagTable& flags);
 };
 
-// Returns the default options of //bench:compare: ResNet-50, the strategies that have buckets, and four
-// bucket sizes.
+// Returns the defaults of //bench:compare: ResNet-50, strategies with buckets, and four bucket sizes.
 TrainingOptions CompareDefaults();
 
 }  // namespace gradsync::bench

@@ -20,7 +20,7 @@ struct TrainingSize {
   double params = 0;       // elements of all parameters of the model
   double activations = 0;  // elements of the activations that one rank keeps for backward
   double batch = 0;        // elements of one rank's batch
-  // elements of the largest group of parameters that zero3 gathers together, as a fraction of params
+  // The largest group of parameters that zero3 gathers together, as a fraction of params.
   double largest_unit = 1;
 };
 
@@ -34,7 +34,7 @@ struct TrainingPlan : TrainingOptions {
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of a record, and those values of its configuration that do not depend on batch size and
+  // Sets the variant of a record, and the part of its configuration that does not depend on batch size and
   // sequence length.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
@@ -45,11 +45,10 @@ struct TrainingPlan : TrainingOptions {
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
-  // Returns the backends of the variants, each once. The ranks use the first one also for barriers and
-  // checks.
+  // Returns the backends of the variants, each once. The first one is also used for barriers and checks.
   std::vector<std::string> GroupBackends() const;
 
-  // is_alone returns whether no two strategies exist at the same time. restarts returns whether the initial
+  // is_alone returns whether at most one strategy exists at a time. restarts returns whether the initial
   // weights are needed again after the first strategy has begun.
   bool is_alone() const { return variants.size() == 1 || !interleaved(); }
   bool restarts() const {
@@ -69,8 +68,7 @@ struct TrainingPlan : TrainingOptions {
   OptimizerKind OptimizerOf(const TrainingVariant& variant) const {
     return variant.optimizer().value_or(optimizers.front());
   }
-  // Returns the dtype of weights, gradients, optimizer state and communicated data: f32 if --dtype is bf16,
-  // else --dtype.
+  // Returns the dtype of weights, gradients and optimizer state: f32 if --dtype is bf16, else --dtype.
   model::DType gradient_type() const { return WideDType(dtype); }
 
  private:

@@ -18,11 +18,10 @@ namespace gradsync::bench {
 // What all strategies that are compared with each other have in common: the shape of the batches, and the
 // configuration of their records.
 struct Setting {
-  std::string name;  // name for users: "batch 2, sequence 128"
-  BatchShape batch;  // the batch of one rank in a step
-  // number of equal parts of the batch, one for each pass of forward and backward
-  int64_t accumulation_steps = 1;
-  int64_t positions = 0;  // number of tokens or images of one rank's batch
+  std::string name;                // name for users: "batch 2, sequence 128"
+  BatchShape batch;                // the batch of one rank in a step
+  int64_t accumulation_steps = 1;  // equal parts of the batch, one for each pass of forward and backward
+  int64_t positions = 0;           // number of tokens or images of one rank's batch
   // Batch size, sequence length and sizes of the model, for records.
   ConfigFields config;
   FactFields facts;

@@ -41,8 +41,7 @@ struct StepResult {
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // number of allocations from the device's memory source
-  // Bytes in use on the device when forward of the last step begins, when the optimizer begins, and when it
-  // is done.
+  // Bytes in use on the device when the last step's forward begins, before the optimizer, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
@@ -58,14 +57,13 @@ struct TrainerOptions {
   // outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if no two strategies exist at the same time; then a strategy may free memory that another one would
+  // True if at most one strategy exists at a time; then a strategy may free memory that another one would
   // need. Restart must be called before each strategy is made, except before the first.
   bool is_alone = false;
   bool restarts = true;  // false if Restart is never called again; then the initial weights are not kept
 };
 
-// How Trainer::Step trains: which strategy, how many steps, and how the gradients are accumulated and
-// clipped.
+// How Trainer::Step trains: with which strategy, for how many steps, and how gradients are clipped.
 struct Turn {
   ddp::Strategy& strategy;
   comm::RecordingProcessGroup& group;  // the process group in which the strategy communicates
@@ -117,15 +115,14 @@ class Trainer {
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // Sets every parameter and buffer to rank 0's initial value, and resets the optimizer. All ranks must call
-  // this.
+  // Sets all parameters and buffers to rank 0's initial values, and resets the optimizer. All ranks must call
+  // it.
   void Restart();
 
   // Waits for all ranks, and then takes the steps that `turn` asks for, without barriers between them. If the
   // model has buffers (as batch norms have), forward of the last step begins with a broadcast of rank 0's
   // buffers. Afterwards the parameters have the gradients of the last step, if the strategy keeps them, and
-  // turn.group has the log of the collectives. Reports operations and the broadcast to `tracer`, unless it is
-  // null.
+  // turn.group has the log of the collectives. Operations are reported to `tracer`, unless it is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and
   // whole gradients of the last step in memory that does not belong to the strategy, so that they can be
@@ -133,8 +130,7 @@ class Trainer {
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
   // For tests: replaces the clocks. `timer` times the phases of steps, and `now` the strategy's own work.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation" or
-  // "optimizer".
+  // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation", ...
   std::string_view phase() const { return phase_; }
 
   // Returns the loss that this rank computed last, before the update.

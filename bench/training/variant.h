@@ -46,13 +46,12 @@ struct TrainingVariant : Variant {
   // The options that the variant's text sets, also those that it sets to their default.
   std::set<std::string, std::less<>> named = {};
 
-  // Return the options of these names; if the variant does not set them, infinity, 0 and nullopt.
+  // Return the variant's options of these names, or infinity, 0 and nullopt if it does not set them.
   double clip_norm() const;
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
   ddp::StrategyOptions strategy_options() const;
-  // Returns after how many steps the ranks average: 1, except for strategies that average weights now and
-  // then.
+  // Returns after how many steps ranks average: 1, unless the strategy averages weights only every few steps.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
   // When it is the variant's turn, it takes lead_in_steps() untimed and then turn_steps() timed steps,
   // without barriers between them, and the mean of the timed ones is one sample. There are several steps if
@@ -75,8 +74,7 @@ struct TrainingVariant : Variant {
   void Describe(Record& record) const;
 };
 
-// Returns the options that the benchmark implements, and that every strategy therefore accepts: clip_norm,
-// learning_rate and optimizer.
+// Returns clip_norm, learning_rate and optimizer: the benchmark implements them for every strategy.
 std::span<const ddp::Option> BenchOptions();
 
 // Returns the value of an option as it is written in a variant's text.

@@ -6,8 +6,7 @@
 
 #include "tools/analysis/rows.h"
 
-// Compares rows of the result tables (such as strategies), recommends one of them, and writes sentences about
-// this.
+// Compares rows of the result tables (such as strategies), recommends one, and writes sentences about this.
 namespace gradsync::tools {
 
 struct Answer {
@@ -16,7 +15,7 @@ struct Answer {
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction of the baseline's time or loss
   // If the verdict is kOpen, the flag with which a longer measurement would decide it, such as "`--time=5m`".
-  // If it is kNone, the reason.
+  // If the verdict is kNone, the reason.
   std::string remark{};
 };
 
@@ -33,8 +32,8 @@ std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, cons
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an answer for each strategy and its baseline. If a setting has the baseline strategy with several
-// bucket sizes, each of these is compared with the first of them, too. Strategies without communication have
-// no answers.
+// bucket sizes, each of these is compared with the first of them, too. No answer is made for strategies
+// without communication.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known about which strategy has the shortest step, among those that average exactly and whose
 // results are right.
@@ -61,13 +60,15 @@ struct Choice {
   // Rows that only the first launch measured, because it showed that they are slower than another row
   // (`--choose`).
   std::vector<const Comparison*> left_early{};
-  // Those rows of left_early that, by all that is known, may be the fastest.
+  // Rows of left_early that may be the fastest after all, because launches vary more than was known when the
+  // first launch dropped them.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
   // is kEqual, it holds for all candidates. This and the fields below are fractions of the baseline's step.
   double behind = 0;
-  // Lower bound of how much longer the baseline's step is than that of the only candidate; if the baseline is
-  // that candidate, of how much longer every other step is. NaN with several candidates.
+  // If the baseline is the only candidate, a lower bound of how much longer the step of every other row is.
+  // If another row is the only candidate, a lower bound of how much longer the baseline's step is. Otherwise
+  // NaN.
   double lead = kNaN;
   // One-sided bounds (Hsu, see FindLeads) of the differences of rows to the baseline, for rows whose
   // two-sided interval contains 0 although the recommendation says that they are slower or faster. A bound of
@@ -87,7 +88,7 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // exact strategy in every setting. They have at least as many rounds as the first launch.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...", or the reason why there is none. Names the rows that were not judged.
+// zero1", "Undecided: ...", or the reason why there is none. Also names the strategies that were not judged.
 std::string WriteSentence(const Choice& choice);
 // Returns how much of a step synchronisation costs with each baseline: "core costs 19 to 26 ms of its 98.8 ms
 // step over gloo."; empty if there are many baselines.

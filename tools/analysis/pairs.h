@@ -12,13 +12,12 @@ namespace gradsync::tools {
 // estimate of each comparison, and the costs.
 void EstimateInTurn(Setting* setting);
 
-// Returns by how much more the launches of a setting differ than the rounds of one launch explain.
+// Returns how much more the launches of a setting differ than the scatter within a launch explains.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // Returns, for each pair, by how much the step of `own` is longer than the step of `base`, as a fraction of
-// the latter. The intervals hold for all pairs together with a probability of 95 %. Their low ends are at
-// least -1, because no step can take less time than none. There are no intervals if Setting::takes_turns() is
-// false.
+// the latter. With a probability of 95 %, all these intervals contain the true values. Their low ends are at
+// least -1, because no step takes less time than none. Without Setting::takes_turns() there are no intervals.
 struct RowPair {
   const Row* own;
   const Row* base;

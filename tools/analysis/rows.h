@@ -13,9 +13,9 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// What tables and sentences are made of. A setting is what was equal for all strategies that were compared
-// (model, batch size, ...). It has a row for each variant (a strategy with options, over a backend), and
-// comparisons of rows.
+// The data from which tables and sentences about results are made. A setting is what was equal for all
+// strategies that were compared (model, batch size, ...). It has a row for each variant (a strategy with
+// options, over a backend), and comparisons of rows.
 namespace gradsync::tools {
 
 // Two rows are called equal if the whole interval of their difference lies within +- this fraction of the
@@ -63,8 +63,7 @@ struct Row {
   double MeanOf(SampleName samples) const;
 };
 
-// The comparison of a row with its baseline. For the row that is the baseline, both pointers are equal and
-// the difference is 0.
+// The comparison of a row with its baseline. A baseline is compared with itself: `row` and `base` are equal.
 struct Comparison {
   const Row* row = nullptr;
   const Row* base = nullptr;
@@ -91,7 +90,7 @@ void Judge(Comparison* comparison);
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
-  // The cost. The intervals of all rows of a setting hold together with a probability of 95 %.
+  // The intervals of all costs of a setting contain the true costs together with a probability of 95 %.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
@@ -105,23 +104,21 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // In the order of rows. Strategies without communication, strategies of PyTorch, and rows over a backend
-  // without a baseline have no comparison. There are no costs if no strategy without communication was
-  // measured.
+  // Comparisons and costs are in the order of rows. Strategies without communication, strategies of PyTorch,
+  // and rows over a backend without a baseline have no comparison. There are no costs if all strategies
+  // communicate.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
   size_t num_launches = 0;
-  // how often the run was to check whether its intervals are narrow enough (`--precision`)
-  size_t num_looks = 1;
+  size_t num_looks = 1;     // planned number of checks whether intervals are narrow enough (`--precision`)
   Confidence confidence{};  // for all intervals of the setting
   double round_s = 0;       // duration of a round: one step of each row
   // Why no rows of the setting may be compared, such as too few steps; else empty.
   std::string void_reason{};
 
   Setting() = default;
-  // Settings are moved and not copied, because comparisons point to rows, whose addresses a move does not
-  // change.
+  // A move keeps the addresses of rows, to which comparisons point; a copy would not.
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 

@@ -4,7 +4,7 @@
 
 #include "tools/statistics/estimates.h"
 
-// Short texts for names of settings and for intervals.
+// Writes names of settings, and confidence intervals, as short texts.
 namespace gradsync::tools {
 
 // Returns "tiny b2 s64" for "tiny, batch 2, sequence 64".

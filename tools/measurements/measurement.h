@@ -25,8 +25,7 @@ inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
 // last rank's, as a mean over all ranks but the last.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
-// Statistics of a time, in seconds, from a publication that has no samples; NaN for values that were not
-// published.
+// Statistics of a time, in seconds, from a publication without samples; NaN for those that it lacks.
 struct PublishedStatistics {
   double mean = 0;
   double std = 0;
@@ -75,12 +74,11 @@ struct Measurement {
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
   std::vector<Launch> launches;  // at least one; their steps follow each other in `series`
-  // whether ranks have different numbers of steps; only steps that all ranks have are used
-  bool steps_differ = false;
-  int64_t num_ranks = 0;      // number of ranks with records
-  int64_t ranks_on_host = 0;  // largest number of ranks on one machine
-  int64_t ranks_on_gpu = 0;   // largest number of ranks on one GPU
-  std::string numa_nodes;     // of each rank, such as "0,1"; empty if all are equal
+  bool steps_differ = false;     // some ranks have more steps; only steps that all ranks have are used
+  int64_t num_ranks = 0;         // number of ranks with records
+  int64_t ranks_on_host = 0;     // largest number of ranks on one machine
+  int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
+  std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // If the CPU time of a host's processes is limited by a quota for each period of, say, 100 ms: the number
   // of periods, and in how many of them the quota was used up. Each is the maximum over ranks.
   int64_t cpu_periods = 0, throttled_periods = 0;
@@ -104,8 +102,7 @@ struct Measurement {
   // Returns the strategy with its options and backend: "core@gloo"; only the backend in the benchmark of
   // collectives.
   std::string variant() const { return record.variant.name(); }
-  // Returns the strategy without communication, from whose step the costs of others are measured; empty if
-  // unknown.
+  // Returns the strategy without communication to which the costs of others refer; empty if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   // Returns whether this is a strategy without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }

@@ -17,8 +17,7 @@ namespace gradsync::tools {
 // Longer lines are rejected, so that a large file without newlines does not fill the memory.
 inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
-// The lines and files that could not be used, with reasons, so that nothing is missing from tables without a
-// message.
+// The lines and files that could not be used, with reasons, for messages to the user.
 class Problems {
  public:
   void AddLine(const std::string& path, int64_t line, std::string reason) {
@@ -42,8 +41,7 @@ class Problems {
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
-  // The groups of a run follow each other. Runs, groups and measurements are in the order in which they were
-  // read.
+  // The groups of a run follow each other. Runs, groups and measurements are in the order of reading.
   std::vector<Group> groups;
   int64_t num_records = 0;  // number of records that were used
 };

@@ -13,11 +13,11 @@ namespace gradsync::tools {
 inline constexpr size_t kMostSettings = 5;  // that have a column each; if there are more, each is a line
 
 // For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each strategy,
-// and columns for its step, difference and cost. For up to kMostSettings choices, each choice has a column;
-// for more, a line.
+// and columns for its step, difference and cost. If there are several choices, each choice has a column; if
+// there are more than kMostSettings, a line.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
-// Returns "tiny, batch 2, sequence 64".
+// Returns the name of a setting: "tiny, batch 2, sequence 64".
 std::string NameOf(const NamedSetting& at);
 // Returns a short name, such as "tiny b2 s64 over gloo". It lacks the backend if rows over several backends
 // are compared with one baseline.

@@ -32,8 +32,7 @@ std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command, time and machine of each run; if there are many, only their
-// number.
+// Returns Markdown lines with the command, time and machine of each run; of many runs, only the number.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

@@ -28,18 +28,16 @@ struct Interval {
 struct Estimate {
   double value = kNaN;
   Interval interval{};
-  // whether the interval is wider because launches differ by more than rounds explain
-  bool by_launches = false;
+  bool by_launches = false;  // the interval is wider, because launches differ by more than rounds explain
 
   bool operator==(const Estimate&) const = default;
 };
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// By how much more the launches of a run (each is a new start of all processes) differ than their rounds
-// explain.
+// How much more launches (each is a new start of all processes) differ from each other than the scatter of
+// the steps within a launch explains.
 struct LaunchEffect {
-  // variance of launches' means divided by the variance that rounds explain; 1: no effect
-  double inflation = 1;
+  double inflation = 1;  // variance of launches' means divided by the variance that rounds explain
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
@@ -53,8 +51,8 @@ struct Confidence {
 // skewed as times of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// In a round, each strategy takes one step. This is the difference of the steps of two strategies in each
-// round.
+// In a round, each strategy takes one step. This has, for each round, the difference of two strategies'
+// steps.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
   // If not empty, the mean difference is divided by the mean of these numbers, such as the steps of the
@@ -63,36 +61,38 @@ struct RoundDifferences {
   // Rounds with the smallest and the largest of these numbers are left out of the mean; if empty, those with
   // the smallest and the largest differences.
   std::vector<double> order{};
-  // Equal for differences to the same strategy, whose own variation between launches is in all of them.
+  // Two differences with equal `base` are differences to the same strategy. Its variation between launches is
+  // in both.
   const void* base = nullptr;
 };
 
-// Returns the trimmed mean of each difference, and its interval; unknown with fewer than two rounds.
-// `launches` has the number of rounds of each launch, in order. The fraction `trimmed` of the rounds is left
-// out at each end.
+// Returns the trimmed mean of each difference, and its interval; NaN with fewer than two rounds. `launches`
+// has the number of rounds of each launch, in order. The fraction `trimmed` of the rounds is left out at each
+// end.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
-// unequal population variances, 1974). They are as wide as independent differences need; dependent
+// unequal population variances, 1974). The intervals are wide enough for independent differences; dependent
 // differences need no more (Sidak, Rectangular confidence regions for the means of multivariate normal
 // distributions, 1967).
 //
-// Launches may differ by more than their rounds explain, for example because memory has other addresses. This
-// is tested over all differences of the family together. If it is significant at 10 %, standard errors grow
-// accordingly, and Student's t has the degrees of freedom of the launches. With one launch, the variation
-// between launches is unknown, and intervals do not include it.
-//
+// Launches may differ by more than the scatter of their rounds explains, for example because memory has other
+// addresses. This is tested over all differences of the family together. If it is significant at 10 %,
+// standard errors grow accordingly, and Student's t has the degrees of freedom of the launches. With one
+// launch, the variation between launches is unknown, and intervals do not include it.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Returns by how much more launches differ than rounds explain, without testing whether this may be chance.
+// Returns how much more launches differ than the scatter within a launch explains, without testing whether
+// this may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
-// Returns a one-sided lower bound for each difference of the family, where the family has the differences X -
-// Y between one strategy X and all others. All bounds are correct together with a probability of 95 %, also
-// for dependent differences (Bonferroni). So if X is the fastest, a bound is above 0 with a probability of at
-// most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984).
-// NaN with fewer than two rounds. If launches differ by more than rounds explain, standard errors grow even
-// if this may be chance, because a wrong recommendation is worse than none.
+// Returns a one-sided lower bound for each difference of the family, where the family has the differences
+// between the steps of one strategy X and of every other strategy. All bounds are correct together with a
+// probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, a bound is above
+// 0 with a probability of at most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple
+// comparisons with the best, 1984). NaN with fewer than two rounds. If launches differ by more than the
+// scatter of their rounds explains, standard errors grow even if this may be chance, because a wrong
+// recommendation is worse than none.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
@@ -109,10 +109,10 @@ struct LooseComparison {
 
 // Estimates own / base - 1 of the trimmed means of two samples that were taken one after the other, or by
 // different programs. The interval is Yuen's, for the logarithm of the ratio, and simultaneous for the whole
-// family (Sidak, 1967). Unknown if a sample has fewer than two values, or values that are not positive.
+// family (Sidak, 1967). The estimate is NaN if a sample has fewer than two values, or values that are not
+// positive.
 //
-// If the means of launches vary more than values explain, over all samples together, standard errors grow
-// accordingly.
+// If launches vary more than values explain, over all samples together, standard errors grow accordingly.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest of `count` independent, normally distributed |z| exceeds with

@@ -38,7 +38,7 @@ std::span<const int> TinyResiduals();  // of the model `tiny`, 28 rounds
 // Noise of the model `small`, whose step is ten times longer, in 10 rounds.
 std::span<const int> SmallResiduals();
 
-// The mean of a simulated step. Simulated steps are in thousandths of it.
+// The mean time of a simulated step. Simulated times are in thousandths of it.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};

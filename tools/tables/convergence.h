@@ -29,8 +29,8 @@ inline bool IsConvergence(const bench::Record& record) { return record.experimen
 struct LearningRow {
   struct Trial {
     int64_t seed = 0;
-    // Loss on the held-out text, in bits per byte, after each of LearningSetting::steps; NaN if the training
-    // was stopped before.
+    // Loss on the held-out text, in bits per byte, after each of LearningSetting::steps; NaN if stopped
+    // before.
     std::vector<double> bits;
   };
 
@@ -42,7 +42,7 @@ struct LearningRow {
   // finished.
   Estimate final_bits{};
   // Mean, over seeds, of the difference to the baseline's last loss with the same seed, as a fraction of the
-  // baseline's mean. The intervals of all rows hold together with a probability of 95 %.
+  // baseline's mean. With a probability of 95 %, the intervals of all rows contain the true values.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // After how many steps the loss is as low as the baseline's last loss with the same seed, as a mean over

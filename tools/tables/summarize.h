@@ -30,8 +30,8 @@ std::string WhyUnusable(const bench::Record& record);
 
 // Reads the records in `inputs`, which are files or directories, and makes the tables. `baseline_row` is the
 // strategy or variant with which others are compared; if it is empty, kDefaultBaseline. If `run` is not
-// empty, only records of the launches whose first has this run id are used. Throws InvalidInput if an input
-// does not exist, or if there is no record of `run` or `baseline_row`.
+// empty, only one set of launches is used: the one whose first launch has this run id. Throws InvalidInput if
+// an input does not exist, or if there is no record of `run` or `baseline_row`.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

@@ -38,8 +38,7 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 // Returns 24 times, alternately about 12 ms longer and 12 ms shorter than `mean_ms`.
 std::vector<double> WithWideNoise(double mean_ms);
 
-// The times of the parts of a step, in ms. In Made(), rank 0 computes for 4 ms less than rank 1, and waits
-// for it.
+// The times of the parts of a step, in ms. Made() lets rank 0 compute for 4 ms less, and wait for rank 1.
 struct Phases {
   double begin_step = 0;
   double forward = 5;
@@ -49,8 +48,7 @@ struct Phases {
   double optimizer = 2;
 };
 
-// Returns a measurement with these steps, in each of which rank 0 leaves the barrier `early_ms` before rank
-// 1.
+// Returns a measurement with these steps. In each, rank 0 leaves the barrier `early_ms` before rank 1.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
 // Returns `count` steps that differ a little from `phases`, in the same way in each call.

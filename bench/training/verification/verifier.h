@@ -63,8 +63,8 @@ class Verifier {
 // this. Each rank always uses the same `batch`.
 //
 // For a strategy that changes gradients, compares the gradients of each step, and the final weights with what
-// the optimizer makes of these gradients. For a strategy that averages weights, compares the change of the
-// weights.
+// the optimizer makes of these gradients. For a strategy that averages weights, compares by how much they
+// changed.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // Returns whether ranks compare their gradients after the step of strategy number `variant` in round `round`.

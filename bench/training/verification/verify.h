@@ -10,8 +10,7 @@
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
-// Checks whether a strategy computed the gradients and weights that one process computes on the batches of
-// all ranks.
+// Checks a strategy's gradients and weights: one process with the batches of all ranks must get the same.
 namespace gradsync::bench {
 
 // GradsOf and ValuesOf return the gradients and the values of the parameters, in their order. CopyGrads and
