@@ -40,18 +40,18 @@ std::string ToString(const ProcessEnd& end);
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
-  // The program to execute, if it differs from the command's first word.
+  // The program to execute; if empty, the command's first word.
   std::string program{};
   EnvironmentChanges environment{};
-  // The descriptors of this process that become the child's standard ones: a file, an end of a pipe or of a
-  // socket pair, memory. The caller keeps them, and closes the child's end of a pipe after the start.
+  // Descriptors of this process that become the child's standard input, output and error. The caller still
+  // owns them, and closes its copy of a pipe's end after the start.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
   // Makes the child the leader of a process group, so that programs which it starts end with it. A terminal's
   // Ctrl-C does not reach such a child: pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
-  // The kernel kills the child when the thread that started it ends for any reason.
+  // If true, the kernel kills the child when the thread that started it ends for any reason.
   bool dies_with_parent = true;
 };
 
@@ -77,9 +77,9 @@ class ChildProcess {
   std::optional<ProcessEnd> end();
   // Waits for the end of the process. Returns nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
-  // Sends a signal to the process, or to its group if it has its own group. Does nothing after its end.
+  // Sends a signal to the process, or to its process group if own_group is true. Does nothing after its end.
   void Signal(int signal);
-  // Kills the process, and its group if it has its own group.
+  // Kills the process, and its process group if own_group is true.
   ProcessEnd Kill();
 
  private:

@@ -11,7 +11,8 @@
 // Runs programs and captures their output.
 namespace gradsync::comm {
 
-// Captures the output of a program in memory. The program never waits for a reader.
+// A file in memory that receives a program's output. The program never waits for a reader, as it would with a
+// pipe.
 class CapturedOutput {
  public:
   CapturedOutput();  // throws std::system_error
@@ -35,9 +36,9 @@ struct CommandResult {
 };
 
 // Runs a program, looked up in PATH, to its end. The rest of `command` are its arguments; its standard input
-// is empty. After `timeout` it kills the program and all processes that the program started. The message is
-// the last line of standard error, or, if there is no such line, how the program ended. Throws
-// std::system_error if the program cannot be started.
+// is empty. After `timeout`, kills the program and its process group. CommandResult::message is the last line
+// of standard error, or, if there is no such line, how the program ended. Throws std::system_error if the
+// program cannot be started.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 

@@ -8,8 +8,8 @@
 
 namespace gradsync::comm {
 
-// A new directory under TMPDIR, for this user only. The destructor removes it with its contents. If this
-// process ends in any other way, a shell that waits for its end removes it.
+// A new directory under TMPDIR that only this user can read. The destructor removes it with its contents. If
+// this process ends without the destructor (killed), a waiting shell process removes the directory.
 class TemporaryDirectory {
  public:
   // Throws std::system_error.

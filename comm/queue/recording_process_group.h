@@ -42,13 +42,14 @@ class RecordingProcessGroup : public GroupDecorator {
 
   // Returns the collectives issued since Clear, in order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
-  // failed.
+  // Waits for all collectives of entries(), fills in their intervals, and releases their tensors. Throws
+  // CollectiveError if one of the collectives failed.
   const std::vector<Entry>& Finish();
-  // Returns the waits since Clear that have ended without an error, in the order of their ends. Calls of
-  // Finish are not listed. Only one thread at a time may wait.
+  // Returns the calls of Work::Wait since Clear that have returned without an error, in the order of their
+  // ends. Finish adds nothing to this list. Only one thread at a time may wait.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
-  // Deletes the entries and the waits. sequence and waited_ns continue.
+  // Deletes the entries and the waits. The next collective continues the sequence numbers, and waited_ns()
+  // keeps its sum.
   void Clear();
   // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group, by the
   // host's clock.
@@ -59,7 +60,7 @@ class RecordingProcessGroup : public GroupDecorator {
   int64_t waited_ns(Collective collective) const { return waited_->sums_ns[static_cast<size_t>(collective)]; }
 
  private:
-  // All waits for collectives of this group.
+  // What callers of Work::Wait have waited for collectives of this group.
   struct Waited {
     std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1> sums_ns{};  // by collective
     std::vector<WaitEntry> waits;
