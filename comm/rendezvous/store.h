@@ -18,7 +18,8 @@ struct JobIdentity {
   std::string secret{};  // known only to the ranks of the job; empty if there is no secret
 };
 
-// This process does not belong to the job at this place; what() is the reason. A retry does not help.
+// Rank 0 has rejected this process, which does not belong to the job; what() is the reason. A retry does not
+// help.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -32,7 +33,7 @@ class JobFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The calls throw JobFailed after any rank has called Fail, and std::runtime_error, one line, if rank 0
+// All functions throw JobFailed after any rank has called Fail, and std::runtime_error, one line, if rank 0
 // cannot be reached.
 class Store {
  public:
@@ -42,17 +43,17 @@ class Store {
   // Returns the value of a key. Waits until a rank has set the key; nullopt if no rank has set it by the
   // deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
-  // Waits until each of `size` ranks has called this with the key and its own index. Returns each rank's
-  // value for this rank, which is the value with this rank's index, or the only value of that rank. The value
-  // is nullopt for a rank that has not called by the deadline.
+  // Waits until each of `size` ranks has called Meet with this key and its own index. Returns one value of
+  // each rank: the value that the rank has at this rank's index, or its only value. The value is nullopt for
+  // a rank that has not called by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Sends all ranks the cause of the job's failure, if rank 0 can be reached. Later calls do not replace the
-  // first cause.
+  // Makes the job fail: sends `cause` to all ranks, if rank 0 can be reached. Only the first call has an
+  // effect.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // If the job has failed because an argument of some rank cannot be used, and this rank has learned of this,
-  // returns the text of the cause; else nullopt.
+  // If this rank has learned that the job failed because of a bad argument of some rank, returns the cause;
+  // else nullopt.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 

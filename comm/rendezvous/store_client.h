@@ -19,8 +19,8 @@ class StoreClient : public Store {
   // be reached by the deadline.
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
-  // Joins the job; must be called before all other calls. Returns the hosts of all ranks when all have
-  // joined; nullopt if the run at rank 0 has begun without this process. Throws Refused, JobFailed,
+  // Joins the job; must be called before all other functions. Returns the hosts of all ranks when all have
+  // joined; nullopt if all ranks had joined before this process. Throws Refused, JobFailed,
   // std::runtime_error.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);

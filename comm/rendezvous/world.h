@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-// This process's rank, and the rendezvous of the ranks.
+// The rank of this process, and where ranks find each other.
 namespace gradsync::comm {
 
 class Job;
 
-// Returns the number that texts of errors use for rank `index` of a world with these members. Without
-// members, this number is `index`.
+// Returns the number by which error messages name rank `index` of a world: members[index] (see
+// World::members), or `index` itself if there are no members.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }
@@ -35,10 +35,10 @@ struct World {
   std::string job_secret{};
   // The identity of the host; if empty, the system's identity is used.
   std::string host{};
-  // If this world is a part of a larger world, the numbers of its ranks in the larger world, which messages
-  // use. Else empty.
+  // If this world is a part of a larger world, the numbers of its ranks in the larger world, which error
+  // messages use. Else empty.
   std::vector<int> members{};
-  // The job that the ranks have joined. If null, the ranks form a new job for every group.
+  // The job that the ranks have joined. If null, the ranks form a new job for every process group.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
@@ -70,9 +70,9 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // given host; 0.0.0.0 means all addresses. If the name of the host resolves to loopback on rank 0, as a
 // host's own name often does, all ranks must be on that host.
 //
-// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, and for a
-// world of several ranks without a rendezvous. Also throws InvalidInput if there are only variables that
-// configure torchrun (PET_NNODES).
+// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, for a world
+// of several ranks without a rendezvous, and if there are only variables that configure torchrun
+// (PET_NNODES).
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 
