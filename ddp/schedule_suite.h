@@ -17,14 +17,15 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Tests what a strategy sends, and when, relative to the computation of gradients. Overlap is an order of
-// events: an all-reduce is issued before the last gradient is computed. The tests use no clock. Each source
-// is a separate program.
+// Tests what a strategy sends, and when, relative to the computation of gradients. They need no clock:
+// communication overlaps with backward if an all-reduce is issued before the last gradient is computed. Each
+// source file that includes this header is a test program of its own.
 namespace gradsync::ddp {
 
 using model::Tensor;
 
-// A group of two identical ranks. Writes its calls into a log that backward also writes.
+// Plays rank 0 of two ranks; the other rank is assumed to have equal data. Writes each collective and each
+// wait for it into a log, to which backward also writes.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -81,7 +82,7 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // Logs the issue, and the first wait.
+  // A collective that has been issued. Wait writes into the log.
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -149,7 +150,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Takes a step with the update, by an optimizer without state.
+  // Like Step, and then updates the weights with an optimizer that has no state.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");
@@ -157,7 +158,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep moves all gradients to other memory.
+  // Returns whether BeginStep of this strategy moves all gradients to other memory.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;
