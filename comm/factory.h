@@ -13,7 +13,6 @@
 
 namespace gradsync::comm {
 
-// Returns the names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend or option, and for a backend that does not support this type of
@@ -28,8 +27,7 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 // the ranks and one GPU is visible: the launcher may show a different GPU to each rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// Properties of a backend that are known before a process group is made. For a backend that combines other
-// backends they follow from these backends.
+// Properties of a backend that are known before a process group is made.
 struct BackendTraits {
   // If true, a sum adds the elements of the ranks in rank order and rounds only the final sum. Backend
   // hierarchical first adds the ranks of each host, then the sums of the hosts. A mean is the sum divided by

@@ -19,8 +19,7 @@ struct GroupOptions {
   std::string backend = "gloo";
   BackendOptions backend_options{};
   World world;
-  // Maximum time that this rank waits for another rank that makes no progress, while ranks connect and in any
-  // collective.
+  // Longest wait for a rank that makes no progress, while ranks connect and in collectives.
   std::chrono::milliseconds timeout{60000};
   // Number of communication threads, which is the number of collectives that can progress concurrently.
   int num_threads = 2;

@@ -22,8 +22,7 @@ enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBar
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
 // When the caller of a collective will wait for it; equal on all ranks. kAtOnce promises that the caller
-// waits directly after the call. The backend may then run the collective on the calling thread, which saves
-// waking a communication thread.
+// waits directly after the call. The backend may then run the collective on the calling thread.
 enum class Waits { kLater, kAtOnce };
 
 // The time during which a collective moved data, in nanoseconds of Now(). It starts when a communication
@@ -39,8 +38,7 @@ int64_t Now();
 std::string Seconds(std::chrono::nanoseconds duration);
 
 // A collective failed, or made no progress within the deadline. what() is one line with this rank, the
-// collective's sequence number and kind, its bytes, the backend, the cause, and the rank to blame if it is
-// known.
+// collective's number, kind and bytes, the backend, the cause, and the rank to blame if known.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -50,7 +48,6 @@ class CollectiveError : public std::runtime_error {
 // collective keeps its tensors alive until it ends. A failure is reported only by Wait() and interval().
 class Work {
  public:
-  // A backend implements this.
   class State {
    public:
     virtual ~State() = default;
@@ -64,12 +61,12 @@ class Work {
 
   // Waits for the result. On the CPU, blocks until the result is in the tensors. On CUDA, makes later work of
   // the compute stream wait for the collective; nccl does not block the calling thread, but gloo does,
-  // because its collectives run on the CPU. Throws CollectiveError, at every call, if the collective is known
-  // to have failed.
+  // because its collectives run on the CPU. Every call throws CollectiveError if the collective is known to
+  // have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns the time interval during which the data moved. Blocks until the collective has ended. Throws like
+  // Returns the interval during which the data moved. Blocks until the collective has ended. Throws like
   // Wait.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns whether the collective has completed or failed. Does not block.
@@ -151,15 +148,14 @@ class ProcessGroup {
   }
   // Returns one tensor in memory that all ranks share: after a collective every rank sees what any rank wrote
   // before the collective. Returns an undefined tensor on all ranks if they have no common memory. The tensor
-  // must not be an argument of collectives. Otherwise like Allocate. In memory statistics each rank's device
-  // counts an equal share of the bytes.
+  // must not be an argument of collectives. Otherwise like Allocate. In memory statistics each rank counts an
+  // equal share.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
   }
 
-  // Replaces the tensor of every rank by the reduction over all ranks. The result is bitwise equal on all
-  // ranks.
+  // Replaces the tensor of every rank by the reduction over all ranks, which is bitwise equal on all ranks.
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
@@ -223,11 +219,11 @@ class GroupDecorator : public ProcessGroup {
   std::unique_ptr<ProcessGroup> owned_;
 };
 
-// The process group of the ranks on this rank's host, made from the process group of all ranks. Strategies
-// use it if each host keeps whole vectors, divided into one part for each of its ranks. ReduceScatter then
-// reduces over all ranks: first within each host, then between the ranks of different hosts that have the
-// same part. In bf16, the sum of a host is rounded to bf16 before it is reduced between hosts. All other
-// collectives stay within the host.
+// The process group of the ranks on this rank's host, made from the process group of all ranks. With it a
+// strategy keeps whole vectors on each host, one part on each rank. ReduceScatter reduces over all ranks:
+// first within each host, then between the ranks of different hosts that have the same part. In bf16, the sum
+// of a host is rounded to bf16 before it is reduced between hosts. All other collectives stay within the
+// host.
 class HostGroup : public ProcessGroup {
  public:
   // `all` must have a host_group(), and must outlive this object.

@@ -25,7 +25,6 @@ namespace gradsync::ddp {
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
 constexpr float kRate = 0.5f;
 
-// A strategy under test, with the values of its options.
 struct Tested {
   std::string strategy;
   std::map<std::string, double, std::less<>> values = {};
@@ -39,8 +38,7 @@ struct Tested {
   friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
 };
 
-// Returns the strategies whose gradients must equal those of a single process, except `none`, which sends
-// nothing.
+// Returns the strategies whose gradients must equal those of a single process, without `none`.
 inline std::vector<Tested> AveragingStrategies() {
   std::vector<Tested> all;
   for (const std::string& name : StrategyNames()) {
@@ -50,8 +48,7 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies that can train with Muon, which needs whole matrices: no rank has only a part of
-// one.
+// Returns the strategies that can train with Muon, which needs whole matrices on a rank.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -100,9 +97,8 @@ struct Graph {
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
-  // If true, the optimizer is AdamW. It rounds, but equal gradients still give equal weights, because it
-  // updates each element alone. If false, the optimizer is gradient descent, which rounds nothing with these
-  // data.
+  // If true, the optimizer is AdamW. It rounds, but equal gradients give equal weights, as it updates each
+  // element alone. If false, it is gradient descent, which does not round here.
   bool adamw = false;
   bool muon = false;                                            // uses Muon instead of AdamW or SGD
   double grad_scale = 1;                                        // used only with AdamW and Muon
@@ -112,8 +108,7 @@ struct Graph {
 
 using Values = std::vector<std::vector<float>>;
 
-// What a training ends with: the parameters, the tensors that the next forward would read, and the gradients
-// of the last step.
+// The parameters after training, the tensors that a next forward would read, and the last gradients.
 struct Result {
   Values params;
   Values read;
@@ -140,8 +135,7 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
 }
 
 // Divides the parameters into units of about `bytes` bytes, which forward reads one after the other, as
-// strategies with sharded weights need. Omits a parameter that some rank reads after a parameter of a later
-// unit.
+// strategies with sharded weights need. Omits a parameter that a rank reads after a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -263,8 +257,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     strategy->Update(*optimizer, graph.grad_scale);
   }
   // When the strategy is destroyed, the parameters' own memory must hold the weights. A strategy whose ranks
-  // keep only parts of the weights needs CompleteValues for this; worlds of odd size call it for every
-  // strategy.
+  // keep only parts of the weights needs CompleteValues before; the others may call it.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

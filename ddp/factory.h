@@ -14,11 +14,9 @@ namespace gradsync::ddp {
 // Returns the names of all strategies, beginning with the simplest.
 std::vector<std::string> StrategyNames();
 
-// Returns the names of `none`, and of the strategies whose gradients equal those of a single process on the
-// whole batch.
+// Returns `none`, and the strategies whose gradients equal those of a single process on the whole batch.
 std::vector<std::string> ExactStrategyNames();
-// Returns those of ExactStrategyNames() that leave the update to the optimizer: they differ only in how and
-// when they all-reduce gradients.
+// Returns the exact strategies in which each rank updates all weights: they only all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.

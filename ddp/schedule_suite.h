@@ -73,7 +73,6 @@ class LoggingGroup : public comm::ProcessGroup {
   std::function<void(const std::string& what)> on_wait = {};  // called before a wait is logged
   std::function<void()> on_barrier = {};
   size_t allocated_bytes() const { return allocated_bytes_; }
-  // Returns whether a tensor is in memory that this group allocated.
   bool Holds(const Tensor& tensor) const {
     return std::ranges::any_of(allocated_, [&](const auto& memory) {
       return tensor.raw_data() >= memory.first && tensor.raw_data() < memory.second;
@@ -132,8 +131,7 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one step and returns its events. The event "grad i" means that the gradient of parameter i is being
-  // computed.
+  // Takes one step and returns its events. "grad i": the gradient of parameter i is being computed.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();

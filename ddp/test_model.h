@@ -29,8 +29,7 @@ class TestModel {
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
   // one column. `shapes` may replace the shapes of these matrices, with equal numbers of elements. All
-  // parameters except those with an index in `without_copy` also have a copy that forward reads, of the kind
-  // `copy`.
+  // parameters except those of `without_copy` also have a copy of the kind `copy`, which forward reads.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},
@@ -60,7 +59,6 @@ class TestModel {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
 
-  // Returns the values of parameter p that forward reads.
   std::vector<float> Read(size_t p) const { return Floats(params_[p]->ForwardValue()); }
   std::vector<float> Floats(const model::Tensor& values) const {
     if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
@@ -76,8 +74,8 @@ class TestModel {
     return uses;
   }
 
-  // Runs the forward pass. Backward then calls `visit` with a parameter's index before it computes the
-  // gradient of this parameter.
+  // Runs the forward pass. Backward then calls `visit` with a parameter's index before it computes its
+  // gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
@@ -119,7 +117,6 @@ class TestModel {
     return loss;
   }
 
-  // Returns loss * factor.
   static model::Var Scaled(const model::Var& loss, double factor) {
     return model::Var::FromOp("scale", loss.value(), {loss}, [factor](model::OpGradient& op) {
       op.Contribute(0, [&](const model::Destination<model::Tensor>& grad) {

@@ -34,7 +34,6 @@ class CudaStaging {
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
   // Returns when the copies are done. Throws CudaError, or std::runtime_error at the timeout.
   void WaitForCopies() const;
-  // Returns whether the GPU has finished all copies.
   bool IsIdle() const;
 
   const std::shared_ptr<model::CudaDevice> device_;

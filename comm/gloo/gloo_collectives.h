@@ -12,34 +12,31 @@
 //
 // Short vectors: every rank sends its whole vector to every other rank, and reduces the vectors of all ranks
 // itself. This takes the delay of one message. If the caller waits immediately and there are at most
-// ShortMessages::kMaxRanks ranks, the calling thread exchanges vectors of up to ShortMessages::kMaxBytes over
-// separate sockets, without gloo.
+// ShortMessages::kMaxRanks ranks, the calling thread exchanges vectors of up to ShortMessages::kMaxBytes
+// without gloo.
 //
 // Long vectors: the vector is cut into one part per rank. A rank receives its part from all other ranks,
 // reduces it, and sends the result to all other ranks. A part is sent in segments: while one segment is
 // reduced, the next segment is received and the result of the previous segment is sent. A rank sends as many
 // bytes as in a ring all-reduce (Patarasuk and Yuan, 2009: 2 (size - 1) / size times the vector), but in two
-// steps instead of 2 (size - 1) steps.
+// steps, not 2 (size - 1).
 //
 // A barrier and a broadcast take log2(size) steps, rounded up. With at most ShortMessages::kMaxRanks ranks, a
 // barrier takes one step: each rank sends a short message to each other rank.
 //
 // A rank reduces the elements of all ranks in one pass, in rank order, and rounds once
-// (comm/queue/reduction.h). So the result does not depend on the vector's length or its segments, and is
-// bitwise equal on all ranks.
+// (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any length and any segments.
 namespace gradsync::comm {
 
 struct GlooTuning {
-  // A vector is sent whole to every other rank if the bytes that a rank sends in this way, vector times other
-  // ranks, are at most this number.
+  // A rank sends its whole vector to every other rank if these are at most this number of bytes in total.
   size_t direct_bytes = 256 << 10;
   // Longer vectors are sent in segments of at most this size. Chosen by measurements on loopback: smaller
   // segments than 512 KiB cost time per message, and segments above 4 MiB are not faster.
   size_t segment_bytes = 2 << 20;
 };
 
-// Memory into which one communication thread receives messages. It is kept between collectives, which saves
-// allocations.
+// Memory into which a communication thread receives messages, kept between collectives.
 class Scratch {
  public:
   // Returns at least `bytes` bytes with undefined contents. They stay valid until the next call.
@@ -54,8 +51,7 @@ class Scratch {
 
 // Returns the first of the slots (message tags) that a collective may use: its sequence number, a hash of the
 // properties that must be equal on all ranks (Signature), and three low bits that number the collective's
-// streams of messages. Because of the hash, ranks that issue different collectives do not accept each other's
-// messages.
+// streams of messages. The hash prevents messages of different collectives from being mixed up.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective on the calling thread. Collectives of one mesh may run concurrently if their sequence

@@ -42,15 +42,14 @@ struct BlockSigpipe : BlockSignals {
 // receiver does not expect yet cannot block other messages.
 //
 // If a peer sends a message that this rank has not asked for, gloo ends this process. Such a message cannot
-// overwrite memory, because all buffers are of gloo's class UnboundBuffer. (The bounds check of gloo's other
-// buffers can overflow.)
+// overwrite memory, because all buffers are of gloo's class UnboundBuffer.
 class GlooMesh {
  public:
   // Connects to all ranks, and returns when all have connected. `interface_or_address` is as in GroupOptions.
   // On each connection this rank first proves that it belongs to the job: it knows the job's secret, and data
-  // that only ranks of the job can read at the rendezvous. gloo's threads inherit the signal mask, so the
-  // caller blocks SIGPIPE (BlockSigpipe). Throws CollectiveError, with the first cause; InvalidInput for an
-  // unknown interface or address, and for loopback if there are several hosts.
+  // that only ranks of the job can read at the rendezvous. gloo's threads start with SIGPIPE blocked. Throws
+  // CollectiveError, with the first cause; InvalidInput for an unknown interface or address, and for loopback
+  // if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -63,8 +62,7 @@ class GlooMesh {
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout of all ranks. The length of segments depends on the timeout, and must be
-  // equal on all ranks.
+  // Returns the shortest timeout of all ranks, from which every rank computes the length of segments.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
@@ -75,8 +73,7 @@ class GlooMesh {
   // ranks, or if `with_short_messages` was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // Returns the connections on which rank `from` sends to rank `to`. gloo's own ring uses those of context(0,
-  // 1) in both directions.
+  // Returns the connections on which rank `from` sends to rank `to`. gloo's ring uses context(0, 1).
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
@@ -98,8 +95,7 @@ class GlooMesh {
   // with a random nonce and a timeout, then its addresses.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // Extracts a value from gloo's text "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]": what stands between
-  // `name` and `end`.
+  // Returns what stands between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[::1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
   // Returns a buffer for messages from rank `from` to rank `to`; this rank is one of the two.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
@@ -129,8 +125,7 @@ class GlooMesh {
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
-  // Starts to send a part of the constructor's `data`, which must not change until Wait. All methods throw
-  // PeerError.
+  // Starts to send a part of the constructor's `data`, which must not change until Wait. Throws PeerError.
   void Send(size_t offset_bytes, size_t bytes);
   // Returns when the operating system has accepted all messages.
   void Wait();
@@ -147,8 +142,7 @@ class Outgoing {
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // Starts to receive the next message, of exactly `bytes` bytes, into the constructor's `data` at
-  // `offset_bytes`.
+  // Starts to receive the next message, of exactly `bytes` bytes, into this part of the constructor's `data`.
   void Expect(size_t offset_bytes, size_t bytes);
   // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
   void Wait();

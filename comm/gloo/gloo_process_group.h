@@ -13,15 +13,13 @@ namespace gradsync::comm {
 //
 // A collective that makes no progress within the timeout, or loses the connection to a peer, fails. All
 // unfinished and later collectives then fail immediately, with the first cause. This rank closes its
-// connections, so the other ranks also fail. The destructor drops collectives that have not been started, and
-// never waits for another rank.
+// connections, so the other ranks also fail. The destructor drops collectives that have not started, and
+// waits for no other rank.
 //
-// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). The copy starts when the
-// compute stream has finished the work that it was given before the collective. When Wait returns, the
-// results are in the GPU's memory.
+// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective starts after the
+// work that the compute stream has. When Wait returns, the result is in the GPU.
 //
-// Backend "gloo_own" is the same, except that its all-reduce is gloo's ring (RunOwnAllReduce). See
-// GroupMaker.
+// Backend "gloo_own" is the same, but its all-reduce is gloo's ring (RunOwnAllReduce). See GroupMaker.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

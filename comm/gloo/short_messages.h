@@ -31,12 +31,11 @@ class ShortMessages {
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
-  // Sends `data` to all other ranks, and returns a pointer to the data of each rank, in rank order, valid
-  // until the next call. `slot` identifies the collective. Throws PeerError; std::runtime_error if another
-  // rank sends another slot.
+  // Sends `data` to all other ranks, and returns the data of each rank, in rank order, valid until the next
+  // call. `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank sends
+  // another slot.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections. From then on every Exchange throws PeerError, on this rank and on the other
-  // ranks.
+  // Closes the connections. From then on every Exchange throws PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace gradsync::comm {
 
-// Returns "Open MPI 4.1.4"; empty in a build without Open MPI.
+// Returns a version such as "Open MPI 4.1.4"; empty in a build without Open MPI.
 std::string MpiVersion();
 // Text of the InvalidInput that a build without Open MPI throws.
 inline constexpr char kWithoutMpi[] =
@@ -20,16 +20,15 @@ inline constexpr char kWithoutMpi[] =
 // Open MPI chooses the order of additions by size and number of ranks, and rounds after each addition. The
 // result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.
 //
-// A collective fails if MPI reports an error, or if no collective has ended for the time of the timeout. Then
-// all unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that
-// were started cannot be cancelled, so this process keeps their tensors until it ends, and does not call
-// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// A collective fails if MPI reports an error, or if none has ended within the timeout. Then all unfinished
+// and later collectives also fail. MPI does not report which rank is late. Collectives that were started
+// cannot be cancelled, so this process keeps their tensors until it ends, and does not call MPI_Finalize.
+// mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends. So ranks
 // cannot be threads, and all ranks must make their first MPI process group at the same time.
 //
-// Open MPI moves data only inside calls of MPI functions. Each collective in flight has a thread that makes
-// these calls.
+// Open MPI moves data only inside calls of MPI, so each collective in flight has a thread that makes calls.
 //
 // See GroupMaker. Throws InvalidInput also in a build without Open MPI, CollectiveError if no launcher that
 // Open MPI knows has started the ranks.

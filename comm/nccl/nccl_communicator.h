@@ -15,8 +15,7 @@
 
 namespace gradsync::comm {
 
-// NCCL rejected a call, failed, or did not answer within the timeout. what() tells only the cause, not the
-// collective.
+// NCCL rejected a call, failed, or did not answer within the timeout. what() is the cause only.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -39,8 +38,8 @@ class NcclCommunicator {
   // Enqueues the collective on the stream. Usually returns immediately. The first collective of a kind waits
   // until the other ranks also issue it. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread is in a
-  // call of NCCL.
+  // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread calls
+  // NCCL.
   void CheckAsyncError();
   // Makes kernels that wait for other ranks return. The results of these kernels are undefined. Idempotent.
   void Abort() noexcept;

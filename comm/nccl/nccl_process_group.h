@@ -7,7 +7,7 @@
 
 namespace gradsync::comm {
 
-// Returns "2.28.9"; empty in a build without NCCL.
+// Returns a version such as "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
 // Text of the InvalidInput that a build without NCCL throws.
 inline constexpr char kWithoutNccl[] =
@@ -22,14 +22,15 @@ inline constexpr char kWithoutNccl[] =
 // Intervals are measured with CUDA events, and converted to the host's clock with the last anchor, a time
 // read on both clocks (model/tensor/cuda_clock.h). Every Barrier takes a new anchor.
 //
-// NCCL chooses the order of additions: a sum is bitwise equal on all ranks, but not always added in rank
-// order.
+// NCCL chooses the order of additions. A sum is bitwise equal on all ranks, but not always in rank order.
 //
-// A watchdog thread checks for errors that NCCL reports late, and for a collective that does not end within
-// the timeout after its start on the GPU. In both cases it aborts the communicator. Then all unfinished and
-// later collectives fail with the first cause. Until a call of Wait, interval or Barrier reports the failure,
-// a rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
-// never waits for another rank longer than the timeout.
+// A watchdog thread checks for errors that NCCL reports late, and for a collective that does not end within the
+// timeout after its start on the GPU. In both cases it aborts the communicator. Then all unfinished and later
+// collectives fail with the first cause. Until a call of Wait, interval or Barrier reports the failure, a
+// rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
+// waits for other ranks at most for the timeout.
+//
+// See GroupMaker; `first_cause` is ignored. Throws InvalidInput also in a build without NCCL, CollectiveError
 // if NCCL rejects the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);

@@ -14,14 +14,12 @@
 // All code of this repository starts programs with this class.
 namespace gradsync::comm {
 
-// How a process ended.
 class ProcessEnd {
  public:
   explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // status of waitpid
 
   // Returns the exit status; nullopt if a signal ended the process.
   std::optional<int> exit_status() const;
-  // Returns the signal that ended the process; nullopt if it exited.
   std::optional<int> signal() const;
   // Returns the status as a shell reports it: the exit status, or 128 plus the signal's number.
   int shell_status() const;
@@ -62,10 +60,9 @@ class ChildProcess {
   using Clock = std::chrono::steady_clock;
 
   // Executes the command's first word, looked up in PATH if it has no slash, with all words as arguments.
-  // Returns when the program has started. Throws std::system_error, which names the program, if it cannot be
-  // started.
+  // Returns when the program has started. Throws std::system_error, which names the program, if it cannot
+  // start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
-  // Kills the process if it still runs.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;

@@ -41,8 +41,7 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns the milliseconds until the deadline, rounded up, as the timeout of poll(2); infinite for
-// Deadline::max().
+// Returns the milliseconds until the deadline, rounded up, for poll(2); infinite for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until the file is ready for `events` of poll(2). Returns false at the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);

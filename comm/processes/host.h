@@ -10,8 +10,8 @@ std::string HostName();
 // in different containers (namespaces).
 std::string BootIdentity();
 
-// Returns one word that identifies this boot and network namespace. It is equal for processes that reach each
-// other over loopback.
+// Returns one word that is equal for processes that reach each other over loopback: boot and network
+// namespace.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

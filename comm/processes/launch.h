@@ -7,8 +7,7 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // If true, Open MPI's mpirun starts the ranks. Its options allow more ranks than cores, and root as the
-  // user.
+  // If true, Open MPI's mpirun starts the ranks. It allows more ranks than cores, and root as the user.
   bool with_mpirun = false;
   // Time from the first failure until the other ranks are asked to stop. Meanwhile they may report the cause
   // of the failure. The launch ends earlier if all ranks have ended.

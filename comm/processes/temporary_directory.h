@@ -19,7 +19,6 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // Returns the path of a file in the directory.
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
 
  private:

@@ -45,21 +45,19 @@ class PeerClosed : public PeerError {
 // A rank that makes no progress may itself wait for another rank. Therefore each rank writes a note into the
 // job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
 // of the rank that it blames, then the note of the rank that this note blames, and so on. The last note,
-// which blames nobody, is the first cause. If a note blames an unknown rank, the first cause is a rank
-// without a note.
+// which blames nobody, is the first cause. If a note blames an unknown rank, that is a rank without a note.
 //
 // The store is in rank 0. After rank 0 has read the notes, it stores the first cause for ranks that fail
 // later. If rank 0 left without a note, or did not answer, before a rank wrote its note, that rank reports
-// rank 0 as the first cause. Ranks that have not joined a job (World::job) have no store, and each reports
-// what it observed itself.
+// rank 0 as the first cause. Ranks that have not joined a job (World::job) have no store, and report their
+// own observation.
 //
 // Thread-safe. A process group made of several groups (backend hierarchical) shares one object with them.
 class FirstCause {
  public:
   // `patience` is the longest time that a rank may wait for another rank before it fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note about this rank's failure. Only the first call has an effect. If rank 0 does not answer,
-  // this takes at most six seconds.
+  // Writes the note about this rank's failure, within six seconds. Only the first call has an effect.
   void Write(const std::exception& failure);
   // Waits for the notes of other ranks, and returns the first cause. Waits at most one second, plus
   // `patience` if this rank has seen no connection end. Call this after Write.

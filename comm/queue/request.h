@@ -10,7 +10,6 @@
 #include "comm/group_options.h"
 #include "comm/process_group.h"
 
-// Code that all backends use: checks, signatures and messages of requests.
 namespace gradsync::comm {
 
 // Checks the options that all backends have. Throws InvalidInput, naming the backend.

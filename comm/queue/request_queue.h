@@ -27,13 +27,11 @@ struct RequestQueueOptions {
   int rank = 0;
   std::string_view backend;
   // Replaces `run` and the threads in a process group that is made of other groups. Called when a request is
-  // issued, it issues requests to these groups, and returns the Work for which the caller of the request
-  // waits.
+  // issued, it issues requests to these groups, and returns the Work for which the caller waits.
   std::function<Work(const Request& request)> divide = {};
   // Number of communication threads, which is the number of requests that run concurrently.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread` is the number of the calling thread, or kCaller for the
-  // caller's thread.
+  // Runs a request to its end, or throws. `thread` is the communication thread's number, or kCaller.
   std::function<void(const Request& request, int thread)> run;
   // Closes the connections, so that all running requests fail, here and on the other ranks.
   std::function<void()> abort;
@@ -106,8 +104,7 @@ class RequestQueue {
   std::vector<std::thread> threads_;
 };
 
-// A process group whose collectives are run by a queue. The destructor of a derived class must reset queue_
-// first.
+// A process group whose collectives a queue runs. The destructor of a derived class must reset queue_ first.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }

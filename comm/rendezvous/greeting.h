@@ -6,7 +6,6 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Proves that both ends of a new connection are ranks of one job.
 namespace gradsync::comm {
 
 // Returns the greeting that rank `from` sends first on a new connection: an HMAC, by which it proves that it

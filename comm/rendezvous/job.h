@@ -19,8 +19,7 @@
 
 namespace gradsync::comm {
 
-// Names and values that must be equal on all ranks, such as a program's flags. Errors name the first that
-// differs.
+// Names and values that must be equal on all ranks, such as flags. Errors name the first that differs.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
 // Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
@@ -48,7 +47,7 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // all ranks are on this host, else on the address by which other hosts reach this host. The other ranks
 // connect to rank 0, each side proves that it knows the job's secret (comm/rendezvous/protocol.h), and rank 0
 // compares the terms. Rank 0 rejects processes of another job, of another start of this job (run), and a
-// second process with the same rank.
+// second process of a rank.
 class Job {
  public:
   // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
@@ -63,8 +62,7 @@ class Job {
 
   // Returns the host of each rank. Ranks that reach each other over loopback have equal hosts.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // Returns the job's store, through which ranks exchange values. It is valid until rank 0's Job is
-  // destroyed.
+  // Returns the store through which ranks exchange values, valid until rank 0's Job is destroyed.
   Store& store() { return *store_; }
   // Returns a unique name for the next process group of these ranks. All of them get the same name if they
   // make their groups with exactly these members in the same order.
@@ -73,10 +71,8 @@ class Job {
  private:
   void Serve(const Place& place, const std::string& host, const Terms& terms);
   void Enter(const Place& place, const std::string& host, const Terms& terms);
-  // Connects to rank 0, and retries until the deadline.
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether another process is rank 0 at `place`, such as one of an earlier run. Throws Refused if it
-  // stays.
+  // Returns whether another process is rank 0 at `place`, as in an earlier run. Throws Refused if it stays.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -96,8 +92,7 @@ class Job {
 // actual local_rank and local_size. Returns a world of one rank unchanged. Throws like Job.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
-// Returns the host of each rank (Job::hosts). The ranks must have joined a job, unless there is only one
-// rank.
+// Returns the host of each rank (Job::hosts). The ranks must have joined a job, unless there is one.
 std::vector<std::string> HostsOf(const World& world);
 
 // Returns a world of these ranks only. Error messages still use their numbers in `world`. Throws InvalidInput

@@ -20,8 +20,8 @@ struct HostPort {
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. Port "0"
-// selects a free port. If the port is in use, retries until the deadline, and calls `while_taken`, which may
-// throw, before each new attempt.
+// selects a free port. If the port is in use, calls `while_taken`, which may throw, and retries, until the
+// deadline.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
@@ -45,7 +45,6 @@ bool IsLoopback(const std::string& host, Deadline deadline);
 // does, but on other hosts resolves to another address.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
-// Returns the message for an errno.
 std::string ErrorText(int error);
 // Throws errno as std::system_error about `what`. If descriptors ran out, the message tells the limit.
 [[noreturn]] void ThrowErrno(const std::string& what);

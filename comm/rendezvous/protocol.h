@@ -13,8 +13,7 @@
 // bytes, big-endian) and the payload: fields separated by newlines. Only the last field may contain newlines.
 //
 // The secret of a job is never sent. Each side makes a nonce (a random number), and proves that it knows the
-// secret by an HMAC-SHA256 of both nonces. Rank 0 proves it first, so that a stranger that listens in place
-// of rank 0 learns nothing.
+// secret by an HMAC-SHA256 of both nonces. Rank 0 proves it first, so a stranger in its place learns nothing.
 namespace gradsync::comm {
 
 enum class FrameType : char {
@@ -23,8 +22,8 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
-  // Fields: milliseconds, size, index, key, list of values; the answer is sent when all ranks have called
-  // Meet or the time is over.
+  // Fields: milliseconds, size, index, key, list of values; answered when all ranks have called Meet or time
+  // is over.
   kMeet = 'm',
   kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
   kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
@@ -57,8 +56,8 @@ std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
 // A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other
-// side, which the error calls rank 0, has closed the connection. After a missed deadline Receive may be
-// called again, but Send must not.
+// side, which the error calls rank 0, has closed the connection. After a missed deadline only Receive may be
+// called.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
@@ -71,7 +70,6 @@ class Channel {
   void Close() { socket_.Close(); }
 
  private:
-  // Returns when `length` bytes have been received.
   void Fill(size_t length, Deadline deadline);
 
   FileDescriptor socket_;

@@ -26,7 +26,6 @@ class Rendezvous {
   // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
-  // Returns the host of each rank (Job::hosts).
   std::vector<std::string> hosts() const;
   Deadline deadline() const { return deadline_; }
 

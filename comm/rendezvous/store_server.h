@@ -20,9 +20,8 @@
 namespace gradsync::comm {
 
 // The store in rank 0's process. One thread accepts connections, and each connection has a thread that
-// answers its requests. Rejects clients of another job, clients without the secret, and requests that are
-// larger than those of ranks. If too many clients have not proved the secret, rejects the oldest of them.
-// Thread-safe.
+// answers its requests. Rejects clients of another job, clients without the secret, and requests larger than
+// those of ranks. If too many clients have not proved the secret, rejects the oldest. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -30,8 +29,7 @@ class StoreServer : public Store {
     std::string run{};   // the run that clients must name; if empty, any run is accepted
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
-    // Compares a rank's terms with those of rank 0. Returns an error, with which the job fails; empty if the
-    // terms agree.
+    // Compares a rank's terms with those of rank 0. Returns the error that ends the job; empty if they agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
@@ -40,8 +38,8 @@ class StoreServer : public Store {
   ~StoreServer() override;
 
   // Returns the hosts of all ranks when all ranks have joined. If ranks are missing at the deadline, the job
-  // fails with the message that `missing` returns; the argument of `missing` tells of each rank whether it
-  // has joined. Throws JobFailed.
+  // fails with the message that `missing` returns; its argument tells whether a rank has joined. Throws
+  // JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);
@@ -66,16 +64,13 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // If there are too many connections, rejects the oldest one that does not belong to a rank. Its client may
-  // connect again.
+  // If there are too many connections of strangers, rejects the oldest. Its client may connect again.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Returns whether the client has joined and knows that all ranks have joined; else closes the connection.
+  // Returns whether the client has joined as a rank, and has been told that all ranks have joined.
   bool Admit(Connection& connection);
-  // Returns the answer to kJoin. Waits until all ranks have joined, or a rank's terms differ from rank 0's
-  // terms.
+  // Returns the answer to kJoin. Waits until all ranks have joined or the job has failed.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
-  // Answers the client's requests until it leaves.
   void Answer(Connection& connection);
   // Returns the answer that every request receives after the job has failed.
   Frame CauseFrame() const {
@@ -83,10 +78,8 @@ class StoreServer : public Store {
   }
   // Sends a last frame that the client has not asked for. A rank receives the cause if the job has failed,
   // and finds it in its socket even if rank 0 has ended. A client that has not joined is told to retry
-  // (kLater) if rank 0 ends or has too many clients; otherwise it would assume that rank 0 has died, although
-  // it may belong to the next run.
+  // (kLater) if rank 0 ends or has too many clients; it would otherwise assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
-  // Remembers that the rank has received the cause of the failure.
   void MarkInformed(int rank);
 
   const Options options_;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-// The rank of this process, and where ranks find each other.
 namespace gradsync::comm {
 
 class Job;
@@ -20,8 +19,7 @@ inline int MemberName(const std::vector<int>& members, int index) {
 struct World {
   int rank = 0;
   int size = 1;
-  // Rank and size among the ranks on this host. If local_size is 0, both are unknown before JoinJob
-  // (comm/rendezvous/job.h).
+  // Rank and size among the ranks on this host. If local_size is 0, both are unknown until JoinJob.
   int local_rank = 0;
   int local_size = 1;
   // "file:///shared/directory" or "tcp://host:port". Empty only for a world of one.
@@ -29,14 +27,12 @@ struct World {
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
   // if the variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
-  // The launcher's name for this job, empty if it has no name; and the secret that only the job's ranks know,
-  // empty if there is no secret.
+  // The launcher's name for this job, and the secret that only the job's ranks know; empty if there is none.
   std::string job_name{};
   std::string job_secret{};
   // The identity of the host; if empty, the system's identity is used.
   std::string host{};
-  // If this world is a part of a larger world, the numbers of its ranks in the larger world, which error
-  // messages use. Else empty.
+  // If this world is a part of a larger one, its ranks' numbers there, which error messages use; else empty.
   std::vector<int> members{};
   // The job that the ranks have joined. If null, the ranks form a new job for every process group.
   std::shared_ptr<Job> job{};
@@ -71,8 +67,7 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // host's own name often does, all ranks must be on that host.
 //
 // Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, for a world
-// of several ranks without a rendezvous, and if there are only variables that configure torchrun
-// (PET_NNODES).
+// of several ranks without a rendezvous, and if only torchrun's settings are there (PET_NNODES).
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

@@ -14,8 +14,7 @@
 
 namespace gradsync::comm {
 
-// Finds tensors in shared buffers: memory with a part for each rank, which all ranks have mapped.
-// Thread-safe.
+// Finds tensors in shared buffers: memory with a part for each rank, mapped by all ranks. Thread-safe.
 class SharedBuffers {
  public:
   // Where a tensor is in a shared buffer. `buffer` is 0 if the tensor is in no buffer.

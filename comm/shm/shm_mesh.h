@@ -22,15 +22,14 @@ namespace gradsync::comm {
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
-// there, which the other ranks read.
+// there.
 //
 // Each pair of ranks also has a socket, which carries the descriptors of shared memory. The system closes the
 // socket when a process dies for any reason.
 class ShmMesh {
  public:
   // Allocates `area_bytes` of zeroed memory for every rank, and returns when all ranks have mapped the memory
-  // of all ranks. Throws CollectiveError, with the first cause; InvalidInput if the ranks are not all on one
-  // host.
+  // of all ranks. Throws CollectiveError, with the first cause; InvalidInput if there are several hosts.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -41,12 +40,10 @@ class ShmMesh {
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // Counts one step. Ranks that have waited for this step see everything that this rank wrote before the
-  // step.
+  // Counts one step. Ranks that have waited for this step see what this rank wrote before it.
   void Step();
   // Sets how long WaitForAll spins before it sleeps, and whether it yields its CPU while it spins, so that
-  // the rank for which it waits may run there. If there are fewer CPUs than ranks, it spins only if it
-  // yields.
+  // the rank for which it waits may run there. With fewer CPUs than ranks, it spins only if it yields.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;
@@ -62,8 +59,8 @@ class ShmMesh {
   }
 
   // Makes new shared memory, in which each rank has a part of at least `bytes`. Every rank must call this
-  // with equal `bytes`, in the same order, and from one thread; collectives may run at the same time. Throws
-  // PeerError, std::runtime_error.
+  // with equal `bytes`, in the same order, from one thread; collectives may run meanwhile. Throws PeerError,
+  // std::runtime_error.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // Makes every wait throw PeerError, here and on the other ranks.

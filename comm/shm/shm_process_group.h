@@ -8,8 +8,7 @@ namespace gradsync::comm {
 
 // Makes a process group for ranks of one host, which reduces in memory that all ranks have mapped. CPU
 // tensors only. Collectives run in order, on one communication thread or on the thread that waits. Tensors
-// are reduced in place if all ranks got theirs from the same call of Allocate; other tensors are copied
-// through shared memory.
+// are reduced in place if all ranks got theirs from the same call of Allocate; others are copied.
 //
 // In every collective the ranks check that all of them run the same one, which takes no additional message.
 //

@@ -18,7 +18,6 @@ namespace gradsync::comm {
 struct ConformanceParam {
   std::string backend;
   int size = 1;
-  // Makes a rank's device.
   std::function<model::DevicePtr(int rank)> device = [](int) { return model::CpuDevice(); };
   int ranks_per_host = 0;  // see MakeGroups
   BackendOptions options = {};

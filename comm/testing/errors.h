@@ -3,7 +3,6 @@
 #include <chrono>
 #include <string>
 
-// Helpers for tests: messages of exceptions, and deadlines.
 namespace gradsync::comm {
 
 // Returns the message of the `Error` that `action` throws; "no error" if it does not throw.

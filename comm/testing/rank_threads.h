@@ -14,15 +14,13 @@
 // Helpers for tests in which every rank is a thread of one process.
 namespace gradsync::comm {
 
-// Calls body(rank) on a thread for each rank, waits for all of them, then rethrows the lowest rank's
-// exception.
+// Calls body(rank) on a thread for each rank, waits for all, then rethrows the lowest rank's exception.
 void RunRanks(int size, const std::function<void(int rank)>& body);
 // Returns the message of the exception that body(rank) threw, for each rank; empty for a rank that returned.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
 
 // Returns the process group of each rank, for its thread. `backend` is "local" (MakeLocalGroups) or one of
-// BackendNames(). The ranks act as if each host had `ranks_per_host` of them; with 0, as if all were on one
-// host.
+// BackendNames(). The ranks act as if each host had `ranks_per_host` of them; 0: one host.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
@@ -41,19 +39,17 @@ std::vector<std::string> ThreadBackends();
 // ProcessGroup::host_group, so that four ranks are two hosts; else 0, which means one host.
 int RanksPerHost(const std::string& backend);
 
-// A backend, and the number of its ranks.
 struct TestedWorld {
   std::string backend;
   int size;
 };
 // Returns the backends and numbers of ranks of a test of ThreadBackends(). A backend within one host has each
 // size of `in_memory`; other backends, which are slower, have each size of `others`. A backend with
-// ProcessGroup::host_group has four ranks on two hosts, or two on one host if this machine has no network; it
-// is left out if `others` is empty.
+// ProcessGroup::host_group has four ranks on two hosts, or two on one host without a network, and is left out
+// if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
-// Returns an address of this host that other hosts can reach, which ranks need to act as several hosts. Empty
-// if there is none.
+// Returns an address of this host that other hosts can reach; empty if there is none.
 std::string OuterAddress();
 
 // Returns "tcp://host:port", with a port that was just free. `host` is an address of this host.

@@ -34,8 +34,7 @@ struct Bucket {
   }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
-  // Returns the bytes of the collective's whole vector: the sum of an all-reduce, or the result of an
-  // all-gather.
+  // Returns the bytes of the collective's whole vector: an all-reduce's sum, or an all-gather's result.
   size_t sent_bytes() const { return messages_bytes > 0 ? messages_bytes : bytes(); }
   // Returns parameter i's gradient as a view of `storage`, the memory of this bucket.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
@@ -45,7 +44,7 @@ struct Bucket {
 
 // Returns the least number of bytes that each of p ranks sends, on average, in a collective on a vector of
 // `bytes` bytes: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and 2 (p - 1) / p * bytes
-// for an all-reduce. With several hosts, p is the number of ranks on one host, and each reduced part is also
+// for an all-reduce. With several hosts, p is the number of ranks on one host; reduced parts are also
 // all-reduced between hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
@@ -59,25 +58,22 @@ struct BucketPlan {
   double SentBytes(int world_size) const;
 };
 
-// Limits for filling buckets.
 struct BucketLimits {
   size_t bytes;        // maximum size of a bucket
   size_t first_bytes;  // maximum size of the bucket that is sent first
   // A bucket holds at most max(last_bytes, bytes of the gradients that become ready after it), so that the
   // rest of backward can hide the sending of the bucket.
   size_t last_bytes;
-  // Gradients start at multiples of this number of bytes in a bucket. The gaps between gradients are also
-  // sent.
+  // Gradients start at multiples of this number of bytes in a bucket. The gaps are also sent.
   size_t alignment_bytes = 1;
 };
 
 // Puts parameters into buckets in the given order, each bucket as full as the limits allow. A parameter
-// larger than the limit gets its own bucket; a change of dtype starts a new bucket. Throws InvalidInput if a
-// limit is 0.
+// larger than the limit gets its own bucket; a change of dtype starts a new bucket. Limits of 0 throw
+// InvalidInput.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
-// Returns a plan with one bucket for each list of parameters of one dtype. Each parameter starts on a cache
-// line.
+// Returns a plan with one bucket for each list of parameters of one dtype, each on a cache line.
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan whose gradients can be stored in the buckets: each starts on a cache line, because kernels
@@ -101,19 +97,16 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 // Moves a parameter's value from a bucket back to the parameter's own memory (Parameter::TakeBack).
 void KeepValue(model::Parameter& param);
 
-// Does this for all parameters of a plan; if `keeps` is false, without copying the values, which are then
-// lost.
+// Does this for all parameters of a plan; if `keeps` is false, without the values, which are then lost.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
-// The next functions allocate the kind of memory in which the group's collectives are fastest. Like
-// ProcessGroup::Allocate, all ranks must call them in the same order. MakeBuffers returns a zeroed buffer for
-// each bucket.
+// The next functions allocate memory by ProcessGroup::Allocate, so all ranks must call them in the same
+// order. MakeBuffers returns a zeroed buffer for each bucket.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Returns uninitialised memory of the size of the largest bucket.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
 // MakeStorage returns one zeroed buffer for all buckets of a plan, and PlaceBuffers returns the buckets as
-// views of it, each on a cache line. For a plan of PlanPlaced its size does not depend on the order of
-// parameters.
+// views of it, each on a cache line. Its size is independent of the order of parameters (PlanPlaced).
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
 // Returns the buckets as views of one smaller buffer, in which a bucket reuses memory of earlier buckets, but
@@ -135,15 +128,14 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
   ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
 }
 
-// PlaceGrads moves the gradients of one bucket into `buffer`. After ReleaseGrads, grad() allocates new
-// memory, with undefined contents.
+// PlaceGrads moves the gradients of one bucket into `buffer`. After ReleaseGrads, grad() allocates undefined
+// memory.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
 // Copies gradients into the bucket's buffer, and back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
-// Copies values into the bucket's buffer, and back.
 void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesOut(const Bucket& bucket, const model::Tensor& buffer);
 

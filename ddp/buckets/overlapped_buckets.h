@@ -23,9 +23,9 @@ class OverlappedBuckets : public Strategy {
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
   // Replaces the plan by another plan for the same parameters. Call this between two steps.
   void SetPlan(BucketPlan plan);
-  // Returns the order in which gradients became ready on rank 0 in this step. All ranks use rank 0's order,
-  // because they must issue collectives in the same order. All ranks must call this, at the end of a step.
-  // Throws CollectiveError.
+  // Returns the order in which gradients became ready on rank 0 in this step, which all ranks use, because
+  // they must send buckets in the same order. All ranks must call this, at the end of a step. Throws
+  // CollectiveError.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }

@@ -20,8 +20,7 @@ namespace gradsync::ddp {
 //   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
 //   rows         untouched rows of an embedding's gradient are not sent
 //
-// The loss is divided by the number of ranks, and all-reduces compute sums. So the mean needs no further pass
-// over the gradients in memory.
+// The loss is divided by the number of ranks, and all-reduces compute sums, so gradients need no division.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",

@@ -33,20 +33,19 @@ class TouchedRows {
   // Call these in each step, on all ranks:
   //
   // Zeroes the gradient, so that backward can add to it. Call this before forward. The gradient's memory must
-  // stay the same in all steps, and no other code may write to it, because Begin zeroes only the rows that
-  // were summed last.
+  // stay the same in all steps, and no other code may write to it: Begin zeroes only the rows that were
+  // summed last.
   void Begin();
   // Sends this rank's rows. Call this when the gradient is ready.
   comm::Work Send();
-  // Sets the gradient to the sum over ranks. Call this when the collective of Send is done. Throws
+  // Sets the gradient to the sum over ranks. Call this when Send's collective is done. Throws
   // CollectiveError.
   void Finish();
 
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message has the number of rows, or kWhole; the ids of the rows; and, from the next cache line on, the
-  // rows.
+  // A message: the number of rows, or kWhole; the ids of the rows; from the next cache line on, the rows.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

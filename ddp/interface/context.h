@@ -22,23 +22,19 @@ struct StrategyOptions {
   // Maximum size of a bucket.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches every gradient of this rank for NaN and infinity before it is averaged, and
-  // throws std::runtime_error with parameter, rank and step. The search reads each gradient once, on the
-  // host.
+  // throws std::runtime_error with parameter, rank and step. It reads each gradient once.
   bool check_gradients = false;
-  // For tests on the CPU: if true, gathered weights become NaN when they are freed, so that a later read is
-  // noticed.
+  // For tests on the CPU: if true, gathered weights become NaN when they are freed.
   bool spoil_weights = false;
   // True if no other strategy trains these parameters until this strategy is destroyed or Reset is called. A
   // strategy that keeps only parts of the weights may then return the parameters' own memory to the system
-  // (on the CPU). The caller must write the weights again after the strategy is destroyed, and before a
-  // Reset.
+  // (on the CPU). The caller must write the weights again after the strategy is destroyed, and before Reset.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for values that the traits do not allow.
   std::map<std::string, double, std::less<>> values = {};
 };
 
-// Returns the value of the option with this name.
 inline double ValueOf(const Traits& traits, std::string_view option, const StrategyOptions& options) {
   const auto given = options.values.find(option);
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
@@ -50,8 +46,7 @@ inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOpt
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// Returns the number of steps from one synchronisation of the ranks to the next: 1, except for local SGD and
-// DiLoCo.
+// Returns the number of steps between synchronisations: 1, except for local SGD and DiLoCo.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
@@ -71,14 +66,12 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
 }
 
 // The arguments of a strategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
-// parameters and the group must outlive the strategy. Every rank must make equal strategies with equal
-// parameters.
+// parameters and the group must outlive the strategy. All ranks make equal strategies.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
-  // The optimizer that Update will get, if it is known. If it is set, State() is complete even before the
-  // first update.
+  // The optimizer that Update will get, if known; with it, State() is complete before the first update.
   const model::Optimizer* optimizer = nullptr;
   // Groups of parameters that are gathered and freed together, in forward order (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};

@@ -30,8 +30,7 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Called before forward. A strategy that stores gradients in its own memory, such as buckets, moves them
-  // there.
+  // Called before forward. A strategy that stores gradients in buckets moves them there.
   virtual void BeginStep() {}
   // Called during backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
@@ -46,8 +45,8 @@ class Strategy {
   // Called after backward. On return every p.grad() is what Update needs: the mean over ranks, unless the
   // strategy does the update itself, or averages weights and not gradients (local SGD).
   virtual void Finish() = 0;
-  // Returns the squared Euclidean norm of the mean gradient of all parameters (`params`), equal on all ranks.
-  // Call this between Finish and Update.
+  // Returns the squared Euclidean norm of the mean gradient of all `params`. Call it between Finish and
+  // Update.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
   // Updates the weights of all ranks with their gradients times grad_scale. `optimizer` is for all
   // parameters, and must be the same object in every step. A strategy that shards the optimizer's state makes
@@ -86,8 +85,7 @@ class Strategy {
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the
   // strategy sums gradients to get the mean; else 1.
   virtual double loss_scale() const { return 1.0; }
-  // Returns the collectives of one step, in order, including those after the update. Benchmarks record this
-  // plan.
+  // Returns the collectives of one step, in order, including those after the update. Benchmarks record it.
   virtual BucketPlan plan() const = 0;
 };
 

@@ -20,7 +20,7 @@ constexpr std::string_view Name(Agreement agreement) {
 // An option of a strategy, written NAME=VALUE on the command line and in a record; the value is a number. By
 // default the option is a switch with the values 0 and 1.
 struct Option {
-  // Other code finds an option by its role, not by its name. Each role occurs at most once in a strategy.
+  // Other code finds an option by its role, not by its name.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
@@ -84,8 +84,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy that other code needs; that code never asks for the strategy's name. The
-// strategy's own file defines them.
+// The properties of a strategy, by which other code treats strategies differently, and not by their names.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -95,8 +94,7 @@ struct Traits {
   bool overlaps = false;     // communicates during backward
   bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
-  // True if the strategy has its own optimizer state, and does not use that of the optimizer which Update
-  // gets.
+  // True if the strategy has its own optimizer state, and does not use that of Update's optimizer.
   bool owns_state = false;
   // True if each rank keeps one part of the optimizer's state. With kWithinHost each host has all parts.
   bool shards_state = false;
@@ -115,16 +113,13 @@ struct Traits {
   // The strategy's options, except the size of buckets.
   std::span<const Option> options = {};
   // Returns how many times a step gathers all weights. It may depend on options and on the sizes of the
-  // units, as fractions of all elements, in forward order. If null, a strategy with shards_state gathers them
-  // once.
+  // units, as fractions of all elements, in forward order. If null: once, with shards_state.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // Makes the Reference that computes the results which steps must have. If null, checks compare with a
-  // single process on the whole batch.
+  // Makes the Reference with which checks compare; if null, they compare with one process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // The name of the comparable strategy of PyTorch (bench/peers/pytorch_training.py): "ddp" is
   // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if PyTorch has
-  // none. They are comparable only if all options have their default values; options with keeps_twin may have
-  // others.
+  // none. Comparable only if all options without keeps_twin have their default values.
   std::string_view pytorch_twin = {};
   // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
   // results are not checked, because PyTorch's weights do not follow from the mean gradient.

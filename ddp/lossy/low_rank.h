@@ -13,8 +13,7 @@ namespace gradsync::ddp {
 class LowRank {
  public:
   // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
-  // InvalidInput if min_compression is below 1, because `rank` could then exceed the number of rows or
-  // columns of G.
+  // InvalidInput if min_compression is below 1, because `rank` could then exceed G's rows or columns.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }

@@ -11,8 +11,7 @@
 
 // A reference computes the results that a lossy or drifting strategy must have: the equations of its paper,
 // for all ranks in one process and in f64. Tests, and the check at the end of every benchmark, compare the
-// strategy with its reference. References share no code with strategies, except the initial random numbers
-// (model/tensor/random.h).
+// strategy with its reference. References share no code with strategies, except initial random numbers.
 namespace gradsync::ddp {
 
 class Reference {
@@ -35,8 +34,8 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the reference of a strategy that has Traits::reference. In the first steps (see StartOf) it is the
-// plain mean.
+// Makes the reference of a strategy with Traits::reference. In the first StartOf() steps it is the plain
+// mean.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Rounds gradients to bf16, averages them, and rounds the mean to bf16. If `rounds` is false, the result is

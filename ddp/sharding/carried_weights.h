@@ -25,7 +25,7 @@ class CarriedWeights {
   void Gather();
   // Waits for all gathers.
   void Wait();
-  // Waits for all gathers. Later reads do not wait.
+  // Waits for all gathers, and lets later reads not wait.
   void Complete();
 
  private:

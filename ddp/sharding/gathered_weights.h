@@ -11,8 +11,7 @@ namespace gradsync::ddp {
 // A plan for sharded weights: every bucket is padded so that each rank has a part of equal size. The first
 // buckets hold the parameters of one unit each (StrategyContext::units), the last unit first: backward reads
 // them in this order, and forward in reverse order. One more bucket may follow, for parameters that are read
-// at any time: those of no unit, and, because a bucket has one dtype, those without a bf16 copy if others
-// have one.
+// at any time: those of no unit, and those without a bf16 copy if others have one.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -47,8 +46,7 @@ class GatheredWeights {
 
   // Returns this rank's parts of the values, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Call this when an update has written parts(), before the next step. Converts them to bf16 if they are
-  // sent so.
+  // Call this when an update has written parts(), before the next step. Converts them to bf16 if needed.
   void PublishParts();
 
   // Begins a step: from now on, a read of a parameter waits for the gather of its bucket.
@@ -73,8 +71,8 @@ class GatheredWeights {
   // forward has already reached a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
-  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. The number of units as an
-  // argument means no bucket.
+  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. The number of units means no
+  // bucket.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 

@@ -8,8 +8,7 @@
 
 namespace gradsync::ddp {
 
-// A plan for Muon, in which each rank updates whole matrices: no part of a bucket begins or ends inside a
-// matrix.
+// A plan for Muon, in which each rank updates whole matrices: no part of a bucket ends inside a matrix.
 struct OwnedPlan {
   BucketPlan plan;
   // The work of updating matrices on the rank that has most, divided by the mean over ranks.

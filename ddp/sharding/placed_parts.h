@@ -23,8 +23,7 @@ class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // Waits until all weights are gathered, because Update writes them. (Update waits for the gradients, bucket
-  // by bucket.)
+  // Waits until all weights are gathered, because Update writes them. Update waits for gradients itself.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;
@@ -44,8 +43,7 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// Returns, for Traits::more_copies, 1 with gather=forward, because the weights then have their own buffer;
-// else 0.
+// Returns, for Traits::more_copies, 1 with gather=forward, whose weights have their own buffer; else 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

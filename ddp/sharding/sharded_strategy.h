@@ -22,8 +22,8 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // element's state cannot move to another rank.
 //
 // Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in it, and gather
-// nothing. Instead they wait for each other twice: until all have read the old weights, and until all have
-// written the new ones.
+// nothing. Instead they wait for each other: after all have read the old weights, and after all have written
+// new ones.
 //
 // With MakeSharded, `group_` may have only the ranks of one host. Then every host has all parts ("MiCS",
 // arXiv:2205.00119; PyTorch's hybrid sharding): gradients are reduced to parts within each host, and each
@@ -31,7 +31,7 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 class ShardedStrategy : public OverlappedBuckets {
  public:
   // Leaves the weights in the parameters' own memory. If no rank has whole weights, call CompleteValues
-  // before the destructor.
+  // first.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
@@ -89,7 +89,6 @@ class ShardedStrategy : public OverlappedBuckets {
   void MakeOptimizer(const model::Optimizer& like);
   // Copies this rank's parts of the weights from the parameters' own memory to own_values_.
   void TakeOwnValues();
-  // Frees the parameters' own memory.
   void ReleaseOwnMemory() const;
   // Copies this rank's part of the weights of bucket i from the parameters to `own`.
   void CopyOwnValues(size_t i, const model::Tensor& own) const;

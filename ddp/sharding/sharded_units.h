@@ -10,8 +10,8 @@ namespace gradsync::ddp {
 
 // Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit are gathered
 // before they are read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer, and are
-// reduced to parts when backward has finished with the unit, in every pass of a step. Units use two such
-// buffers alternately.
+// reduced to parts when backward has finished with the unit, in every pass of a step. Units alternate between
+// two buffers.
 //
 // All ranks send all buckets in the same order, even if a rank does not use some parameters: when backward
 // reaches the next unit, missing gradients of the unit before it are set to zero.
@@ -35,8 +35,8 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is that of GatheredWeights. If `in_common` is true, ranks that can share memory keep one copy of
-  // the weights, and gather nothing.
+  // `window` is that of GatheredWeights. If `in_common` is true, ranks that can share memory have one copy of
+  // the weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
