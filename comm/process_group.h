@@ -87,9 +87,9 @@ struct Request {
   // In an in-place request, `input` and `output` are the same tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // Only for requests on the CPU that are a part of a larger collective. The request starts after the
-  // collective `after`, and fails if `after` fails. The thread that runs the request calls `prepare`
-  // immediately before it and `conclude` immediately after it. All three may be empty.
+  // The next three members are for requests on the CPU that are a part of a larger collective. The request
+  // starts after the collective `after`, and fails if `after` fails. The thread that runs the request calls
+  // `prepare` immediately before it and `conclude` immediately after it. All three may be empty.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -190,7 +190,7 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// Wraps a group, and forwards every call that it does not override.
+// Wraps a process group, and forwards every call that a derived class does not override.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {

@@ -56,7 +56,7 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Like all collectives, does not count a write.
+          // No CopyFrom, because Tensor counts it as a write, and collectives do not count.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -131,7 +131,7 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one step and returns its events. "grad i": the gradient of parameter i is being computed.
+  // Takes one step and returns its events. The event "grad i" is the computation of parameter i's gradient.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();

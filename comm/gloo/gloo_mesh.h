@@ -73,7 +73,7 @@ class GlooMesh {
   // ranks, or if `with_short_messages` was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // Returns the connections on which rank `from` sends to rank `to`. gloo's ring uses context(0, 1).
+  // Returns the connections on which rank `from` sends to rank `to`. gloo's ring uses only context(0, 1).
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
@@ -106,7 +106,7 @@ class GlooMesh {
   std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  // Two gloo contexts: the first sends messages to higher ranks, the second to lower ranks.
+  // Two gloo contexts: the first sends to ranks with higher numbers, the second to ranks with lower numbers.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing buffers, for Abort
@@ -117,10 +117,11 @@ class GlooMesh {
 //
 // If a connection breaks within a message, gloo reports this neither to the sender nor to a receiver whose
 // last expected message it is: both would wait until the deadline. So an algorithm that sends long messages
-// - ends every stream of messages with an empty message, so that a receiver of data always expects one more
-//   message, and
-// - waits for its own messages to leave only after the peer's empty message has confirmed their arrival. If
-//   an empty message is queued behind messages of another collective and that collective fails, its error
+// follows two rules:
+// - It ends every stream of messages with an empty message, so that a receiver of data always expects one
+//   more.
+// - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
+//   If an empty message is queued behind messages of another collective and that collective fails, its error
 //   handler calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:

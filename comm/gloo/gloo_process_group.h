@@ -17,7 +17,7 @@ namespace gradsync::comm {
 // waits for no other rank.
 //
 // Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective starts after the
-// work that the compute stream has. When Wait returns, the result is in the GPU.
+// work that the compute stream was given before it. When Wait returns, the result is in the GPU.
 //
 // Backend "gloo_own" is the same, but its all-reduce is gloo's ring (RunOwnAllReduce). See GroupMaker.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

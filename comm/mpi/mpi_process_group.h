@@ -20,10 +20,10 @@ inline constexpr char kWithoutMpi[] =
 // Open MPI chooses the order of additions by size and number of ranks, and rounds after each addition. The
 // result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.
 //
-// A collective fails if MPI reports an error, or if none has ended within the timeout. Then all unfinished
-// and later collectives also fail. MPI does not report which rank is late. Collectives that were started
-// cannot be cancelled, so this process keeps their tensors until it ends, and does not call MPI_Finalize.
-// mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// A collective fails if MPI reports an error, or if no collective ends within the timeout. Then all
+// unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that were
+// started cannot be cancelled, so this process keeps their tensors until it ends, and does not call
+// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends. So ranks
 // cannot be threads, and all ranks must make their first MPI process group at the same time.

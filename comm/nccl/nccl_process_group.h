@@ -24,10 +24,10 @@ inline constexpr char kWithoutNccl[] =
 //
 // NCCL chooses the order of additions. A sum is bitwise equal on all ranks, but not always in rank order.
 //
-// A watchdog thread checks for errors that NCCL reports late, and for a collective that does not end within the
-// timeout after its start on the GPU. In both cases it aborts the communicator. Then all unfinished and later
-// collectives fail with the first cause. Until a call of Wait, interval or Barrier reports the failure, a
-// rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
+// A watchdog thread checks for errors which NCCL reports late, and for a collective that does not end within
+// the timeout after its start on the GPU. In both cases it aborts the communicator. Then all unfinished and
+// later collectives fail with the first cause. Until a call of Wait, interval or Barrier reports the failure,
+// a rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
 // waits for other ranks at most for the timeout.
 //
 // See GroupMaker; `first_cause` is ignored. Throws InvalidInput also in a build without NCCL, CollectiveError

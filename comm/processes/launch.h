@@ -34,8 +34,9 @@ struct LaunchOptions {
 // exits with 1 has printed a cause); else the one that ended first.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// For ranks that find bad arguments: only one of them prints the error, and all exit with 2. Returns true for
-// the first rank of a launch that calls this function, and in a process that LaunchSelf did not start.
+// For ranks that find bad arguments, so that only one of them prints the error; all exit with status 2.
+// Returns true for the first rank of a launch that calls this function, and in a process that LaunchSelf did
+// not start.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

@@ -45,7 +45,8 @@ class PeerClosed : public PeerError {
 // A rank that makes no progress may itself wait for another rank. Therefore each rank writes a note into the
 // job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
 // of the rank that it blames, then the note of the rank that this note blames, and so on. The last note,
-// which blames nobody, is the first cause. If a note blames an unknown rank, that is a rank without a note.
+// which blames nobody, is the first cause. If a note blames an unknown rank, a rank without a note is the
+// first cause.
 //
 // The store is in rank 0. After rank 0 has read the notes, it stores the first cause for ranks that fail
 // later. If rank 0 left without a note, or did not answer, before a rank wrote its note, that rank reports
@@ -72,7 +73,7 @@ class FirstCause {
   // each other in a circle. Throws JobFailed; std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
   // Looks for the first cause if this rank's note blames an unknown rank. Stores in first_ another rank's
-  // note that blames no rank; without such a note, that a rank without a note is missing. Throws like Follow.
+  // note that blames no rank or, without such a note, a rank that wrote none. Throws like Follow.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -42,8 +42,8 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 
 // The ranks of a job, after they have connected to rank 0 and compared their terms.
 //
-// With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory it writes its
-// address to a file there until all ranks have joined; it then listens on loopback if the launcher says that
+// With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory it keeps its
+// address in a file there until all ranks have joined; it then listens on loopback if the launcher says that
 // all ranks are on this host, else on the address by which other hosts reach this host. The other ranks
 // connect to rank 0, each side proves that it knows the job's secret (comm/rendezvous/protocol.h), and rank 0
 // compares the terms. Rank 0 rejects processes of another job, of another start of this job (run), and a
@@ -55,7 +55,7 @@ class Job {
   // - ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
   //   arrived: 0, 2",
   // - terms differ: "rank 0: --seed: rank 0 has 1, rank 1 has 2", or
-  // - the place cannot be used.
+  // - the rendezvous cannot be used.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -72,7 +72,8 @@ class Job {
   void Serve(const Place& place, const std::string& host, const Terms& terms);
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether another process is rank 0 at `place`, as in an earlier run. Throws Refused if it stays.
+  // Returns whether another process is rank 0 at `place`, perhaps in an earlier run. Throws Refused if it
+  // stays.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 

@@ -21,7 +21,8 @@ class Place {
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // Returns where rank 0 listens; nullopt while no file tells. Never blocks, even if the path is a FIFO.
+  // Returns where rank 0 listens; nullopt while there is no such file. Never blocks, even if the path is a
+  // FIFO.
   std::optional<Rank0> Find() const;
   // Writes the file atomically, and makes the directory if it does not exist. Throws std::runtime_error.
   void Publish(const Rank0& rank0) const;

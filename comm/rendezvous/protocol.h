@@ -45,8 +45,8 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// Limits of the payload of a process that has not joined, and of a rank, much larger than what is really
-// sent. A rank's value may have a line for each of thousands of ranks.
+// The largest payloads, in bytes, of a process that has not joined, and of a rank. Real ones are much
+// smaller. A rank's value may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;

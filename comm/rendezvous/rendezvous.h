@@ -20,7 +20,7 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Waits for all ranks, and returns, in rank order, the value that each rank has for this rank. `own` has
+  // Waits for all ranks, and returns, in rank order, the value that each rank gave for this rank. `own` has
   // one value per rank, or one value for all ranks. All ranks must call this. Throws CollectiveError, one
   // line, when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0
   // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.

@@ -67,7 +67,7 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // host's own name often does, all ranks must be on that host.
 //
 // Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, for a world
-// of several ranks without a rendezvous, and if only torchrun's settings are there (PET_NNODES).
+// of several ranks without a rendezvous, and if the environment has only settings of torchrun (PET_NNODES).
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

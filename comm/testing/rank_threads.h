@@ -43,10 +43,10 @@ struct TestedWorld {
   std::string backend;
   int size;
 };
-// Returns the backends and numbers of ranks of a test of ThreadBackends(). A backend within one host has each
-// size of `in_memory`; other backends, which are slower, have each size of `others`. A backend with
-// ProcessGroup::host_group has four ranks on two hosts, or two on one host without a network, and is left out
-// if `others` is empty.
+// Returns the backends and numbers of ranks of a test of ThreadBackends(). A backend within one host gets
+// each number of ranks in `in_memory`; other backends, which are slower, get each in `others`. A backend with
+// ProcessGroup::host_group gets four ranks on two hosts, or two ranks on one host without a network; it is
+// left out if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns an address of this host that other hosts can reach; empty if there is none.

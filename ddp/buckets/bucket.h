@@ -73,7 +73,8 @@ struct BucketLimits {
 // InvalidInput.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
-// Returns a plan with one bucket for each list of parameters of one dtype, each on a cache line.
+// Returns a plan with one bucket for each list of parameters. The parameters of a list have one dtype, and
+// each starts on a cache line.
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan whose gradients can be stored in the buckets: each starts on a cache line, because kernels
@@ -97,7 +98,7 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 // Moves a parameter's value from a bucket back to the parameter's own memory (Parameter::TakeBack).
 void KeepValue(model::Parameter& param);
 
-// Does this for all parameters of a plan; if `keeps` is false, without the values, which are then lost.
+// Moves the values of a plan's parameters back to their own memory. If `keeps` is false, they are lost.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
 // The next functions allocate memory by ProcessGroup::Allocate, so all ranks must call them in the same
@@ -106,7 +107,8 @@ std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGrou
 // Returns uninitialised memory of the size of the largest bucket.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
 // MakeStorage returns one zeroed buffer for all buckets of a plan, and PlaceBuffers returns the buckets as
-// views of it, each on a cache line. Its size is independent of the order of parameters (PlanPlaced).
+// views of it, each on a cache line. For a plan of PlanPlaced, the buffer's size does not depend on the order
+// of parameters.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
 // Returns the buckets as views of one smaller buffer, in which a bucket reuses memory of earlier buckets, but
@@ -128,12 +130,12 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
   ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
 }
 
-// PlaceGrads moves the gradients of one bucket into `buffer`. After ReleaseGrads, grad() allocates undefined
-// memory.
+// PlaceGrads moves the gradients of one bucket into `buffer`. After ReleaseGrads, they are in new memory,
+// with undefined contents.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
-// Copies gradients into the bucket's buffer, and back.
+// CopyIn and CopyOut copy gradients into the bucket's buffer and back, the other two functions copy values.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);

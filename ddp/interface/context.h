@@ -19,10 +19,10 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum size of a bucket.
+  // Maximum size of a bucket, for strategies with buckets.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches every gradient of this rank for NaN and infinity before it is averaged, and
-  // throws std::runtime_error with parameter, rank and step. It reads each gradient once.
+  // throws std::runtime_error with parameter, rank and step. The search reads each gradient once.
   bool check_gradients = false;
   // For tests on the CPU: if true, gathered weights become NaN when they are freed.
   bool spoil_weights = false;
@@ -66,7 +66,7 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
 }
 
 // The arguments of a strategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
-// parameters and the group must outlive the strategy. All ranks make equal strategies.
+// parameters and the group must outlive the strategy. All ranks must make the same strategy.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;

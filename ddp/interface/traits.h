@@ -84,7 +84,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy, by which other code treats strategies differently, and not by their names.
+// The properties of a strategy. Other code decides by them what to do, and never by a strategy's name.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -113,7 +113,8 @@ struct Traits {
   // The strategy's options, except the size of buckets.
   std::span<const Option> options = {};
   // Returns how many times a step gathers all weights. It may depend on options and on the sizes of the
-  // units, as fractions of all elements, in forward order. If null: once, with shards_state.
+  // units, as fractions of all elements, in forward order. If null, a strategy with shards_state gathers them
+  // once.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes the Reference with which checks compare; if null, they compare with one process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
@@ -124,7 +125,7 @@ struct Traits {
   // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
   // results are not checked, because PyTorch's weights do not follow from the mean gradient.
   double twin_differs_by = 0;
-  // True if the published experiment gives bucket sizes in bytes; false if in elements.
+  // The unit of the option published_size, a paper's bucket size: bytes if true, elements if false.
   bool published_in_bytes = false;
 
   // Returns null if there is no option of this name.

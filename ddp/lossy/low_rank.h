@@ -27,7 +27,7 @@ class LowRank {
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // Computes M = G + E and P = M Q. The caller averages P over ranks.
+  // Adds the unsent part E to the gradient G: M = G + E. Computes P = M Q. The caller averages P over ranks.
   void MakeP();
   // Orthonormalises P, and computes Q = M' P. The caller averages Q over ranks. If P is bitwise equal on all
   // ranks, the orthonormalised P is also bitwise equal.

@@ -21,9 +21,10 @@ class Reference {
   virtual ~Reference() = default;
 
   // Computes the next result for parameter p on every rank. If the strategy changes gradients, `of_ranks` has
-  // the gradient of each rank, and the result is what Finish must leave there. If it averages weights,
-  // `of_ranks` has each rank's weights at the end of a period, and the result is the weights that follow.
-  // Called once for each step or period and each parameter, because some references have state.
+  // the gradient of each rank, and the result is the gradient that all ranks have after Finish. If it
+  // averages weights, `of_ranks` has each rank's weights at the end of a period, and the result is the
+  // weights that follow. Called once for each step or period and each parameter, because some references have
+  // state.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -51,8 +52,8 @@ std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shape
 
 // Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
 // largest `percent` per cent of each tensor of this memory (at least one element; of equal elements the
-// first), and keeps the other elements. Vectors are averaged directly. The memory is f32, because the largest
-// elements in f64 could be other elements.
+// first), and keeps the other elements. Tensors of one dimension are averaged directly. The memory is f32,
+// because the largest elements in f64 could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

@@ -25,7 +25,7 @@ class CarriedWeights {
   void Gather();
   // Waits for all gathers.
   void Wait();
-  // Waits for all gathers, and lets later reads not wait.
+  // Waits for all gathers, so that later reads need not wait.
   void Complete();
 
  private:

@@ -71,8 +71,8 @@ class GatheredWeights {
   // forward has already reached a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
-  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. The number of units means no
-  // bucket.
+  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. An argument that is the
+  // number of units means no bucket.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 

@@ -22,8 +22,8 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // element's state cannot move to another rank.
 //
 // Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in it, and gather
-// nothing. Instead they wait for each other: after all have read the old weights, and after all have written
-// new ones.
+// nothing. Two barriers replace the gathers: after all ranks have read the old weights, and after all have
+// written the new ones.
 //
 // With MakeSharded, `group_` may have only the ranks of one host. Then every host has all parts ("MiCS",
 // arXiv:2205.00119; PyTorch's hybrid sharding): gradients are reduced to parts within each host, and each
