@@ -17,9 +17,9 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Tests that every exact strategy trains bitwise like a single process on the data of all ranks. The data are
-// chosen so that nothing is rounded with 1, 2, 3, 4, 5, 6 or 8 ranks. Include this header in one source file
-// of a test; that file selects backends and devices.
+// Tests that every strategy that averages exactly trains bitwise like a single process on the data of all
+// ranks. The data are chosen so that nothing is rounded with 1, 2, 3, 4, 5, 6 or 8 ranks. Include this header
+// in one source file of a test; that file selects backends and devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};

@@ -16,7 +16,7 @@ std::vector<std::string> StrategyNames();
 
 // Returns `none`, and the strategies whose gradients equal those of a single process on the whole batch.
 std::vector<std::string> ExactStrategyNames();
-// Returns the exact strategies in which each rank updates all weights: they only all-reduce gradients.
+// Returns those of ExactStrategyNames() in which each rank updates all weights: they all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.

@@ -45,11 +45,11 @@ struct BlockSigpipe : BlockSignals {
 // overwrite memory, because all buffers are of gloo's class UnboundBuffer.
 class GlooMesh {
  public:
-  // Connects to all ranks, and returns when all have connected. `interface_or_address` is as in GroupOptions.
-  // On each connection this rank first proves that it belongs to the job: it knows the job's secret, and data
-  // that only ranks of the job can read at the rendezvous. gloo's threads start with SIGPIPE blocked. Throws
-  // CollectiveError, with the first cause; InvalidInput for an unknown interface or address, and for loopback
-  // if there are several hosts.
+  // Connects to all ranks, and returns when all have connected. `interface_or_address` chooses the network,
+  // as in GroupOptions. On each connection this rank first proves that it belongs to the job: it knows the
+  // job's secret, and data that only ranks of the job can read at the rendezvous. gloo's threads start with
+  // SIGPIPE blocked. Throws CollectiveError, with the first cause; InvalidInput for an unknown interface or
+  // address, and for loopback if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -139,7 +139,7 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Receives messages with one slot from one peer.
+// Receives messages with one slot (tag) from one peer.
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);

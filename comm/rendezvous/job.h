@@ -40,7 +40,7 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
   throw CollectiveError(Join("rank ", world.NameOf(world.rank), ": ", cause));
 }
 
-// The ranks of a job, after they have connected to rank 0 and compared their terms.
+// The ranks of a job, after they have connected to rank 0 and compared their settings (Terms).
 //
 // With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory it keeps its
 // address in a file there until all ranks have joined; it then listens on loopback if the launcher says that
@@ -87,10 +87,10 @@ class Job {
   std::map<std::vector<int>, int> num_groups_;  // number of groups with these members
 };
 
-// Joins the job: the ranks check that their terms, number of ranks and program are equal, and find out which
-// ranks share a host. All ranks must call this before they make a process group. Raises this process's limit
-// of descriptors to its maximum. Returns the world with the job, which process groups use, and with the
-// actual local_rank and local_size. Returns a world of one rank unchanged. Throws like Job.
+// Joins the job: the ranks check that their settings (`terms`), number of ranks and program are equal, and
+// find out which ranks share a host. All ranks must call this before they make a process group. Raises this
+// process's limit of descriptors to its maximum. Returns the world with the job, which process groups use,
+// and with the actual local_rank and local_size. Returns a world of one rank unchanged. Throws like Job.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns the host of each rank (Job::hosts). The ranks must have joined a job, unless there is one.

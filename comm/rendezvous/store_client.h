@@ -15,7 +15,8 @@ namespace gradsync::comm {
 // The store of a rank other than rank 0. Thread-safe, but concurrent calls wait for each other.
 class StoreClient : public Store {
  public:
-  // Connects, and checks that rank 0 knows the secret. Throws Refused; std::runtime_error at the deadline.
+  // Connects, and checks that rank 0 knows the secret. Throws Refused if rank 0 rejects this process;
+  // std::runtime_error at the deadline.
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
   // Joins the job; must be called before all other functions. Returns the hosts of all ranks when all have

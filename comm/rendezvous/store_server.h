@@ -29,7 +29,8 @@ class StoreServer : public Store {
     std::string run{};   // the run that clients must name; if empty, any run is accepted
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
-    // Compares a rank's terms with those of rank 0. Returns the error that ends the job; empty if they agree.
+    // Compares a rank's settings (terms) with rank 0's. Returns the error that ends the job; empty if they
+    // agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);

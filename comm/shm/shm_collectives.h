@@ -70,7 +70,7 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // vectors by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
-  // Returns the notice of `rank` about the collective that this rank has begun last.
+  // Returns what `rank` has written in shared memory about the collective that this rank has begun last.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);

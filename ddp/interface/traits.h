@@ -29,8 +29,8 @@ struct Option {
     // If not 0, all-gathers of weights still run when a step ends, and the next forward waits for them.
     // Benchmarks then time several steps together, without barriers between the steps.
     kCarry,
-    // If not 0, gradients are reduced in every pass of a step. If 0, the gradients of all passes are first
-    // added on each rank, which needs at most one additional copy of all gradients.
+    // If not 0, gradients are reduced in every pass (micro-batch) of a step. If 0, the gradients of all
+    // passes are first added on each rank, which needs at most one additional copy of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -112,9 +112,9 @@ struct Traits {
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The strategy's options, except the size of buckets.
   std::span<const Option> options = {};
-  // Returns how many times a step gathers all weights. It may depend on options and on the sizes of the
-  // units, as fractions of all elements, in forward order. If null, a strategy with shards_state gathers them
-  // once.
+  // Returns how many times a step gathers all weights. It may depend on options and on `units`: the size of
+  // each unit, as a fraction of all elements, in forward order. If null, a strategy with shards_state gathers
+  // them once.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes the Reference with which checks compare; if null, they compare with one process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;

@@ -35,7 +35,7 @@ class LowRank {
   // Computes G = P Q' and E = M - G.
   void Finish();
 
-  // Sets E to 0, and sets Q to random numbers that are equal on all ranks.
+  // Sets the unsent part E to 0, and the factor Q to random numbers that are equal on all ranks.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

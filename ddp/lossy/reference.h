@@ -22,9 +22,9 @@ class Reference {
 
   // Computes the next result for parameter p on every rank. If the strategy changes gradients, `of_ranks` has
   // the gradient of each rank, and the result is the gradient that all ranks have after Finish. If it
-  // averages weights, `of_ranks` has each rank's weights at the end of a period, and the result is the
-  // weights that follow. Called once for each step or period and each parameter, because some references have
-  // state.
+  // averages weights, `of_ranks` has each rank's weights at the end of a period (the steps between two
+  // synchronisations), and the result is the weights that follow. Called once for each step or period and
+  // each parameter, because some references have state.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -35,8 +35,8 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the reference of a strategy with Traits::reference. In the first StartOf() steps it is the plain
-// mean.
+// Makes the reference of a strategy with Traits::reference. In the first steps, whose number StartOf()
+// returns, the reference is the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Rounds gradients to bf16, averages them, and rounds the mean to bf16. If `rounds` is false, the result is

@@ -10,7 +10,8 @@ namespace gradsync::ddp {
 // during the next forward: a read of a parameter waits for the all-gather of its bucket.
 class CarriedWeights {
  public:
-  // `plan` has padded buckets in reverse forward order. `plan` and `group` must outlive this object.
+  // `plan` has buckets in reverse forward order, padded so that each rank has an equal part. `plan` and
+  // `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
   // Waits for pending gathers, and leaves the weights in the parameters' own memory.
   ~CarriedWeights();

@@ -22,7 +22,7 @@ struct PlanOfUnits {
  private:
   ptrdiff_t Index() const { return static_cast<ptrdiff_t>(num_in_turn); }
 };
-// If `as_one` is true, all units are combined into one unit.
+// If `as_one` is true, all units (groups of parameters that are gathered together) become one unit.
 PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 
 // Sharded weights: every rank keeps one part, and whole weights are gathered only while they are needed

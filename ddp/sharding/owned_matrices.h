@@ -19,9 +19,10 @@ struct OwnedPlan {
 // `num_parts` ranks. Matrices are assigned to parts one by one, the largest first, each to the part with the
 // least work so far, counted in multiplications of model::Muon. Shorter parts are padded to the length of the
 // longest. A bucket takes as many consecutive matrices as fit into `bucket_bytes` with at most a tenth of
-// padding; if none do, the smallest number beyond `bucket_bytes` that does. If the last bucket needs more
-// padding, it is merged with as few buckets before it as suffice. All other parameters are in buckets of
-// PlanPlaced. The buckets are sorted by the position in `order` of their last parameter.
+// padding; if no number of matrices does, it exceeds `bucket_bytes` and takes the smallest number that needs
+// at most a tenth of padding. If the last bucket needs more padding, it is merged with as few buckets before
+// it as suffice. All other parameters are in buckets of PlanPlaced. The buckets are sorted by the position in
+// `order` of their last parameter.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp

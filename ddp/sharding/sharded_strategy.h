@@ -12,7 +12,8 @@ namespace gradsync::ddp {
 
 // Pads a bucket so that the parts of all ranks have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
-// Returns padded buckets in reverse forward order. `traits` must have the options small_first and small_last.
+// Returns buckets in reverse forward order, padded so that each rank has an equal part. `traits` must have
+// the options small_first and small_last.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
@@ -62,7 +63,7 @@ class ShardedStrategy : public OverlappedBuckets {
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
   // Returns whether the strategy's memory holds the current values, and not the parameters' own memory.
   bool has_begun() const { return has_begun_; }
-  // Returns the number of passes that have ended in this step.
+  // Returns the number of passes (micro-batches) that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
   // Returns memory into which all weights of bucket i are gathered during the update. Buckets i and i - 2 may

@@ -35,8 +35,8 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is that of GatheredWeights. If `in_common` is true, ranks that can share memory have one copy of
-  // the weights.
+  // `window` is the number of units that are gathered at one time (see GatheredWeights). If `in_common` is
+  // true, ranks that can share memory have one copy of the weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
