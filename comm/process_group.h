@@ -226,7 +226,7 @@ class GroupDecorator : public ProcessGroup {
 // host.
 class HostGroup : public ProcessGroup {
  public:
-  // `all` must have a host_group(), and must outlive this object.
+  // The host_group() of `all` must not be null, and `all` must outlive this object.
   explicit HostGroup(ProcessGroup& all) : HostGroup(all, *all.host_group()) {}
 
   std::string_view backend() const override { return all_.backend(); }

@@ -25,7 +25,8 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // (Request::after). So this process group needs no thread of its own.
 //
 // Sums of bf16 are added up in f32, because a host's sum must not be rounded before the hosts' sums are
-// added: 4 bytes per element instead of 2. The network then carries 2/L of the bytes.
+// added: 4 bytes per element instead of 2. The network then carries 2/L of the bytes that the outer backend
+// alone would send.
 //
 // Collectives run one after the other. Allocate, deadlines, lost peers and destruction are as in the two
 // backends, with one exception: the timeout for ranks of other hosts is doubled, because such a rank may

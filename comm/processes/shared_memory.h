@@ -16,7 +16,8 @@ FileDescriptor MakeMemoryFile(size_t bytes);
 class SharedMemory {
  public:
   // Returns the size of a part that holds `bytes`: whole pages, and for large parts whole huge pages. The
-  // number of huge pages is such that equal offsets of two parts do not conflict in the caches.
+  // number of huge pages is odd, because equal offsets of two parts would otherwise conflict in the
+  // processor's memory system.
   static size_t PartBytes(size_t bytes);
 
   // Maps all parts, and allocates memory for part `own`, so that this part is near the core of the calling

@@ -7,7 +7,7 @@
 
 #include "model/tensor/tensor.h"
 
-// Divides vectors among ranks and into chunks, and runs pipelines of chunks.
+// Divides vectors into one part for each rank and into chunks, and processes chunks in a pipeline.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;

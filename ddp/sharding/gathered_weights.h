@@ -46,7 +46,8 @@ class GatheredWeights {
 
   // Returns this rank's parts of the values, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Call this when an update has written parts(), before the next step. Converts them to bf16 if needed.
+  // Call this when an update has written parts(), before the next step. Converts parts() to bf16 if the
+  // gathered weights are bf16.
   void PublishParts();
 
   // Begins a step: from now on, a read of a parameter waits for the gather of its bucket.
