@@ -27,8 +27,7 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls: an optimizer has stepped, or what was called before was no training.
-        """
+        """Forgets all calls: an optimizer has stepped, or earlier calls were no training."""
         self.inputs = []
         self.buffers = {}
         self._first = None

@@ -1,5 +1,4 @@
-"""Ends `check` if the script trains in other processes, or averages among only a part of the ranks.
-"""
+"""Ends `check` if the script trains in other processes, or averages among some ranks only."""
 
 from __future__ import annotations
 

@@ -291,8 +291,7 @@ def _replace_names() -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Adds a listener. The new listener gets each event after the listeners that were added before.
-    """
+    """Adds a listener. The new listener gets each event after earlier listeners."""
     if not listeners:
         _replace_names()
     listeners.append(listener)

@@ -254,8 +254,7 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Returns whether there are several ranks, and connects to their store at the first call.
-        """
+        """Returns whether there are several ranks; the first call connects to their store."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)

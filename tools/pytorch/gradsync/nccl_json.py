@@ -25,8 +25,7 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Measured:
-    """The name of the collective that one program of rccl-tests measured, and its number of ranks.
-    """
+    """The collective that a program of rccl-tests measured, and its number of ranks."""
 
     collective: str
     ranks: int

@@ -27,8 +27,7 @@ def notes_of(question: Question) -> list[str]:
 
 
 def assumptions_of(question: Question) -> list[str]:
-    """Returns sentences about what the prediction assumes, and why it may be wrong, one per line.
-    """
+    """Returns sentences about what the prediction assumes, and why it may err, one per line."""
     is_gpu = question.launch.device != "cpu"
     notes = _own_collectives_notes(question.recording)
     notes += [published_costs.note()] if is_gpu else []

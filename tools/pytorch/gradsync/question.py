@@ -106,8 +106,7 @@ class Question:
 
     @property
     def log_error(self) -> float:
-        """Returns the standard deviation that is assumed for the logarithm of a collective's time.
-        """
+        """Returns the standard deviation assumed for the logarithm of a collective's time."""
         if isinstance(self.link, NamedLink):
             return max(LAUNCH_ERROR, ASSUMED_ERROR)
         if self.measured_ranks != self.world_size:

@@ -365,8 +365,7 @@ def _pacer(
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
-    """Returns the schedule of a round in which each collective begins when the last rank issues it.
-    """
+    """Returns the schedule of a round where each collective begins when the last rank issues it."""
 
     def latest(moments: Sequence[Sequence[float]]) -> list[float]:
         from_begin = [

@@ -131,8 +131,7 @@ class ScriptCollectives:
 
 
 def _is_called_by_torch() -> bool:
-    """Returns whether another function of PyTorch, and not the script, is calling the collective.
-    """
+    """Returns whether a function of PyTorch, and not the script, calls the collective."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN) and frame.f_back:
         frame = frame.f_back

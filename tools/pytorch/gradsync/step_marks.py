@@ -11,8 +11,7 @@ from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
 
 @dataclass
 class CollectiveMarks:
-    """The clock's marks of one probe's collectives. times() computes schema.Collectives from them.
-    """
+    """The clock's marks of a probe's collectives. times() computes schema.Collectives from them."""
 
     kind: CollectiveKind
     in_flight: bool

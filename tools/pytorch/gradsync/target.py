@@ -77,8 +77,7 @@ class ModelTarget:
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
-        """Registers what the target needs to notice calls of the model, until `patches` are undone.
-        """
+        """Registers what notices calls of the model, until `patches` are undone."""
 
     def parameters(self) -> tuple[Parameter, ...]:
         """Returns the parameters for the recording."""
@@ -166,8 +165,7 @@ class ModelTarget:
         """Makes DDP forget which parameters were used in steps without synchronisation."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of the steps that the script itself synchronises, if there are any.
-        """
+        """Returns the settings of steps that the script synchronises, if there are any."""
         return ()
 
     def memory(self, own: Memory) -> Memory:

@@ -103,8 +103,7 @@ def step_text(step: ScriptStep | Curve, units: int) -> str:
 
 
 def _step(answer: Answer) -> list[str]:
-    """Returns the lines about the predicted step, and about those of its parts that are not zero.
-    """
+    """Returns the lines about the predicted step, and its parts that are not zero."""
     step = answer.ddp.step_s
     parts = answer.ddp.parts
     waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"

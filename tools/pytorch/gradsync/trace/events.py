@@ -342,6 +342,5 @@ def _integer(facts: Mapping[str, Any], name: str) -> int:
 
 
 def read_trace(path: str) -> Trace:
-    """Reads a file. Raises Refused, in one line with the file's name, if the file cannot be used.
-    """
+    """Reads a file. Raises Refused, in one line with its name, if the file cannot be used."""
     return _Reader(path).read()

@@ -23,8 +23,7 @@ Event = dict[str, Any]
 
 
 class Progress:
-    """Shows the progress of reading on a terminal. It writes nothing if stderr is not a terminal.
-    """
+    """Shows the progress of reading on a terminal. Writes nothing if stderr is no terminal."""
 
     def __init__(self, name: str, total_bytes: int, out: TextIO | None = None) -> None:
         self._out = sys.stderr if out is None else out
