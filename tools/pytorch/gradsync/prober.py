@@ -109,7 +109,7 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Sends as fully_shard would with the blocks of the model as units."""
+        """Gathers and reduces the parameters of each block of the model, as fully_shard would."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]

@@ -74,9 +74,10 @@ class Gradients:
     """The gradients of one parameter that autograd has delivered on this rank since the last
     update.
 
-    `sums`: in f64, the sum of these gradients and the sum of their absolute values: (2, *shape).
-    `aside`: the sum of gradients that the script has taken away before a later pass, or None.
-    `roundings`: how often an element of the sum may have been rounded to `dtype`.
+    `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
+    their absolute values. `aside`: the sum of gradients that the script has taken away before a
+    later pass, or None. `roundings`: how often an element of the sum may have been rounded to
+    `dtype`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:

@@ -133,8 +133,8 @@ class Trained:
         self.wrapped: list[DDP] = []
 
     def add(self, updater: Updater, place: str) -> bool:
-        """Remembers an optimizer or an engine of the script. Returns whether it was not known
-        before."""
+        """Remembers an optimizer or an engine of the script. Returns whether the optimizer was not
+        known before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
