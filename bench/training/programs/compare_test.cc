@@ -110,7 +110,7 @@ TEST(CompareTest, GradientsOfThreeRanksAreEqualWhereRoundingCounts) {
   for (const char* const seed : {"--seed=1", "--seed=2", "--seed=3"}) {
     for (const auto& [key, record] :
          RunAndRead({"--model=resnet50", "--width=8", "--image_size=32", "--batch_size=2",
-                     "--buffer_elements=3Mi", "--strategies=naive,core,bucketed_async,bucketed_sync", seed},
+                     "--buffer_elements=64Ki", "--strategies=naive,core,bucketed_async,bucketed_sync", seed},
                     3)) {
       EXPECT_LT(record.checks.DoubleOr("grad_rel_error", 1), 1e-6) << key.first;
     }
