@@ -84,7 +84,7 @@ TEST(OptionsTest, ListsAreMultipliedIntoVariants) {
   EXPECT_EQ(RefusalOf({"--time=1m", "--steps=5"}), "--steps: cannot be given beside --time");
 }
 
-// All variants say it themselves, or none takes it.
+// All variants set such a value themselves, or none takes it.
 TEST(OptionsTest, FlagsThatNoVariantTakesAreRefused) {
   EXPECT_EQ(RefusalOf({"--variants=none,core@shm", "--backend=gloo"}),
             "--backend: every one of --variants names its own, expected one without @backend");

@@ -92,7 +92,7 @@ TEST(DdpLaunchTest, LaunchesOfASetHaveSeedsAndOrdersOfTheirOwn) {
   EXPECT_NE(orders[1], orders[2]);
 }
 
-// A directory for RUNFILES_DIR whose estimator is this script.
+// Returns a directory for RUNFILES_DIR, in which this script is the estimator.
 std::string WithEstimator(const std::string& script) {
   std::string runfiles = FreshDirectory();
   const std::filesystem::path estimator = runfiles + "/gradsync/tools/summarize";

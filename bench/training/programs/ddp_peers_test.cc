@@ -185,7 +185,8 @@ TEST(DdpPeersTest, WhatPyTorchLacksIsRefused) {
             0);
 }
 
-// What a peer may answer: for each tensor of the file `dump`, `made` of it as the parameter and its gradient.
+// Writes what a peer may answer: each tensor of the file `dump`, changed by `made`, is a parameter and its
+// gradient. Returns the path of the answer.
 std::string WriteAnswer(const std::string& dump, const std::function<model::Tensor(model::Tensor)>& made) {
   const model::SafetensorsFile file = model::SafetensorsFile::Open(dump);
   std::vector<std::pair<std::string, model::Tensor>> tensors;
