@@ -3,9 +3,8 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tools/summarize_cli.h"
+#include "tools/test_summarize.h"
 
 // What summarize says of the published experiments: every trap that is known of them must show.
 namespace gradsync::tools {
@@ -18,13 +17,11 @@ using ::testing::Not;
 class PublishedTest : public ::testing::Test {
  protected:
   static json Tables(const char* directory = "docs/published") {
-    const char* const arguments[] = {"summarize", directory, "--format=json"};
-    std::ostringstream out;
-    std::ostringstream err;
-    EXPECT_EQ(RunSummarize(3, arguments, out, err), 0);
-    EXPECT_EQ(err.str(), "");
+    const Outcome outcome = RunWith({directory, "--format=json"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.err, "");
     std::map<std::string, json> tables;
-    const json report = json::parse(out.str());
+    const json report = json::parse(outcome.out);
     for (const json& table : report.at("tables")) tables[table.at("name")] = table;
     return tables;
   }
