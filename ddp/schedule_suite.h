@@ -16,6 +16,7 @@
 #include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
+#include "model/base/test_errors.h"  // IWYU pragma: export
 
 // Tests what a strategy sends, and when, relative to the computation of gradients. Overlap is an order of
 // events: an all-reduce is issued before the last gradient is computed. The tests use no clock. Each source
