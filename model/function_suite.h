@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/autograd.h"
+#include "model/base/test_errors.h"  // IWYU pragma: export
 #include "model/function_cases.h"
 #include "model/functions.h"
 #include "model/gradient_check.h"
@@ -30,16 +31,6 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
       wide.push_back(static_cast<double>(static_cast<Wide<T>>(value)));
   });
   return wide;
-}
-
-// Returns the message of the InvalidInput that `call` throws; "nothing" if it throws none.
-inline std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "nothing";
 }
 
 struct Stored {
@@ -242,6 +233,49 @@ inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
       EXPECT_NEAR(std::accumulate(grad.begin(), grad.end(), 0.0), 0, 1e-6);
     } else {
       EXPECT_NEAR(loss, std::log(kVocab), 1e-6);
+    }
+  }
+}
+
+// Checks operations on numbers whose exponentials or squares are no f32.
+inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
+  const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};
+  Parameter x("x", Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(values)));
+  std::vector<Parameter*> list{&x};
+  const std::vector<int32_t> ids{0, 0};
+  const Tensor targets = Tensor::From<int32_t>(device, {1, 2}, std::span<const int32_t>(ids));
+  const Var loss = CrossEntropy(x, targets);
+  EXPECT_EQ(loss.value().ToVector<float>(), std::vector<float>{5e3f});
+  Backward(loss, list);
+  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{0, 0, -0.5f, 0.5f}));
+
+  x.ResetGrad();
+  const std::vector<float> four(4, 1.0f);
+  const Tensor ones = Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(four));
+  const Var gated = SwiGlu(x, Var(ones));
+  EXPECT_EQ(gated.value().ToVector<float>(), (std::vector<float>{1e4f, 0, 0, 1e4f}));
+  Backward(Project({gated}, ones), list);
+  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{1, 0, 0.5f, 1}));
+
+  x.ResetGrad();
+  const Var attended = CausalAttention(x, x, x, 1);
+  // The scores of the second position are -1e8 and 1e8, before scaling.
+  EXPECT_EQ(attended.value().ToVector<float>(), values);
+  Backward(Project({attended}, ones), list);
+  for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
+}
+
+// A sequence longer than those before extends the tables; a shorter one reads a part of them.
+inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
+  const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
+    const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
+    FillTruncatedNormal(x, 1.0, /*seed=*/4, /*stream=*/0);
+    return Rope(Var(x), 2, theta).value().ToVector<float>();
+  };
+  const DevicePtr device = new_device();
+  for (const int64_t seq : {3, 9, 5, 1}) {
+    for (const double theta : {10000.0, 500.0}) {
+      EXPECT_EQ(rotate(device, seq, theta), rotate(new_device(), seq, theta)) << seq << " " << theta;
     }
   }
 }
