@@ -242,6 +242,8 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
   for (const char* const rank : {"0", "1"}) {
     std::vector<std::string> arguments = steps;
     arguments.push_back("--out=" + out);
+    // Hosts may differ in these.
+    arguments.push_back(rank[0] == '0' ? "--world_size=2" : "--interface=127.0.0.1");
     ranks.push_back(std::make_unique<RunningProgram>(
         kDdp, arguments,
         std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", rank},
@@ -299,6 +301,18 @@ TEST(HelpTest, HasTheWordsOfAnOption) {
   EXPECT_THAT(RunProgram(kDdp, {"--help=strategies"}).out,
               HasSubstr("\n        gather=update: when weights are gathered, in this step or the next "
                         "(update or forward)\n"));
+}
+
+// The second benchmark refuses the flag. The first one has left nothing, and there is no directory for results.
+TEST(SuiteTest, ABadFlagEndsItBeforeTheFirstMeasurement) {
+  for (const std::string out : {"", "/out"}) {
+    const std::string workspace = FreshDirectory();
+    std::vector<std::string> arguments = {"--preset=smoke", "--corpus=/nonexistent"};
+    if (!out.empty()) arguments.push_back("--out=" + workspace + out);
+    ExpectRefusal(RunProgram(kSuite, arguments, {{"BUILD_WORKSPACE_DIRECTORY", workspace}}),
+                  "--corpus=/nonexistent: ");
+    EXPECT_TRUE(std::filesystem::is_empty(workspace)) << out;
+  }
 }
 
 TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
