@@ -303,7 +303,8 @@ TEST(HelpTest, HasTheWordsOfAnOption) {
                         "(update or forward)\n"));
 }
 
-// The second benchmark refuses the flag. The first one has left nothing, and there is no directory for results.
+// The second benchmark refuses the flag. The first one has left nothing, and there is no directory for
+// results.
 TEST(SuiteTest, ABadFlagEndsItBeforeTheFirstMeasurement) {
   for (const std::string out : {"", "/out"}) {
     const std::string workspace = FreshDirectory();

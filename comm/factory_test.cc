@@ -35,8 +35,7 @@ std::string MakeError(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(MakeError("tcp"),
-            "backend is 'tcp', expected one of: " + absl::StrJoin(BackendNames(), ", "));
+  EXPECT_EQ(MakeError("tcp"), "backend is 'tcp', expected one of: " + absl::StrJoin(BackendNames(), ", "));
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) {

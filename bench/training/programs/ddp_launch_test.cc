@@ -127,7 +127,8 @@ TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
   std::ofstream(estimator) << "#!/bin/sh\n[ \"$2 ${3%%=*}\" = \"--format=choice --run\" ] || exit 1\n"
                               "echo --variants=none,core@gloo --steps=4\necho core leads\n";
   std::filesystem::permissions(estimator, std::filesystem::perms::owner_all);
-  const Arguments arguments = Micro(out, {"--strategies=none,naive,core", "--backend=gloo", "--choose", "--answer=true"});
+  const Arguments arguments =
+      Micro(out, {"--strategies=none,naive,core", "--backend=gloo", "--choose", "--answer=true"});
   const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "2"),
                                           {{"RUNFILES_DIR", runfiles}, {"RUNFILES_MANIFEST_FILE", ""}});
   EXPECT_EQ(result.status, 0) << result.err;
