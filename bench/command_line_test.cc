@@ -239,19 +239,19 @@ TEST(LauncherTest, RanksShareTheCpusByDefault) {
   EXPECT_EQ(threads({"--world_size=1", "--threads_per_rank=3"}), 3);
   const std::string out = FreshDirectory(), meeting = FreshDirectory();
   std::vector<std::unique_ptr<RunningProgram>> ranks;
-  for (const char* const rank : {"0", "1"}) {
+  for (const char* const rank : {"0", "1", "2"}) {
     std::vector<std::string> arguments = steps;
     arguments.push_back("--out=" + out);
     // Hosts may differ in these.
-    arguments.push_back(rank[0] == '0' ? "--world_size=2" : "--interface=127.0.0.1");
+    arguments.push_back(rank[0] == '0' ? "--world_size=3" : "--interface=127.0.0.1");
     ranks.push_back(std::make_unique<RunningProgram>(
         kDdp, arguments,
         std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", rank},
-                                                         {"GRADSYNC_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_WORLD_SIZE", "3"},
                                                          {"GRADSYNC_RENDEZVOUS", "file://" + meeting}}));
   }
   for (const auto& rank : ranks) EXPECT_EQ(rank->Wait().status, 0);
-  EXPECT_EQ(threads_in(out), CountThreadsPerRank(std::vector{all, all}));
+  EXPECT_EQ(threads_in(out), CountThreadsPerRank(std::vector{all, all, all}));
 }
 
 TEST(LauncherTest, ATemporaryDirectoryThatIsNotThereIsNamed) {
