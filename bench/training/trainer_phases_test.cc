@@ -12,8 +12,6 @@ namespace gradsync::bench {
 namespace {
 
 using model::Batch;
-using model::DType;
-using model::Tensor;
 
 // Writes down the phases, and how many operations were in each.
 class PhaseSink : public RangeSink {

@@ -33,7 +33,6 @@ using std::chrono::milliseconds;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 const model::DevicePtr& Cpu() {
   static const model::DevicePtr device = model::CpuDevice();

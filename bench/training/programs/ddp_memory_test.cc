@@ -11,7 +11,6 @@ namespace gradsync::bench {
 namespace {
 
 using ::testing::ContainsRegex;
-using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // What a rank keeps and sends is what theory says, but for padding to cache lines and to equal parts, and for
