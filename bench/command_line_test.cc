@@ -257,6 +257,19 @@ TEST(HelpTest, HasTheWordsOfAnOption) {
                         "(update or forward)\n"));
 }
 
+// The second benchmark refuses the flag. The first one has left nothing, and there is no directory for
+// results.
+TEST(SuiteTest, ABadFlagEndsItBeforeTheFirstMeasurement) {
+  for (const std::string out : {"", "/out"}) {
+    const std::string workspace = FreshDirectory();
+    std::vector<std::string> arguments = {"--preset=smoke", "--corpus=/nonexistent"};
+    if (!out.empty()) arguments.push_back("--out=" + workspace + out);
+    ExpectRefusal(RunProgram(kSuite, arguments, {{"BUILD_WORKSPACE_DIRECTORY", workspace}}),
+                  "--corpus=/nonexistent: ");
+    EXPECT_TRUE(std::filesystem::is_empty(workspace)) << out;
+  }
+}
+
 TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
   const std::string out = FreshDirectory();
   const ProgramResult result = RunProgram(kSuite, {"--preset=smoke", "--interface=nowhere0", "--out=" + out});

@@ -1,4 +1,4 @@
-#include "tools/tables/compare_dirs.h"
+#include "tools/compare_dirs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -74,6 +74,7 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
                                .local_size = 2,
                                .rendezvous = "file://" + meeting.path()};
     Rank rank(options, world, 1, program);
+    rank.SetBaseCommand({"--width=8", "--corpus=my text"});
     EXPECT_EQ(rank.is_first(), number == 0);
     EXPECT_EQ(rank.Join({"shm", "gloo", "shm", "hierarchical", kOverGloo}).backend(), "shm");
     EXPECT_EQ(rank.Of("gloo").backend(), "gloo");
@@ -113,6 +114,7 @@ TEST(RankTest, JoinsRecordsReducesAndFails) {
       EXPECT_EQ(begun.facts.IntOr("receivers", -1), receivers);
       EXPECT_EQ(begun.facts.IntOr("channels", -1), channels);
       EXPECT_EQ(begun.provenance.command_line, "program");
+      EXPECT_EQ(begun.provenance.base_command, "program --width=8 '--corpus=my text'");
     }
     EXPECT_EQ(rank.writer().path(),
               Join(out.path(), "/ddp.", rank.launch().run_id, ".rank", number, ".jsonl"));

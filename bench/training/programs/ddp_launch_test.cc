@@ -133,7 +133,8 @@ TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
   const std::string runfiles = WithEstimator(
       "[ \"$2 ${3%%=*}\" = \"--format=choice --run\" ] || exit 1\n"
       "echo --variants=none,core@gloo --steps=4\necho core leads\n");
-  const Arguments arguments = Micro(out, {"--strategies=none,naive,core", "--backend=gloo", "--choose"});
+  const Arguments arguments =
+      Micro(out, {"--strategies=none,naive,core", "--backend=gloo", "--choose", "--answer=true"});
   const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "2"),
                                           {{"RUNFILES_DIR", runfiles}, {"RUNFILES_MANIFEST_FILE", ""}});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -161,10 +162,12 @@ TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
   EXPECT_EQ(sets.size(), 1u);
 }
 
-// What differs between ranks under a launcher: GRADSYNC_LAUNCH, and the directory where each is started.
+// What differs between ranks under a launcher: GRADSYNC_LAUNCH, the directory where each is started, and
+// arguments that are added for each.
 struct Differs {
   std::vector<std::string> launches = {"", ""};
   std::vector<std::string> directories = {".", "."};
+  std::vector<Arguments> added = {{}, {}};
 };
 
 // Both ranks' ends, under torchrun, to which each leaves what it died of in `errors`/<rank>.
@@ -175,9 +178,11 @@ std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments, const std::
   std::vector<std::unique_ptr<RunningProgram>> ranks;
   for (const size_t i : {0u, 1u}) {
     const std::string rank = std::to_string(i);
+    Arguments own = arguments;
+    own.insert(own.end(), differs.added[i].begin(), differs.added[i].end());
     std::filesystem::current_path(differs.directories[i]);
     ranks.push_back(std::make_unique<RunningProgram>(
-        program, arguments,
+        program, own,
         std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
                                                          {"WORLD_SIZE", "2"},
                                                          {"LOCAL_RANK", rank},
@@ -254,7 +259,10 @@ TEST(DdpLaunchTest, LaunchesOfALauncherAreASetIfTheyAreGivenItsName) {
 
 TEST(DdpLaunchTest, RunsUnderALauncher) {
   const std::string out = FreshDirectory(), errors = FreshDirectory();
-  const std::vector<ProgramResult> results = UnderTorchrun(Micro(out, {"--strategies=core"}), errors);
+  // Hosts may differ in these two flags.
+  const Differs differs = {.added = {{"--world_size=2"}, {"--interface=127.0.0.1"}}};
+  const std::vector<ProgramResult> results =
+      UnderTorchrun(Micro(out, {"--strategies=core"}), errors, differs);
   for (const ProgramResult& result : results) EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(results[0].out, ::testing::StartsWith("torchrun: 2 ranks on 1 host, which met at file://"));
   EXPECT_TRUE(std::filesystem::is_empty(errors));
