@@ -15,15 +15,18 @@ inline constexpr FlagMarks kChoosesPeers{1 << 2};
 // The flag chooses how often the benchmark starts its ranks again (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
-// Ranks do not compare their values of this flag: they may differ by host, or other code compares them.
+// The start of a job does not check that all ranks have an equal value of this flag, as it does for other
+// flags: the value may differ by host (--interface), or other code compares it (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// The memory that --max_memory estimates depends on the flag.
+// The flag changes the estimate of memory that --max_memory limits, such as a size of the model.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
-// For language models only: sizes of the model (kOfTransformers), its text and sequences (kOfSequences).
+// Both marks are for flags that only language models have. kOfTransformers: the flag sets a size of the
+// model. kOfSequences: the flag is about the text or the length of its sequences.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
-// A command that a tool suggests, to measure two rows again, has its own values of flags with these marks.
+// The marks of flags whose values a tool chooses itself when it suggests a command to measure two rows of the
+// result table again. All other flags keep the values of the run.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

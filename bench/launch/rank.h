@@ -46,7 +46,7 @@ class Rank {
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
-  // Sets the command that later records keep (Provenance::base_command): the program's name, and these flags.
+  // Sets Provenance::base_command for records that are made later: the program's name and `flags`.
   void SetBaseCommand(const std::vector<std::string>& flags);
 
   const comm::World& world() const { return world_; }
@@ -56,7 +56,8 @@ class Rank {
   const model::DevicePtr& device() const { return device_; }
 
   // Joins one process group for each backend ("gloo", "hierarchical:inner=shm"), and returns the group of the
-  // first backend. All ranks must call this. Throws like MakeProcessGroup.
+  // first backend. All ranks must call this. Throws InvalidInput for an unknown backend or one that does not
+  // support the device, and CollectiveError if ranks do not arrive within the timeout.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
   // Returns the process group of this backend; for an unknown backend, the group of the first backend.
@@ -65,17 +66,18 @@ class Rank {
 
   // Opens the file for the records, and sets the fields that all records have in common: those of `record`,
   // the options, the machine, and an id of the launch, equal on all ranks. All ranks must call this. Throws
-  // like RecordWriter.
+  // InvalidInput if the file cannot be made or is not empty.
   void SetRecords(Record record);
-  // If control groups limit the CPU time of this process, adds to `facts` in how many periods of the quota,
-  // since SetRecords, threads had to wait because it was used up.
+  // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the
+  // quota since the call of SetRecords, and those in which threads had to wait because the quota was used up.
   void DescribeThrottling(FactFields& facts) const;
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const LaunchId& launch() const { return launch_; }
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // Calls ReduceOverRanks in the group of the first backend. All ranks must call this.
+  // Returns, on every rank, the sum (or what `op` says) of `numbers` over all ranks, element by element. Uses
+  // the process group of the first backend. All ranks must call this.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);

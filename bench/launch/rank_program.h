@@ -31,8 +31,8 @@ struct RankProgram {
   // Throws InvalidInput or TooLittleMemory if this host cannot run the measurement. Called once before this
   // program starts the ranks; if torchrun, mpirun or srun started them, called in each rank.
   std::function<void(const comm::World& world)> check;
-  // Makes the object that measures on one rank. `rank` outlives this object. Throws InvalidInput if a file
-  // that the flags name cannot be used.
+  // Makes the object that measures on one rank. `rank` outlives this object. Throws InvalidInput if an
+  // input file that the flags name (such as --weights) cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer.
   // Returns true if the program has nothing more to do. May be empty.
@@ -42,7 +42,8 @@ struct RankProgram {
 // The main function of a benchmark program. Reads the flags. If torchrun, mpirun or srun started the process,
 // it runs one rank. Otherwise it starts all ranks as new processes of the same program; it repeats this, with
 // another seed, as often as --repeats says. At the end, //tools:summarize prints the answer on one screen,
-// unless --answer=false. Returns the exit status: kDone, kFailed, kBadArguments or kLacking.
+// unless --answer=false. Returns the exit status: kDone (success), kFailed (the program or a rank failed),
+// kBadArguments, or kLacking (this machine lacks something, such as memory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

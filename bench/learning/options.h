@@ -52,13 +52,13 @@ struct ConvergenceOptions {
 
 // What the options ask for: the variants (strategies with options) to train, and how.
 struct ConvergencePlan {
-  // Throws like TrainingPlan's constructor.
+  // Throws InvalidInput if options contradict each other, or if the text file that they name cannot be used.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;
   TrainingPlan training;
-  // For each variant, the combinations of option values that --tune tries before the trials. A variant
-  // without options to try has one entry, itself.
+  // For each variant, its copies with the combinations of option values that --tune tries before the measured
+  // trainings. A variant without options to try has one entry, itself.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

@@ -26,7 +26,8 @@ inline constexpr size_t kMostSettings = 9;
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether the variant accepts the option, and the variant's text does not set it.
+// Returns whether the variant's strategy or the benchmark has an option of this name, and the variant's text
+// does not set it; then --tune may try values of it.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
 // Returns the variants to try: `variant` with each combination of the values of those options that IsOpen

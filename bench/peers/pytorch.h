@@ -71,8 +71,9 @@ class PyTorchPeer {
   // Trains `num_steps` steps on one batch, and returns the mean time of each part of a step.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // Takes one step from the weights of Begin. Returns a file with the parameters after this step, under their
-  // names, and their gradients, under "grad." and the name. The next call overwrites the file.
+  // Takes one training step from the weights that Begin was given. Returns a file with the parameters after
+  // this step, under their names, and their gradients, under "grad." and the name. The next call of Train
+  // overwrites the file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

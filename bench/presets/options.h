@@ -33,10 +33,12 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// The suite executes the first of these runs that does not exit with status kLacking (too little memory).
+// Runs of benchmark programs, of which the suite needs one. It starts them in order until a run ends with
+// another exit status than kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the runs of the preset, in order. The alternatives to a large model need less memory.
+// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. A run that
+// trains a large model has alternatives that need less memory, for hosts with too little.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

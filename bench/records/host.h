@@ -28,7 +28,7 @@ class ControlGroups {
   int64_t MemoryLeftBytes() const;
   // Returns the number of CPUs whose time the quotas allow, such as 1.5; infinity without a quota.
   double CpuQuota() const;
-  // Returns, of each count, the largest value of any of the control groups.
+  // Returns the largest `all` and the largest `throttled` of any control group that limits this process.
   Periods CpuPeriods() const;
 
  private:

@@ -213,7 +213,8 @@ class RecordWriter {
   // Writes all data that Begin and Continue have added since the last Write. If the process is killed later,
   // these data are not lost. Throws std::runtime_error with the path and the reason.
   void Write();
-  // Like Write, but returns only when the data are on disk, so that they survive a crash of the machine.
+  // Writes all data that Begin and Continue have added since the last Write, and returns only when the data
+  // are on disk, so that they survive a crash of the machine.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }

@@ -29,10 +29,11 @@ struct StepTimes {
   // How long forward and backward waited for weights. Empty if they cannot wait for weights, and on a GPU.
   Part forward_wait{}, backward_wait{};
   // How long the rank waited for gradients: the time from the end of backward until every gradient is
-  // averaged, and all waits in forward, in hooks and in the update that the two fields above do not count.
+  // averaged, and all waits in forward, in hooks and in the update that forward_wait and backward_wait do not
+  // count.
   Part sync_wait{};
-  // The sum of `backward`, `hooks` and all waits, for those of PyTorch's strategies that do not tell them
-  // apart; else empty.
+  // The sum of `backward`, `hooks` and all waits for communication, for those of PyTorch's strategies that
+  // report only this sum; else empty.
   Part backward_and_sync{};
   Part optimizer{};  // the update, without its waits, except on a GPU
 
@@ -60,8 +61,8 @@ inline constexpr StepPart kStepParts[] = {
     {"optimizer_ns", &StepTimes::optimizer},
 };
 
-// Returns the mean of each part over `steps`. There must be at least one step, and a part must be known in
-// all of them or in none.
+// Returns the mean of each part over `steps`. There must be at least one step, and each part must
+// have a value in all of the steps or be empty in all.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);

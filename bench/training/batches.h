@@ -40,7 +40,7 @@ class BatchSource {
 // Returns a source of images and targets, f32 or f64 of any shape, drawn uniformly from [0, 1).
 std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
-// The following sources make token ids, i32 of shape (batch, seq).
+// The batch sources that the following functions return make token ids, i32 of shape (batch, seq).
 
 // Returns a source of inputs and targets that are drawn uniformly from [0, vocab_size).
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
@@ -52,7 +52,8 @@ std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
-// Like CorpusTokens, of a text in memory, which must be longer than the longest sequence.
+// Returns a source of sequences at random positions of `text`, whose bytes are the token ids, as CorpusTokens
+// does for a file. The text must have more bytes than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
 // Fills row `row` of a batch on the host from the seq + 1 bytes of `window`: the inputs are all bytes but the
 // last, the targets all bytes but the first.

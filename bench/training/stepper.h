@@ -33,19 +33,21 @@ class Stepper {
 
   // Returns the factor by which the strategy multiplies the loss before backward.
   virtual double loss_scale() const = 0;
-  // Takes a step from rank 0's initial weights, whose result is to be checked. Afterwards the trainer's
-  // parameters have the whole gradients and the new weights. Call this after other steps, because a strategy
-  // may change its buckets after its first step, and the check is to cover the final buckets.
+  // Sets the weights to rank 0's initial weights and takes one training step (as many as Step, if the
+  // strategy averages weights only after several), so that the caller can check the gradients and new
+  // weights. Afterwards the trainer's parameters have both, whole. Call this after other steps, because a
+  // strategy may change its buckets after its first step, and the check is to cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Takes another step whose result is to be checked, from the current weights. Not for PyTorch's strategies.
+  // Like StepFromStart, takes one training step for a check, but from the current weights. Throws
+  // std::logic_error for PyTorch's strategies.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
   // Gathers whole weights into the trainer's parameters, if the strategy keeps only a part of them on each
   // rank. All ranks must call this.
   virtual void CompleteValues() {}
 
-  // Adds to a record what is known after the first timed step, such as the buckets and the memory that the
-  // strategy keeps.
+  // Adds to `record` what is known after the first timed step, such as the sizes of the strategy's buckets
+  // and the bytes of memory that it keeps between steps.
   virtual void Introduce(Record& record) const = 0;
   // Adds facts about all steps so far, such as the peak memory.
   virtual void Describe(FactFields& facts) const = 0;

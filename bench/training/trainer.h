@@ -100,18 +100,19 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients, and moves weights and later gradients from a strategy's memory into the trainer's
-  // memory, which is allocated if necessary.
+  // Removes all gradients. Moves weights that lie in a strategy's memory into the trainer's memory, where
+  // backward then stores new gradients too. Allocates the trainer's memory for gradients if there is none.
   void BeginGradients();
-  // Like BeginGradients, but does not allocate memory for gradients.
+  // Removes all gradients and moves weights as BeginGradients does, but allocates no memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
 
-  // Allocates the gradients and the optimizer state, unless a strategy with these traits allocates its own.
+  // Allocates the trainer's gradients and optimizer state for a strategy whose properties are `traits`.
+  // Leaves out each of the two for which such a strategy allocates its own memory.
   void Provide(const ddp::Traits& traits);
-  // Makes a strategy that communicates in `group`, and must not outlive the trainer. Throws InvalidInput for
-  // an unknown name or a wrong option.
+  // Makes a strategy that communicates in `group`. The strategy must be destroyed before the trainer. Throws
+  // InvalidInput for an unknown name or a wrong option.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
@@ -155,7 +156,7 @@ class Trainer {
                              double loss_scale = 1);
 
  private:
-  // Ends the previous phase of a step and begins this one; records the time as `mark`.
+  // Ends the current phase of a step (such as "forward") and begins `phase`; records the time as `mark`.
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
@@ -178,7 +179,8 @@ class Trainer {
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
-  // The gradients of strategies that have no memory of their own for them; empty if all strategies have.
+  // The trainer's memory for gradients, one tensor for each parameter. Strategies without their own memory
+  // for gradients use it. Empty until it is first needed.
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // rank 0 only, on the CPU
