@@ -18,11 +18,11 @@ namespace gradsync::bench {
 // functions in the same order.
 class Exercise {
  public:
-  // `group` must outlive this object. If `is_limit`, a MemoryLimit runs the collectives instead of `group`,
-  // whose ranks must be on one host. `pattern` is a CPU tensor with this rank's input. `numel` is the number
-  // of elements of the whole vector: the tensor of all_reduce and broadcast, the input of reduce_scatter, the
-  // output of all_gather. `in_flight` is the number of collectives that are issued before the first wait,
-  // each on separate memory.
+  // `group` must outlive this object. If `is_limit`, a MemoryLimit (a plain all-reduce in shared memory) runs
+  // the collectives instead of `group`; then all ranks must be on one host. `pattern` is a CPU tensor with
+  // this rank's input. `numel` is the number of elements of the whole vector: the tensor of all_reduce and
+  // broadcast, the input of reduce_scatter, the output of all_gather. `in_flight` is the number of
+  // collectives that are issued before the first wait, each on separate memory.
   Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);

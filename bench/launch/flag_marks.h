@@ -18,7 +18,8 @@ inline constexpr FlagMarks kOutput{1 << 4};
 // The start of a job does not check that all ranks have an equal value of this flag, as it does for other
 // flags: the value may differ by host (--interface), or other code compares it (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// The flag changes the estimate of memory that --max_memory limits, such as a size of the model.
+// The flag may be given together with --max_memory, which only estimates memory. Flags without this mark are
+// refused then, because they have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
 // Both marks are for flags that only language models have. kOfTransformers: the flag sets a size of the
 // model. kOfSequences: the flag is about the text or the length of its sequences.

@@ -95,7 +95,7 @@ class Rank {
   void Step(std::string_view what) { progress_->Step(what); }
 
   void Print(const std::string& text) const;
-  // Keeps the first non-empty text for Conclude, which reports it.
+  // Keeps the first non-empty `fault` of the run. Conclude throws std::runtime_error with it on rank 0.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }

@@ -25,7 +25,8 @@ struct PeerProgram {
   std::string script;
 };
 
-// Finds the script in the runfiles of the program `argv0`. Throws InvalidInput if the script is missing.
+// Finds the Python script bench/peers/pytorch_ddp.py in the runfiles of the program `argv0`. Throws
+// InvalidInput if the script is missing.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
 // Throws InvalidInput, with the reason, if the interpreter cannot be run or has no PyTorch. If `compile_for`

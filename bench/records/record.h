@@ -102,7 +102,7 @@ class SampleSeries {
   }
 
   Values& operator[](Name name) { return by_name_[std::string(name.text())]; }
-  // Throws std::out_of_range if there is no such series.
+  // Returns the series with this name. Throws std::out_of_range if there is none.
   const Values& at(Name name) const { return by_name_.at(std::string(name.text())); }
   const Values* Find(Name name) const {
     const auto found = by_name_.find(name.text());

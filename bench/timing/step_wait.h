@@ -16,7 +16,8 @@ struct StepWait {
   bool is_counted = true;
 };
 
-// Returns the length of the interval [begin_ns, end_ns) minus the time of the waits in it, if is_counted.
+// Returns the length of the interval [begin_ns, end_ns) minus the time that waits with is_counted == true
+// take in it.
 int64_t WithoutWaitsNs(int64_t begin_ns, int64_t end_ns, std::span<const StepWait> waits);
 
 }  // namespace gradsync::bench
