@@ -30,8 +30,8 @@ inline constexpr char kWithoutMpi[] =
 //
 // Open MPI moves data only inside calls of MPI, so each collective in flight has a thread that makes calls.
 //
-// See GroupMaker. Throws InvalidInput also in a build without Open MPI, CollectiveError if no launcher that
-// Open MPI knows has started the ranks.
+// GroupMaker describes `first_cause` and the usual errors. This function also throws InvalidInput in a build
+// without Open MPI, and CollectiveError if no launcher that Open MPI knows has started the ranks.
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 
