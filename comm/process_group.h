@@ -165,8 +165,8 @@ class ProcessGroup {
   // the reduction of the r-th n elements of all inputs. `output` may be this part of `input`; the rest of
   // `input` is then undefined. Parts have equal size, so a caller that shards a vector must pad it.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
-  // Gathers parts: `input` has n elements, `output` has size() * n elements, and every output becomes all
-  // inputs in rank order. `input` may be this rank's part of `output`.
+  // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
+  // becomes the inputs of all ranks, in rank order. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
@@ -175,7 +175,8 @@ class ProcessGroup {
   // thread. Has no effect in a process group without a RequestQueue.
   virtual void Abort() {}
 
-  // Issues a collective of any kind, without a check of its arguments. The functions above check them.
+  // Issues a collective of any kind, without a check of its arguments. AllReduce, Broadcast, ReduceScatter
+  // and AllGather check their arguments, and then call this function.
   virtual Work Issue(Request request) = 0;
 
  protected:

@@ -99,7 +99,8 @@ class GlooMesh {
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // Returns what stands between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[::1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
-  // Returns a buffer for messages from rank `from` to rank `to`; this rank is one of the two.
+  // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
+  // one of the two.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
@@ -123,7 +124,7 @@ class GlooMesh {
 // - It ends every stream of messages with an empty message, so that a receiver of data always expects one
 //   more.
 // - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
-//   If an empty message is queued behind messages of another collective and that collective fails, its error
+//   An empty message may be queued behind messages of another collective. If that collective fails, its error
 //   handler calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:

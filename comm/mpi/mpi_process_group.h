@@ -23,7 +23,8 @@ inline constexpr char kWithoutMpi[] =
 // A collective fails if MPI reports an error, or if no collective ends within the timeout. Then all
 // unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that were
 // started cannot be cancelled, so this process keeps their tensors until it ends, and does not call
-// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// MPI_Finalize. When this process ends without a call of MPI_Finalize, mpirun ends the other ranks. If a rank
+// dies, mpirun names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends. So ranks
 // cannot be threads, and all ranks must make their first MPI process group at the same time.

@@ -42,7 +42,7 @@ struct ChildOptions {
   std::string program{};
   EnvironmentChanges environment{};
   // Descriptors of this process that become the child's standard input, output and error. The caller still
-  // owns them, and closes its copy of a pipe's end after the start.
+  // owns them, and must close its copy of a pipe's end after the start.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;

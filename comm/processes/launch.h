@@ -7,7 +7,8 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // If true, Open MPI's mpirun starts the ranks. It allows more ranks than cores, and root as the user.
+  // If true, Open MPI's mpirun starts the ranks. The launch then lets mpirun start more ranks than cores, and
+  // run as root.
   bool with_mpirun = false;
   // Time from the first failure until the other ranks are asked to stop. Meanwhile they may report the cause
   // of the failure. If all ranks end within this time, the launch ends at once.

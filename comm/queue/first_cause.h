@@ -21,11 +21,13 @@ inline constexpr int kSomebody = -2;
 // The start of an error message that blames a rank whose number is unknown.
 inline constexpr char kAnotherRank[] = "another rank";
 
-// Sending to another rank (the peer), or receiving from it, failed. what() names the peer.
+// Sending to another rank (the peer), or receiving from it, failed. what() is the cause, and names the peer
+// if it is known.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect` is the rank to blame, by its number in the whole job; kNobody if another collective of this
-  // rank failed and closed the connections; kSomebody if the rank is unknown.
+  // `suspect` is the rank to blame, by its number in the whole job; kNobody if no other rank is to blame, for
+  // example because another collective of this rank failed and closed the connections; kSomebody if the rank
+  // to blame is unknown.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
