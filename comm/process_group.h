@@ -87,9 +87,10 @@ struct Request {
   // In an in-place request, `input` and `output` are the same tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // The next three members are for requests on the CPU that are a part of a larger collective. The request
-  // starts after the collective `after`, and fails if `after` fails. The thread that runs the request calls
-  // `prepare` immediately before it and `conclude` immediately after it. All three may be empty.
+  // Backend hierarchical sets `after`, `prepare` and `conclude` in the requests into which it divides a
+  // collective; gloo sets `prepare` for tensors of a GPU. The request starts when the collective `after` has
+  // ended, and fails if `after` fails. The thread that runs the request calls `prepare` immediately before it
+  // and `conclude` immediately after it. Each of these three members may be empty.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -106,8 +107,9 @@ struct GroupFacts {
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
-  // An upper bound of the bandwidth, in bytes per second: tables warn of a measured bandwidth above it. The
-  // default is for shared memory of one host, where a collective reads and writes each byte once or twice.
+  // More bytes per second than a collective of this group can reach: tables warn if a measured bus bandwidth
+  // is higher. The default suits collectives in memory that the ranks of a host share; gloo and nccl set
+  // their own limits.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
@@ -116,10 +118,10 @@ struct GroupFacts {
 //
 // Every rank must issue the same collectives in the same order, from one thread at a time. Calls return
 // immediately; several collectives may be in flight. Tensors are contiguous, and collectives work directly in
-// their memory, so no other code may access a tensor until Wait() has returned. A collective starts after the
-// work that the device was given before. Before anything is sent, bad arguments throw InvalidInput, which
-// names the operation: an undefined tensor, a tensor on another device, a mean of integers, a root that is
-// not a rank, shapes or dtypes that do not match.
+// their memory, so no other code may access a tensor until Wait() has returned. A collective starts when the
+// device has done the work that it was given before the call. Before anything is sent, bad arguments throw
+// InvalidInput, which names the operation: an undefined tensor, a tensor on another device, a mean of
+// integers, a root that is not a rank, shapes or dtypes that do not match.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -132,7 +134,7 @@ class ProcessGroup {
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns 1; HostGroup overrides this and returns the number of hosts.
+  // Returns 1; in a HostGroup, the number of hosts, over all of which its ReduceScatter reduces.
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
   // several hosts, only backend hierarchical has such a group: other backends throw InvalidInput, as does
@@ -163,8 +165,8 @@ class ProcessGroup {
   // the reduction of the r-th n elements of all inputs. `output` may be this part of `input`; the rest of
   // `input` is then undefined. Parts have equal size, so a caller that shards a vector must pad it.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
-  // Gathers parts: `input` has n elements, `output` has size() * n elements, and every output becomes all
-  // inputs in rank order. `input` may be this rank's part of `output`.
+  // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
+  // becomes the inputs of all ranks, in rank order. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
@@ -173,7 +175,8 @@ class ProcessGroup {
   // thread. Has no effect in a process group without a RequestQueue.
   virtual void Abort() {}
 
-  // Issues a collective of any kind, without a check of its arguments. The functions above check them.
+  // Issues a collective of any kind, without a check of its arguments. AllReduce, Broadcast, ReduceScatter
+  // and AllGather check their arguments, and then call this function.
   virtual Work Issue(Request request) = 0;
 
  protected:
@@ -219,11 +222,11 @@ class GroupDecorator : public ProcessGroup {
   std::unique_ptr<ProcessGroup> owned_;
 };
 
-// The process group of the ranks on this rank's host, made from the process group of all ranks. With it a
-// strategy keeps whole vectors on each host, one part on each rank. ReduceScatter reduces over all ranks:
-// first within each host, then between the ranks of different hosts that have the same part. In bf16, the sum
-// of a host is rounded to bf16 before it is reduced between hosts. All other collectives stay within the
-// host.
+// The process group of the ranks on this rank's host, made from the process group of all ranks. With this
+// group a sharding strategy keeps every vector whole on each host: each rank of the host has one part of it.
+// ReduceScatter reduces over all ranks: first within each host, then between the ranks of different hosts
+// that have the same part. In bf16, the sum of a host is rounded to bf16 before it is reduced between hosts.
+// All other collectives stay within the host.
 class HostGroup : public ProcessGroup {
  public:
   // The host_group() of `all` must not be null, and `all` must outlive this object.

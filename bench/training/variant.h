@@ -37,7 +37,7 @@ constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 +
 //   bucket_elements  in elements of gradients
 //   published_size   in the unit of the published experiment: bytes for `core`, elements for other strategies
 struct TrainingVariant : Variant {
-  // Traits of the strategy; for a strategy of PyTorch, of the gradsync strategy that resembles it.
+  // Traits of the strategy; for a strategy of PyTorch, of the gradsync strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // the strategy without communication, from whose step time the costs are measured
   // Values of options, except the size of buckets; defaults are left out.
@@ -46,35 +46,40 @@ struct TrainingVariant : Variant {
   // The options that the variant's text sets, also those that it sets to their default.
   std::set<std::string, std::less<>> named = {};
 
-  // Return the variant's options of these names, or infinity, 0 and nullopt if it does not set them.
+  // Return the variant's options clip_norm, learning_rate and optimizer. For an option that the variant does
+  // not set, clip_norm() returns infinity, learning_rate() 0, and optimizer() nullopt.
   double clip_norm() const;
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
   ddp::StrategyOptions strategy_options() const;
-  // Returns after how many steps ranks average: 1, unless the strategy averages weights only every few steps.
+  // Returns the number of steps between two averages over the ranks: 1 if the strategy averages gradients in
+  // every step, more if it averages weights only every few steps.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
-  // When it is the variant's turn, it takes lead_in_steps() untimed and then turn_steps() timed steps,
-  // without barriers between them, and the mean of the timed ones is one sample. There are several steps if
-  // the strategy averages only after several, or if it still gathers weights at the end of a step
-  // (carries()), which delays the next forward, as in training.
+  // The variants of a benchmark take turns. In a turn, a variant takes lead_in_steps() untimed and then
+  // turn_steps() timed steps, without barriers between them. The mean time of the timed steps is one sample.
+  // A turn has several steps if the strategy averages weights only every few steps. It also has several steps
+  // if a step ends before the strategy has gathered the new weights (carries()): the gathers then delay the
+  // next step's forward, and the timed steps include this delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
-  // Returns among how many ranks the strategy shards data: all ranks, or those of one host.
+  // Returns among how many ranks a strategy divides what it shards, such as the optimizer's state: all ranks,
+  // or those of one host.
   int num_parts(const comm::World& world) const {
     const bool within_host = ddp::ValueOf(*traits, ddp::Option::Role::kWithinHost, strategy_options()) != 0;
     return within_host ? std::max(1, world.local_size) : world.size;
   }
   bool is_peer() const { return !framework.empty(); }
   // Returns the name of a PyTorch strategy in bench/peers/pytorch_training.py: "ddp", or "ddp:1048576" with a
-  // bucket size.
+  // bucket size in bytes; followed by "_compiled" if the model is compiled.
   std::string peer() const;
   // Returns whether the ranks' weights differ by design, at least for some steps.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
   void Describe(Record& record) const;
 };
 
-// Returns clip_norm, learning_rate and optimizer: the benchmark implements them for every strategy.
+// Returns the definitions of the options clip_norm, learning_rate and optimizer, which the benchmark
+// implements, and not the strategies.
 std::span<const ddp::Option> BenchOptions();
 
 // Returns the value of an option as it is written in a variant's text.
@@ -94,12 +99,14 @@ struct VariantDefaults {
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
-// Returns the backend of torch.distributed over which PyTorch's strategies communicate: the one that
-// corresponds to the backend of these variants ("nccl", "mpi"), else "gloo".
+// Returns the backend of torch.distributed over which PyTorch's strategies communicate when they are compared
+// with these variants. This is BackendTraits::pytorch_backend of the first variant for which it is not
+// "gloo", such as "nccl"; else "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
-// Returns the PyTorch strategies that correspond to these variants, each once eager and once compiled, as
-// `modes` says. Throws InvalidInput, with a line that begins with --with_peers, for a variant that sets
-// clip_norm or learning_rate, which the Python program does not support.
+// Returns the PyTorch strategies with which these variants can be compared (Traits::pytorch_twin), each in
+// all `modes`: eager, compiled or both. A variant without such a strategy adds none. Throws InvalidInput,
+// with a line that begins with --with_peers, for a variant that sets clip_norm or learning_rate, which the
+// Python program does not support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -17,7 +17,7 @@ void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout
 // pinned host memory, like PyTorch's gloo. Each communication thread has its own CudaStaging object.
 class CudaStaging {
  public:
-  // `timeout` limits the time of each copy. Throws CudaError.
+  // `timeout` limits the time of each copy between the GPU and the host. Throws CudaError.
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
   // Copies the request's tensors to host memory, calls `collective` on the copies, and returns when the
@@ -30,9 +30,10 @@ class CudaStaging {
  private:
   using Buffer = std::shared_ptr<model::PinnedBuffer>;
 
-  // Returns a host tensor of the same shape in the pinned memory `buffer`, which grows if necessary.
+  // Returns a host tensor with the shape and dtype of `tensor`, but not its values, in the pinned memory
+  // `buffer`. Replaces `buffer` by a larger one if necessary.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
-  // Returns when the copies are done. Throws CudaError, or std::runtime_error at the timeout.
+  // Returns when all copies on stream_ are done. Throws CudaError, or std::runtime_error at the timeout.
   void WaitForCopies() const;
   bool IsIdle() const;
 

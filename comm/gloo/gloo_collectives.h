@@ -10,16 +10,17 @@
 
 // The algorithms of collectives, over the TCP connections of a GlooMesh.
 //
-// Short vectors: every rank sends its whole vector to every other rank, and reduces the vectors of all ranks
-// itself. This takes the delay of one message. If the caller waits immediately and there are at most
-// ShortMessages::kMaxRanks ranks, the calling thread exchanges vectors of up to ShortMessages::kMaxBytes
+// All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
+// of all ranks itself. This takes the delay of one message. If the caller waits immediately and there are at
+// most ShortMessages::kMaxRanks ranks, the calling thread exchanges vectors of up to ShortMessages::kMaxBytes
 // without gloo.
 //
-// Long vectors: the vector is cut into one part per rank. A rank receives its part from all other ranks,
-// reduces it, and sends the result to all other ranks. A part is sent in segments: while one segment is
-// reduced, the next segment is received and the result of the previous segment is sent. A rank sends as many
-// bytes as in a ring all-reduce (Patarasuk and Yuan, 2009: 2 (size - 1) / size times the vector), but in two
-// steps, not 2 (size - 1).
+// All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
+// other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
+// segment is reduced, the next segment is received and the result of the previous segment is sent. In this
+// algorithm a rank sends as many bytes as in a ring all-reduce (Patarasuk and Yuan, 2009): 2 (size - 1) /
+// size times the bytes of the vector, where `size` is the number of ranks. But it takes two steps, where a
+// ring takes 2 (size - 1).
 //
 // A barrier and a broadcast take log2(size) steps, rounded up. With at most ShortMessages::kMaxRanks ranks, a
 // barrier takes one step: each rank sends a short message to each other rank.
@@ -29,17 +30,19 @@
 namespace gradsync::comm {
 
 struct GlooTuning {
-  // A rank sends its whole vector to every other rank if these are at most this number of bytes in total.
+  // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends is at most this
+  // number of bytes.
   size_t direct_bytes = 256 << 10;
-  // Longer vectors are sent in segments of at most this size. On loopback, segments below 512 KiB were
-  // slower, because each message costs time, and segments above 4 MiB were not faster.
+  // An all-reduce that would send more, and all other collectives, send vectors in segments of at most this
+  // size. On loopback, segments below 512 KiB were slower, because each message costs time, and segments
+  // above 4 MiB were not faster.
   size_t segment_bytes = 2 << 20;
 };
 
 // Memory into which a communication thread receives messages, kept between collectives.
 class Scratch {
  public:
-  // Returns at least `bytes` bytes with undefined contents. They stay valid until the next call.
+  // Returns at least `bytes` bytes with undefined contents. The bytes stay valid until the next call of Get.
   std::byte* Get(size_t bytes);
 
  private:
@@ -49,9 +52,10 @@ class Scratch {
   std::vector<Line> lines_;
 };
 
-// Returns the first of the slots (message tags) that a collective may use: its sequence number, a hash of the
-// properties that must be equal on all ranks (Signature), and three low bits that number the collective's
-// streams of messages. The hash prevents messages of different collectives from being mixed up.
+// Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
+// sequence number, a hash of the properties that must be equal on all ranks (Signature), and, in its three
+// low bits, the number of one of the collective's streams of messages. The hash prevents messages of
+// different collectives from being mixed up.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective on the calling thread. Collectives of one mesh may run concurrently if their sequence

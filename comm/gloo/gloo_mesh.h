@@ -34,7 +34,7 @@ struct BlockSigpipe : BlockSignals {
   }
 };
 
-// TCP connections between every two ranks.
+// A rank's TCP connections to all other ranks, made by gloo.
 //
 // Each pair of ranks has two connections, one for each direction. gloo locks a socket while it sends, so with
 // one connection its receiving thread would spin on the lock. Each message carries a 64-bit tag, which gloo
@@ -45,11 +45,12 @@ struct BlockSigpipe : BlockSignals {
 // overwrite memory, because all buffers are of gloo's class UnboundBuffer.
 class GlooMesh {
  public:
-  // Connects to all ranks, and returns when all have connected. `interface_or_address` chooses the network,
-  // as in GroupOptions. On each connection this rank first proves that it belongs to the job: it knows the
-  // job's secret, and data that only ranks of the job can read at the rendezvous. gloo's threads start with
-  // SIGPIPE blocked. Throws CollectiveError, with the first cause; InvalidInput for an unknown interface or
-  // address, and for loopback if there are several hosts.
+  // Connects to all ranks, and returns when all have connected. The connections use the network of
+  // `interface_or_address`: a network interface or an address of this host; if empty, the constructor chooses
+  // (GroupOptions). On each connection on which it sends, this rank first proves that it belongs to the job.
+  // The proof is an HMAC, keyed with the job's secret, of a random number that the receiver published at the
+  // rendezvous. gloo's threads start with SIGPIPE blocked. Throws CollectiveError, with the first cause;
+  // InvalidInput for an unknown interface or address, and for loopback if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -57,7 +58,7 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the number by which error messages name this rank: its rank in the whole job.
+  // Returns the number by which error messages name rank `rank` of the mesh: its rank in the whole job.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
@@ -67,7 +68,8 @@ class GlooMesh {
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
-  // Returns when all ranks have called this with an equal slot. Throws PeerError.
+  // A barrier: returns when all ranks have called this. All must pass the same `slot`, the tag of its
+  // messages. Throws PeerError if a connection is lost or a rank is late.
   void WaitForOthers(uint64_t slot);
   // Returns the separate connections for short messages; null if there are more than ShortMessages::kMaxRanks
   // ranks, or if `with_short_messages` was false in the constructor.
@@ -97,7 +99,8 @@ class GlooMesh {
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // Returns what stands between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[::1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
-  // Returns a buffer for messages from rank `from` to rank `to`; this rank is one of the two.
+  // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
+  // one of the two.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
@@ -121,7 +124,7 @@ class GlooMesh {
 // - It ends every stream of messages with an empty message, so that a receiver of data always expects one
 //   more.
 // - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
-//   If an empty message is queued behind messages of another collective and that collective fails, its error
+//   An empty message may be queued behind messages of another collective. If that collective fails, its error
 //   handler calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:

@@ -16,10 +16,12 @@ namespace gradsync::comm {
 // connections, so the other ranks also fail. The destructor drops collectives that have not started, and
 // waits for no other rank.
 //
-// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective starts after the
-// work that the compute stream was given before it. When Wait returns, the result is in the GPU.
+// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective starts when the
+// GPU has done the work that was on the compute stream when the collective was issued. When Wait returns, the
+// result is in the GPU's memory.
 //
-// Backend "gloo_own" is the same, but its all-reduce is gloo's ring (RunOwnAllReduce). See GroupMaker.
+// Backend "gloo_own" differs from "gloo" only in its all-reduce, which is gloo's own ring algorithm
+// (RunOwnAllReduce). GroupMaker describes `first_cause` and the errors.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

@@ -25,20 +25,22 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // (Request::after). So this process group needs no thread of its own.
 //
 // Sums of bf16 are added up in f32, because a host's sum must not be rounded before the hosts' sums are
-// added: 4 bytes per element instead of 2. The network then carries 2/L of the bytes that the outer backend
-// alone would send.
+// added: 4 bytes per element instead of 2. With L ranks on each host, the network then carries 2/L of the
+// bytes that the outer backend alone would send.
 //
-// Collectives run one after the other. Allocate, deadlines, lost peers and destruction are as in the two
-// backends, with one exception: the timeout for ranks of other hosts is doubled, because such a rank may
-// itself wait for a rank of its own host, and that rank must be blamed. With one host, or one rank on each
-// host, only one of the two backends is used, and error messages name this backend.
+// Collectives run one after the other. The inner and the outer group handle deadlines, lost peers and
+// destruction as these backends do alone, with one exception. The outer group's timeout is doubled, because a
+// rank of another host may itself wait for a rank of its own host, and that rank must be blamed. Allocate is
+// that of the inner group. With one host, or one rank on each host, only one of the two backends is used, and
+// error messages name this backend.
 //
 // The options "inner" and "outer" name the two backends. Throws the exceptions of these backends; also
 // InvalidInput if the hosts have different numbers of ranks.
 std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part);
 
 // Returns the ranks of each host, in ascending order; hosts are in the order of their lowest ranks.
-// `hosts[r]` is the host of rank r. Throws InvalidInput unless all hosts have equal numbers of ranks.
+// `hosts[r]` is a text that identifies the host of rank r. Throws InvalidInput unless all hosts have equal
+// numbers of ranks.
 std::vector<std::vector<int>> RanksByHost(const std::vector<std::string>& hosts);
 
 }  // namespace gradsync::comm

@@ -23,15 +23,16 @@ inline constexpr char kWithoutMpi[] =
 // A collective fails if MPI reports an error, or if no collective ends within the timeout. Then all
 // unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that were
 // started cannot be cancelled, so this process keeps their tensors until it ends, and does not call
-// MPI_Finalize. mpirun then ends the other ranks. If a rank dies, mpirun names it.
+// MPI_Finalize. When this process ends without a call of MPI_Finalize, mpirun ends the other ranks. If a rank
+// dies, mpirun names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends. So ranks
 // cannot be threads, and all ranks must make their first MPI process group at the same time.
 //
 // Open MPI moves data only inside calls of MPI, so each collective in flight has a thread that makes calls.
 //
-// See GroupMaker. Throws InvalidInput also in a build without Open MPI, CollectiveError if no launcher that
-// Open MPI knows has started the ranks.
+// GroupMaker describes `first_cause` and the usual errors. This function also throws InvalidInput in a build
+// without Open MPI, and CollectiveError if no launcher that Open MPI knows has started the ranks.
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

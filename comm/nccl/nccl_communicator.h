@@ -15,7 +15,8 @@
 
 namespace gradsync::comm {
 
-// NCCL rejected a call, failed, or did not answer within the timeout. what() is the cause only.
+// NCCL rejected a call, failed, or did not answer within the timeout. what() is only the cause, without the
+// rank and the collective.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -30,13 +31,14 @@ class NcclCommunicator {
  public:
   // Connects to the other ranks, and returns when all are connected. Throws CollectiveError.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
-  // Waits up to the timeout for the other ranks to close their connections. If they do not, aborts.
+  // Waits up to the timeout until the other ranks also end their communicators. If they do not, aborts this
+  // rank's communicator.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  // Enqueues the collective on the stream. Usually returns immediately. The first collective of a kind waits
-  // until the other ranks also issue it. Throws NcclError.
+  // Enqueues the collective on the stream. Usually returns immediately. The first all-reduce, and the first
+  // collective of each other kind, waits until the other ranks also issue it. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
   // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread calls
   // NCCL.

@@ -15,12 +15,12 @@ inline constexpr char kWithoutNccl[] =
 
 // Makes a process group over NCCL. Ranks are processes or threads, each with its own GPU (`device`).
 //
-// Collectives run one after the other on one communication stream. A collective starts after the work that
-// the compute stream was given before it. Work::Wait makes the compute stream wait for the end of the
-// collective, and does not block the host. A collective keeps its tensors alive until Wait has been called or
-// the GPU has finished the collective; otherwise the device's allocator could reuse their memory too early.
-// Intervals are measured with CUDA events, and converted to the host's clock with the last anchor, a time
-// read on both clocks (model/tensor/cuda_clock.h). Every Barrier takes a new anchor.
+// Collectives run one after the other on one communication stream. A collective starts when the GPU has done
+// the work that was on the compute stream when the collective was issued. Work::Wait makes the compute stream
+// wait for the end of the collective, and does not block the host. A collective keeps its tensors alive until
+// Wait has been called or the GPU has finished the collective; otherwise the device's allocator could reuse
+// their memory too early. Intervals are measured with CUDA events, and converted to the host's clock with the
+// last anchor, a time read on both clocks (model/tensor/cuda_clock.h). Every Barrier takes a new anchor.
 //
 // NCCL chooses the order of additions. A sum is bitwise equal on all ranks, but not always in rank order.
 //
@@ -30,8 +30,8 @@ inline constexpr char kWithoutNccl[] =
 // a rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
 // waits for other ranks at most for the timeout.
 //
-// See GroupMaker; `first_cause` is ignored. Throws InvalidInput also in a build without NCCL, CollectiveError
-// if NCCL rejects the ranks.
+// `first_cause` is ignored. GroupMaker describes the usual errors. This function also throws InvalidInput in
+// a build without NCCL, and CollectiveError if NCCL rejects the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

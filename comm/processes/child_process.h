@@ -42,12 +42,13 @@ struct ChildOptions {
   std::string program{};
   EnvironmentChanges environment{};
   // Descriptors of this process that become the child's standard input, output and error. The caller still
-  // owns them, and closes its copy of a pipe's end after the start.
+  // owns them, and must close its copy of a pipe's end after the start.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
-  // Makes the child the leader of a process group, so that programs which it starts end with it. A terminal's
-  // Ctrl-C does not reach such a child: pass signals on to it (comm/processes/stop_signals.h).
+  // If true, the child becomes the leader of a new process group, so that signals and Kill also reach the
+  // programs that it starts. A terminal's Ctrl-C does not reach such a child: pass signals on to it
+  // (comm/processes/stop_signals.h).
   bool own_group = false;
   // If true, the kernel kills the child when the thread that started it ends for any reason.
   bool dies_with_parent = true;
@@ -74,7 +75,8 @@ class ChildProcess {
   std::optional<ProcessEnd> end();
   // Waits for the end of the process. Returns nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
-  // Sends a signal to the process, or to its process group if own_group is true. Does nothing after its end.
+  // Sends a signal to the process, or to its process group if own_group is true. Does nothing if the process
+  // has ended.
   void Signal(int signal);
   // Kills the process, and its process group if own_group is true.
   ProcessEnd Kill();

@@ -10,8 +10,8 @@ std::string HostName();
 // in different containers (namespaces).
 std::string BootIdentity();
 
-// Returns one word that is equal for processes that reach each other over loopback: boot and network
-// namespace.
+// Returns one word that identifies this boot of the kernel and this process's network namespace. It is equal
+// for processes that reach each other over loopback.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

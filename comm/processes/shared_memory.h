@@ -20,8 +20,8 @@ class SharedMemory {
   // processor's memory system.
   static size_t PartBytes(size_t bytes);
 
-  // Maps all parts, and allocates memory for part `own`, so that this part is near the core of the calling
-  // thread (NUMA). Uses huge pages if possible. Throws std::system_error.
+  // Maps the parts of all ranks, and allocates the memory of part `own`, this rank's, so that it is near the
+  // core of the calling thread (NUMA). Uses huge pages if possible. Throws std::system_error.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

@@ -23,10 +23,11 @@ class BlockSignals {
   sigset_t old_mask_{};
 };
 
-// For a program whose child processes do the work. SIGINT, SIGTERM and SIGHUP no longer end the program: it
-// reads them from a descriptor, sends them to its children, waits for the children, and then ends. A signal
-// that was ignored when this process started (nohup, a shell's background job) stays ignored. The destructor
-// delivers signals that Next has not returned.
+// Receives stop signals in a program whose child processes do the work. While this object exists, SIGINT,
+// SIGTERM and SIGHUP do not end the program: it must read them with Next, send them to its children, wait for
+// the children, and then end. A signal that was ignored when this process started (nohup, a shell's
+// background job) stays ignored. When the destructor has run, signals that Next has not returned take their
+// usual effect on this process.
 class StopSignals {
  public:
   // Construct it while the process has a single thread. Throws std::system_error.

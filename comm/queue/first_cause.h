@@ -21,11 +21,13 @@ inline constexpr int kSomebody = -2;
 // The start of an error message that blames a rank whose number is unknown.
 inline constexpr char kAnotherRank[] = "another rank";
 
-// Sending to another rank (the peer), or receiving from it, failed. what() names the peer.
+// Sending to another rank (the peer), or receiving from it, failed. what() is the cause, and names the peer
+// if it is known.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect` is the rank to blame, by its number in the whole job; kNobody if another collective of this
-  // rank failed and closed the connections; kSomebody if the rank is unknown.
+  // `suspect` is the rank to blame, by its number in the whole job; kNobody if no other rank is to blame, for
+  // example because another collective of this rank failed and closed the connections; kSomebody if the rank
+  // to blame is unknown.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -48,17 +50,19 @@ class PeerClosed : public PeerError {
 // which blames nobody, is the first cause. If a note blames an unknown rank, a rank without a note is the
 // first cause.
 //
-// The store is in rank 0. After rank 0 has read the notes, it stores the first cause for ranks that fail
-// later. If rank 0 left without a note, or did not answer, before a rank wrote its note, that rank reports
-// rank 0 as the first cause. Ranks that have not joined a job (World::job) have no store, and report their
-// own observation.
+// The job's store is in rank 0's process. After rank 0 has read the notes, it stores the first cause for
+// ranks that fail later. If rank 0 left without a note, or did not answer, before a rank wrote its note, that
+// rank reports rank 0 as the first cause. Ranks that have not joined a job (World::job) have no store, and
+// report their own observation.
 //
 // Thread-safe. A process group made of several groups (backend hierarchical) shares one object with them.
 class FirstCause {
  public:
-  // `patience` is the longest time that a rank may wait for another rank before it fails.
+  // `patience` is the longest time for which a rank that this rank blames may itself wait for another rank,
+  // before it fails and writes its note.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note about this rank's failure, within six seconds. Only the first call has an effect.
+  // Writes the note about this rank's failure into the job's store. Takes at most six seconds: if the store
+  // does not answer by then, the note may be missing. Only the first call has an effect.
   void Write(const std::exception& failure);
   // Waits for the notes of other ranks, and returns the first cause. Waits at most one second, plus
   // `patience` if this rank has seen no connection end. Call this after Write.
@@ -69,11 +73,14 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Follows the notes from rank to rank, and stores the first cause in first_. Returns false if ranks blame
-  // each other in a circle. Throws JobFailed; std::runtime_error if rank 0 cannot be reached.
+  // Reads the note of the rank that this rank blames, then the note of the rank that this note blames, and so
+  // on. Stores the cause in the last note in first_. Returns false if ranks blame each other in a circle.
+  // Throws JobFailed if a rank has made the job fail (Store::Fail); std::runtime_error if rank 0 cannot be
+  // reached.
   bool Follow(Deadline deadline);
-  // Looks for the first cause if this rank's note blames an unknown rank. Stores in first_ another rank's
-  // note that blames no rank or, without such a note, a rank that wrote none. Throws like Follow.
+  // Finds the first cause if this rank's note blames an unknown rank. Reads the notes of all other ranks, and
+  // stores in first_ the cause in a note that blames no rank. If there is no such note, first_ blames the
+  // first rank that wrote none. Throws like Follow.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -44,9 +44,10 @@ class RecordingProcessGroup : public GroupDecorator {
   // CollectiveError if one of the collectives failed.
   const std::vector<Entry>& Finish();
   // Returns the calls of Work::Wait since Clear that have returned without an error, in the order of their
-  // ends. Finish adds nothing to this list. Only one thread at a time may wait.
+  // ends. Finish adds nothing to this list. Only one thread at a time may wait for collectives of this group.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
-  // Deletes the entries and the waits. Sequence numbers and waited_ns() continue.
+  // Deletes the entries and the waits. Does not reset the sequence numbers of later collectives, nor
+  // waited_ns().
   void Clear();
   // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group.
   int64_t waited_ns() const {

@@ -12,13 +12,15 @@
 
 namespace gradsync::comm {
 
-// Checks the options that all backends have. Throws InvalidInput, naming the backend.
+// Checks the rank, the number of ranks, the timeout and the number of threads in `options`. Throws
+// InvalidInput, which names the backend, if one of them is out of its range.
 void CheckOptions(std::string_view backend, const GroupOptions& options);
 
 // Runs a collective in a world of one rank: copies the input to the output.
 void RunAlone(const Request& request);
 
-// Computes the output of a collective for rank `rank` from the inputs of all ranks.
+// Computes the output of a collective for rank `rank` from the inputs of all ranks (`inputs`, by rank), and
+// writes it into request.output.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
 // The properties of a request that must be equal on all ranks.

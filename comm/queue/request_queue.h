@@ -26,31 +26,36 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // Replaces `run` and the threads in a process group that is made of other groups. Called when a request is
-  // issued, it issues requests to these groups, and returns the Work for which the caller waits.
+  // A process group that is made of other groups sets `divide`, in place of `run` and communication threads.
+  // The queue calls it when a request is issued. It issues requests to the other groups, and returns the Work
+  // for which the caller must wait.
   std::function<Work(const Request& request)> divide = {};
   // Number of communication threads, which is the number of requests that run concurrently.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread` is the communication thread's number, or kCaller.
+  // Runs a request to its end, or throws. `thread` is the number of the communication thread that runs it,
+  // from 0, or kCaller for any other thread.
   std::function<void(const Request& request, int thread)> run;
   // Closes the connections, so that all running requests fail, here and on the other ranks.
   std::function<void()> abort;
-  // Stores this rank's failure and finds the first cause. If is_part is true, this group is inside a larger
-  // group: it only stores the failure, and the larger group finds the first cause.
+  // Publishes this rank's failure to the other ranks, and finds the first cause. If is_part is true, this
+  // group is inside a larger group: its queue only publishes the failure, and the queue of the larger group
+  // finds the first cause.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend that can run short requests in less time than waking another thread takes; else empty.
-  // Called when a request is issued and the queue is empty. It does the part of the request for which other
-  // ranks wait. It returns true if the rest may wait until the caller calls Work::Wait; the caller's thread
-  // then does the rest, unless a communication thread has started it.
+  // Set by a backend that can run short requests in less time than waking another thread takes; else empty.
+  // The queue calls `begin` when a request is issued and no other is unfinished. `begin` may do the part of
+  // the request for which other ranks wait. It returns true if the rest may wait until the caller calls
+  // Work::Wait; the caller's thread then does the rest, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
-  // If true, a waiting thread also runs requests for which `begin` did not return true and which no
-  // communication thread has started.
+  // If true, a thread in Work::Wait runs all requests that no communication thread has started, up to the one
+  // for which it waits. If false, it does so only if `begin` returned true for the request for which it
+  // waits.
   bool waiters_help = false;
 };
 
-// Returns the options of a backend's queue, without its functions. `first_cause` is the argument of the
-// GroupMaker: null unless the group is inside a larger group. If it is null, this function makes one.
+// Returns options for the queue of a backend; the caller must still set their functions, such as `run`.
+// `first_cause` is the argument of the GroupMaker: null unless the group is inside a larger group. If it is
+// null, this function makes a FirstCause.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
@@ -69,10 +74,11 @@ class RequestQueue {
   // immediately (Waits::kAtOnce), start after all earlier requests are done.
   Work Issue(Request request);
   // Closes the connections, so that all unfinished and later requests fail, here and on the other ranks.
-  // `cause` is their cause, unless an earlier request has failed.
+  // Their errors give `cause` as the cause, or, if a request had failed before, the cause of that failure.
   void Abort(std::string_view cause);
-  // Like Abort, for a failure outside the queue, which it also publishes to the other ranks
-  // (FirstCause::Write). Returns the first cause.
+  // Makes all unfinished and later requests fail because `operation` failed with `exception`, in the queue or
+  // outside it. Closes the connections, and publishes the failure to the other ranks (FirstCause::Write).
+  // Returns the text of the first cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:
@@ -83,7 +89,7 @@ class RequestQueue {
   // Runs the first request of the queue; `lock` holds mutex_ before and after.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
   // Runs queued requests on the calling thread until `item` is done. Communication threads may run some of
-  // them. The caller has added 1 to num_helpers_; this function subtracts it.
+  // them. The caller must add 1 to num_helpers_ before the call; this function subtracts 1 when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
@@ -104,7 +110,8 @@ class RequestQueue {
   std::vector<std::thread> threads_;
 };
 
-// A process group whose collectives a queue runs. The destructor of a derived class must reset queue_ first.
+// A process group whose collectives a queue runs. The destructor of a derived class must first reset queue_,
+// because the queue's threads use the derived object.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }

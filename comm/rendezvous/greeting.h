@@ -13,10 +13,11 @@ namespace gradsync::comm {
 // packet. For ranks below ten all greetings have equal length.
 std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
-// Accepts a connection from each rank above `rank` for which `sockets` (by rank) has no socket. The first
-// message of rank r must be greeting(r). Connections of strangers do not delay these. A connection for which
-// `admits` returns false is closed. Returns the first rank that has not connected by the deadline; the number
-// of ranks if all have connected. Throws std::system_error if descriptors run out.
+// Accepts connections until `sockets` has a valid socket for each rank above `rank`, and stores the new
+// sockets there; `sockets` has one element for each rank. The first message of rank r must be greeting(r).
+// Connections of other processes do not delay those of the ranks. A connection for which `admits` returns
+// false is closed. Returns the first rank that has not connected by the deadline; the number of ranks if all
+// have connected. Throws std::system_error if descriptors run out.
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,
                 const std::function<bool(const FileDescriptor&)>& admits,
                 std::vector<FileDescriptor>& sockets, Deadline deadline);

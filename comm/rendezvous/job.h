@@ -19,7 +19,8 @@
 
 namespace gradsync::comm {
 
-// Names and values that must be equal on all ranks, such as flags. Errors name the first that differs.
+// Settings that must be equal on all ranks of a job, such as flags, as names and values. If settings differ,
+// the error names the first that differs.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
 // Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
@@ -42,25 +43,26 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 
 // The ranks of a job, after they have connected to rank 0 and compared their settings (Terms).
 //
-// With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory it keeps its
-// address in a file there until all ranks have joined; it then listens on loopback if the launcher says that
-// all ranks are on this host, else on the address by which other hosts reach this host. The other ranks
+// With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory, rank 0 keeps its
+// address in a file there until all ranks have joined. This address is on loopback if the launcher says that
+// all ranks are on this host, else it is the address by which other hosts reach this host. The other ranks
 // connect to rank 0, each side proves that it knows the job's secret (comm/rendezvous/protocol.h), and rank 0
-// compares the terms. Rank 0 rejects processes of another job, of another start of this job (run), and a
-// second process of a rank.
+// compares the settings of all ranks. Rank 0 rejects processes of another job, processes of another start
+// (run) of this job, and a second process of the same rank.
 class Job {
  public:
   // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
   // line, if
   // - ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
   //   arrived: 0, 2",
-  // - terms differ: "rank 0: --seed: rank 0 has 1, rank 1 has 2", or
-  // - the rendezvous cannot be used.
+  // - settings (`terms`) differ: "rank 0: --seed: rank 0 has 1, rank 1 has 2", or
+  // - this rank cannot use the rendezvous, for example because it cannot listen at the address.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Returns the host of each rank. Ranks that reach each other over loopback have equal hosts.
+  // Returns, for each rank, a text that identifies its host. It is equal for ranks that reach each other over
+  // loopback.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Returns the store through which ranks exchange values, valid until rank 0's Job is destroyed.
   Store& store() { return *store_; }
@@ -72,8 +74,8 @@ class Job {
   void Serve(const Place& place, const std::string& host, const Terms& terms);
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether another process is rank 0 at `place`, perhaps in an earlier run. Throws Refused if it
-  // stays.
+  // Returns whether another process serves as rank 0 at `place` (the rendezvous), perhaps still in an earlier
+  // run. Throws Refused if that process is still there one second after the first call.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -89,15 +91,18 @@ class Job {
 
 // Joins the job: the ranks check that their settings (`terms`), number of ranks and program are equal, and
 // find out which ranks share a host. All ranks must call this before they make a process group. Raises this
-// process's limit of descriptors to its maximum. Returns the world with the job, which process groups use,
-// and with the actual local_rank and local_size. Returns a world of one rank unchanged. Throws like Job.
+// process's limit of descriptors to its maximum. Returns a copy of `world` in which `job` is the new Job,
+// which process groups use, and local_rank and local_size are those that the ranks found. Returns a world of
+// one rank unchanged. Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
-// Returns the host of each rank (Job::hosts). The ranks must have joined a job, unless there is one.
+// Returns, for each rank, a text that identifies its host (Job::hosts). The ranks must have joined a job,
+// unless `world` has only one rank.
 std::vector<std::string> HostsOf(const World& world);
 
-// Returns a world of these ranks only. Error messages still use their numbers in `world`. Throws InvalidInput
-// unless the ranks have joined a job, are in ascending order, and include this rank.
+// Returns a world that consists only of the ranks `members` of `world`. Error messages still name these ranks
+// by their numbers in the whole job. Throws InvalidInput unless the ranks of `world` have joined a job, and
+// `members` are in ascending order and include this rank.
 World PartOf(const World& world, const std::vector<int>& members);
 
 }  // namespace gradsync::comm

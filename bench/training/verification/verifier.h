@@ -23,14 +23,16 @@ class Verifier {
   Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
-  // Returns whether all ranks have equal gradients after timed step `round`. For a strategy that shards
-  // gradients, weights are gathered and compared instead. Throws std::runtime_error if they differ, unless
-  // ranks' weights differ by design. Must not be called for strategies of PyTorch. All ranks must call this.
+  // Call this after the variant of `stepper` has taken its turn in timed round `round`. Returns whether all
+  // ranks have bitwise equal gradients. For a strategy that shards the optimizer's state, gathers the weights
+  // on every rank and compares these instead. Throws std::runtime_error if they differ, unless ranks' weights
+  // differ by design. Must not be called for strategies of PyTorch. All ranks must call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Takes a step on a fixed batch, compares the result with the expected values, and returns the errors for
-  // the record. Takes no step if --verify=false. If the result is wrong, and not by design (as without
-  // communication), calls Rank::AddFault. All ranks must call this.
+  // Takes steps on a fixed batch, compares gradients and weights with the expected ones, and returns the
+  // errors for the benchmark's record. Takes no step if --verify=false. If the result is wrong, and not by
+  // design (as without communication), calls Rank::AddFault: the program then ends with an error. All ranks
+  // must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -42,8 +44,8 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  // Everything on which the gradients of the single process depend. If it is the same for the next strategy,
-  // they are not computed again.
+  // The properties of a check on which reference_ depends. If the check of the next strategy has equal
+  // properties, it uses the same reference_.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -59,15 +61,16 @@ class Verifier {
 // Compares a strategy with a plain implementation of its equation (ddp/lossy/reference.h), from the initial
 // weights. It is compared over two steps, or, if it averages weights after several steps, over two averages,
 // because what it remembers, such as a compression error, has no effect in the first. All ranks must call
-// this. Each rank always uses the same `batch`.
+// this. A rank uses its own `batch` in each of its steps.
 //
 // For a strategy that changes gradients, compares the gradients of each step, and the final weights with what
-// the optimizer makes of these gradients. For a strategy that averages weights, compares by how much they
-// changed.
+// the optimizer makes of these gradients. For a strategy that averages weights, compares the differences
+// between final and initial weights.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
-// Returns whether ranks compare their gradients after the step of strategy number `variant` in round `round`.
-// In each `rounds_per_check` rounds, this is true of one round, which is drawn at random.
+// In a round every variant takes one turn. Returns whether ranks compare their gradients after the turn of
+// variant number `variant` in timed round `round`. For each variant this is true in one of every
+// `rounds_per_check` rounds, which is drawn at random from `seed`.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

@@ -35,7 +35,7 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // whether gradients and parameters are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // What gradients and parameters are compared with, in words for error messages.
+  // Words for error messages: whose gradients, and which parameters, are expected.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -49,8 +49,9 @@ void SetChecks(const Agreement& agreement, CheckFields& checks);
 // Returns a line with the variant, the worst tensor and its error; empty if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
-// Returns the ranks whose tensors differ from those of most ranks; if no value is in the majority, from those
-// of rank 0. Compares hashes of all bits. Returns the same on all ranks.
+// Returns the ranks whose tensors differ from those that most ranks have. If several values are equally
+// frequent, the tensors of the lowest rank that has one of them are taken as correct. Compares hashes of all
+// bits. Returns the same ranks on all ranks.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
@@ -66,9 +67,10 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
   return RanksThatDiffer(tensors, group, device).empty();
 }
 
-// Compares the gradients of `params` with `reference`, and their values with the values after `step_again`.
-// This function must restore the weights before the step, and repeat the optimizer's step with the gradients
-// in `params`. Returns the same on all ranks. Throws CollectiveError.
+// Call this after a step. Compares the gradients of `params` with `reference`, and the values of `params`
+// with their values after a call of `step_again`. `step_again` must restore the weights that `params` had
+// before the step, and repeat the optimizer's step with the gradients in `params`. Returns the same errors on
+// all ranks. Throws CollectiveError.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
@@ -80,16 +82,17 @@ Agreement Verify(std::span<model::Parameter* const> params, std::span<const mode
 // gradient is an error of about 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Returns the tolerance for a strategy of PyTorch, whose kernels add products in another order. So each of
-// the batch's `positions` (tokens or images) is a term of a sum whose order differs.
+// Returns the largest allowed relative error of a strategy of PyTorch, whose kernels add products in another
+// order. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches, and the order of
+// this sum differs.
 //
 // With activations in bf16, the largest errors come from rounding the gradients of activations after each
 // operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
 // 100 operations lie between the loss and the first layer, so 16 u is enough.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the tolerance for a strategy of PyTorch in f32 whose matrix products round their factors to TF32,
-// by at most u = 2^-11. The error does not grow with the batch, but with the number of layers, one after the
-// other; the tolerance is 64 u.
+// Returns the largest allowed relative error of a strategy of PyTorch in f32 whose matrix products round
+// their factors to TF32, by at most u = 2^-11. This error grows with the number of successive layers, and not
+// with the batch. The tolerance is 64 u, or PeerTolerance for f32 if that is larger.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
