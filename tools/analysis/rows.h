@@ -22,8 +22,8 @@ namespace gradsync::tools {
 // baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
-// If other programs used at least this fraction of the CPU time, rows are not compared, because these
-// programs may cause the differences.
+// If other programs used at least this fraction of the CPU time of the host during the steps, rows are not
+// compared, because these programs may cause the differences.
 inline constexpr double kTooDisturbed = 0.1;
 
 // What the interval of a difference shows. kOpen: it contains 0, and is too wide for kEqual. kNone: there is
