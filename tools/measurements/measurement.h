@@ -42,7 +42,8 @@ struct Series {
   // by_rank[r][i] is the time of rank r in step i. It is filled only in the series step_ns and computed_ns of
   // a strategy without communication. It is empty if launches have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
-  // For each rank, the mean and the standard deviation of its times over all steps.
+  // For each rank, the mean and the standard deviation of its times. With several launches, rank_stds has the
+  // mean of the launches' standard deviations, weighted by their steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
