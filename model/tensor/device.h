@@ -25,8 +25,8 @@ class Tracer {
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
   // Called after each operation of a forward pass, when its kernels have been started. All work of the device
-  // since the previous call, or since the previous range, belongs to this operation. `inputs` does not
-  // contain token ids; an optional input that was not given is an undefined Var.
+  // since the previous call of Computed or the end of the previous range, whichever is later, belongs to this
+  // operation. `inputs` does not contain token ids; an optional input that was not given is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
@@ -94,8 +94,8 @@ class Device {
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
-  // Destroys the objects of Resource(), for a derived class whose own members must live longer than these
-  // objects.
+  // Destroys all objects that Resource() has made. The destructor of a derived class calls this if the
+  // objects need members of the derived class.
   void DropResources() { resources_.clear(); }
 
  private:

@@ -74,7 +74,7 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes the sum of squares of each kSumPiece consecutive elements of x, in f64.
+// SquaredSums sets sums[i] to the sum of squares, in f64, of the i-th kSumPiece consecutive elements of x.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>

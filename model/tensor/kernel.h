@@ -25,8 +25,8 @@
 // BF16, else T.
 namespace gradsync::model::kernels {
 
-// True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that needs,
-// for example, cuDNN specialises this variable.
+// True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that also
+// needs another library, such as cuDNN, specialises kBuiltForCuda for itself.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 

@@ -14,8 +14,8 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction of the baseline's time or loss
-  // If the verdict is kOpen, the flag with which a longer measurement would decide it, such as "`--time=5m`".
-  // If the verdict is kNone, the reason.
+  // If the verdict is kOpen: the flag of the benchmark with which a longer measurement would decide it, such
+  // as "`--time=5m`". If the verdict is kNone: the reason why there is none, such as too few steps.
   std::string remark{};
 };
 
@@ -25,15 +25,17 @@ struct AnswerWords {
   std::string what{};  // the compared quantity, if it is not the step: "held-out loss over 5 seeds"
 };
 
-// Returns one sentence for each place and baseline, such as "Over gloo, against core: slower by at least 8 %:
-// naive and flat; open: overlap (-3 to 24 %, decided with `--time=18m`)." If there are fewer rows than
-// places, returns one sentence for each row instead. Omits answers that have neither a verdict nor a remark.
+// A place is a setting or a backend, such as "batch 2 over gloo". Returns one sentence for each place and
+// baseline, which lists the verdicts on the rows there, such as "Over gloo, against core: slower by at least
+// 8 %: naive and flat; open: overlap (-3 to 24 %, decided with `--time=18m`)." If there are fewer rows than
+// places, returns one sentence for each row instead, which lists its verdicts in all places. Omits answers
+// that have neither a verdict nor a remark.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an answer for each strategy and its baseline. If a setting has the baseline strategy with several
-// bucket sizes, each of these is compared with the first of them, too. No answer is made for strategies
-// without communication.
+// Makes an Answer (the difference and the verdict) for each comparison of a strategy with its baseline. If a
+// setting has the baseline strategy with several bucket sizes, each of these is compared with the first of
+// them, too. No answer is made for strategies without communication.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known about which strategy has the shortest step, among those that average exactly and whose
 // results are right.
@@ -55,20 +57,21 @@ struct Choice {
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
   // Rows that may be the fastest, ordered by the time of a step. If there is only one, it is the fastest. If
-  // `state` is kUse, the first is recommended.
+  // `state` is State::kUse, the first is recommended.
   std::vector<const Comparison*> candidates{};
   // Rows that only the first launch measured, because it showed that they are slower than another row
   // (`--choose`).
   std::vector<const Comparison*> left_early{};
-  // Rows of left_early that may be the fastest after all, because launches vary more than was known when the
-  // first launch dropped them.
+  // Rows of left_early that may be the fastest after all. The first launch dropped them before the variation
+  // between launches was known; with this variation, they are no longer shown to be slower.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
-  // is kEqual, it holds for all candidates. This and the fields below are fractions of the baseline's step.
+  // is kEqual, the bound holds for all candidates. behind, lead, bounds and differences are fractions of the
+  // baseline's step.
   double behind = 0;
-  // If the baseline is the only candidate, a lower bound of how much longer the step of every other row is.
-  // If another row is the only candidate, a lower bound of how much longer the baseline's step is. Otherwise
-  // NaN.
+  // Lower bound of the lead of the only candidate. If it is the baseline, the step of every other row is
+  // longer than its step by at least this. If it is another row, the baseline's step is longer than its step
+  // by at least this. NaN if there are several candidates or none.
   double lead = kNaN;
   // One-sided bounds (Hsu, see FindLeads) of the differences of rows to the baseline, for rows whose
   // two-sided interval contains 0 although the recommendation says that they are slower or faster. A bound of
@@ -105,9 +108,9 @@ std::string NotCompared(const Settings& settings);
 // probability of 80 %: shown to be different from 0, or to be within kEqualWithin. Assumes that the estimated
 // difference is the true one, and that its interval narrows with the square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns the flags for such a measurement: "`--time=5m`", or "`--repeats=12`" if the variation between
-// launches makes the interval wide. `share` is the fraction of the time of a round that the compared
-// strategies take, if only they are measured again.
+// Returns the flag of a benchmark with which a new measurement would decide this undecided difference:
+// "`--time=5m`", or "`--repeats=12`" if the variation between launches makes the interval wide. `share` is
+// the fraction of the time of a round that the compared strategies take, if only they are measured again.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

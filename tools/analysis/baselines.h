@@ -7,7 +7,7 @@ namespace gradsync::tools {
 
 // The baseline for times is the strategy that is usually the fastest.
 inline constexpr std::string_view kDefaultBaseline = "core";
-// The baseline for losses.
+// The strategy with whose losses other losses are compared.
 inline constexpr std::string_view kLossBaseline = "naive";
 
 }  // namespace gradsync::tools

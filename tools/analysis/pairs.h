@@ -8,24 +8,26 @@
 // each round. In a round each strategy takes one step.
 namespace gradsync::tools {
 
-// Computes the fields of a setting whose strategies took turns: the number and duration of rounds, the
-// estimate of each comparison, and the costs.
+// Fills fields of a setting whose strategies took turns (each took a step in every round): the number and
+// duration of rounds, the estimate of each comparison, and the costs.
 void EstimateInTurn(Setting* setting);
 
-// Returns how much more the launches of a setting differ than the scatter within a launch explains.
+// Returns a LaunchEffect with the ratio of the variance between the launches of a setting to the variance
+// that the scatter of rounds within a launch explains.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // Returns, for each pair, by how much the step of `own` is longer than the step of `base`, as a fraction of
 // the latter. With a probability of 95 %, all these intervals contain the true values. Their low ends are at
-// least -1, because no step takes less time than none. Without Setting::takes_turns() there are no intervals.
+// least -1, because no step takes less time than none. If Setting::takes_turns() is false, estimates have no
+// intervals.
 struct RowPair {
   const Row* own;
   const Row* base;
 };
 using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
-// Returns, for each pair, the cost of `own` minus the cost of `base` (see Cost), in seconds; NaN if a cost is
-// unknown or `own` does not communicate.
+// Returns, for each pair of rows, how much more synchronisation costs in each step of `own` than in each step
+// of `base`, in seconds (see Cost); NaN if a cost is unknown or `own` does not communicate.
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j]: the step of comparisons[i].row is longer than the step of comparisons[j].row by at

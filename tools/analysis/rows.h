@@ -22,8 +22,8 @@ namespace gradsync::tools {
 // baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
-// If other programs used at least this fraction of the CPU time, rows are not compared, because these
-// programs may cause the differences.
+// If other programs used at least this fraction of the CPU time of the host during the steps, rows are not
+// compared, because these programs may cause the differences.
 inline constexpr double kTooDisturbed = 0.1;
 
 // What the interval of a difference shows. kOpen: it contains 0, and is too wide for kEqual. kNone: there is
@@ -77,7 +77,8 @@ struct Comparison {
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets `verdict`, from the interval of `estimate`, or `no_verdict`.
+// Sets no_verdict to the reason why `row` or `base` must not be compared. If there is none, and no check of
+// the two found a wrong result, sets `verdict` to what the interval of `estimate` shows.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -95,7 +96,7 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns the total; NaN if the row or the floor must not be compared.
+  // Returns the total cost; NaN if `row` or `floor` must not be compared (Row::no_verdict).
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
@@ -105,8 +106,8 @@ struct Setting {
   std::string experiment{};  // "ddp" or "all_reduce"
   std::vector<Row> rows{};
   // Comparisons and costs are in the order of rows. Strategies without communication, strategies of PyTorch,
-  // and rows over a backend without a baseline have no comparison. There are no costs if all strategies
-  // communicate.
+  // and rows over a backend without a baseline have no comparison. `costs` is empty if all strategies
+  // communicate, because a cost is a difference to a strategy without communication.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -122,11 +123,12 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns whether rows were measured in turn and may be compared; only then do differences have intervals.
+  // Returns whether the rows took turns (one step of each in every round) and may be compared; only then do
+  // differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that took part in all launches.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
-  // Returns one of the rows, for values that all of them share.
+  // Returns the first row, from which callers read values that all rows share.
   const Row& any() const { return rows.front(); }
   // Returns the comparison of a row with its baseline; with null pointers if the row is not compared.
   Comparison ComparisonOf(const Row& row) const;
@@ -160,7 +162,8 @@ SampleName StepSamples(const Measurement& measurement);
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the variant's option bucket_elements or published_size; 0 if it has neither.
+// Returns the bucket size in a variant's name: its option bucket_elements or published_size; 0 if it has
+// neither.
 double LabelledSize(const Measurement& measurement);
 
 // Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the

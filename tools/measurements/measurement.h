@@ -19,7 +19,7 @@ using bench::SampleName;
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
-// All waits of a rank, also those for ranks that still compute.
+// All times in which a rank waits for communication, also while other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
 // How long ranks wait for the slowest rank: the time from the end of a rank's computation to the end of the
 // last rank's, as a mean over all ranks but the last.
@@ -39,15 +39,16 @@ struct Series {
   // a step's parts may add up to more than the step, because different ranks may be the slowest in different
   // parts.
   std::vector<double> max;
-  // The times of each rank, by rank and step. Only for step_ns and computed_ns of a strategy without
-  // communication; empty if launches have different numbers of ranks.
+  // by_rank[r][i] is the time of rank r in step i. It is filled only in the series step_ns and computed_ns of
+  // a strategy without communication. It is empty if launches have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
-  // The mean and the standard deviation over the steps, by rank.
+  // For each rank, the mean and the standard deviation of its times. With several launches, rank_stds has the
+  // mean of the launches' standard deviations, weighted by their steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
 
-  // The statistics below are those of `max`, unless they were published.
+  // The functions below return statistics of `max`, or those of `published` if there are any.
   double mean() const;
   double std() const;  // population
   // Returns NaN for a percentile that was not published.
@@ -85,7 +86,7 @@ struct Measurement {
 
   // Results of the checks: the largest errors of all ranks (NaN if one is NaN), whether gradients and
   // parameters are right on all ranks, whether they are equal on all ranks, and the sum of the ranks' wrong
-  // elements. Empty if nothing was checked.
+  // elements. Each is empty if nothing was checked.
   std::optional<double> grad_rel_error;
   std::optional<double> param_rel_error;
   std::optional<bool> grads_equal;
@@ -93,7 +94,7 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Returns the series of this name, or null.
+  // Returns the times with this name, such as "forward_ns"; null if there are none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
   // Returns whether all checks passed; empty if nothing was checked.
@@ -130,7 +131,8 @@ std::string KeyOf(const Configuration& configuration);
 // Combines the records of all ranks about one configuration; at least one record.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
-// Appends the steps of another launch of the same configuration. Drops series that one of the two lacks.
+// Appends the steps of `more`, another launch of the same configuration, to `measurement`. Drops each series
+// of times that only one of the two has.
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools

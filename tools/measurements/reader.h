@@ -41,7 +41,8 @@ class Problems {
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
-  // The groups of a run follow each other. Runs, groups and measurements are in the order of reading.
+  // The groups of one run stand next to each other. Runs, the groups of a run, and the measurements of a
+  // group are in the order in which their records were read.
   std::vector<Group> groups;
   int64_t num_records = 0;  // number of records that were used
 };

@@ -10,7 +10,8 @@
 // Warnings are reasons not to trust a row of a table. ExplanationOf has the meaning of each.
 namespace gradsync::tools {
 
-// In the order in which a row shows them: first those that make it useless.
+// Warnings about a row of a table, in the order in which the row shows them: first those that make its
+// numbers useless.
 enum class Warning {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
@@ -67,7 +68,8 @@ struct Evidence {
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Returns the fraction of the host's CPU time that other programs used during the steps; NaN if unknown.
+// Returns the fraction of the CPU time of all the host's CPUs that other programs used during the steps,
+// whose times are `times`; NaN if unknown.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);

@@ -7,14 +7,15 @@
 #include "model/base/grid.h"
 #include "tools/analysis/answers.h"
 
-// Makes the small table of strategies and their times that the one-screen answer shows.
+// Makes the small table of strategies and their times in the text that a benchmark prints at its end
+// (RenderScreen).
 namespace gradsync::tools {
 
 inline constexpr size_t kMostSettings = 5;  // that have a column each; if there are more, each is a line
 
 // For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each strategy,
-// and columns for its step, difference and cost. If there are several choices, each choice has a column; if
-// there are more than kMostSettings, a line.
+// and columns for its step, difference and cost. If there are 2 to kMostSettings choices, strategies are
+// lines and choices are columns. If there are more, strategies are columns and choices are lines.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
 // Returns the name of a setting: "tiny, batch 2, sequence 64".

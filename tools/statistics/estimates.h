@@ -18,7 +18,7 @@ struct Interval {
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   double half_width() const { return (high - low) / 2; }
-  // Returns the smallest interval that contains both; if one is unknown, the other.
+  // Returns the smallest interval that contains both; if one interval is unknown (NaN), returns the other.
   Interval With(const Interval& other) const {
     return {std::fmin(low, other.low), std::fmax(high, other.high)};
   }
@@ -34,14 +34,14 @@ struct Estimate {
 };
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// How much more launches (each is a new start of all processes) differ from each other than the scatter of
-// the steps within a launch explains.
+// By what factor the variance between launches (each is a new start of all processes) exceeds the variance
+// that the scatter of the steps within a launch explains.
 struct LaunchEffect {
   double inflation = 1;  // variance of launches' means divided by the variance that rounds explain
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// How sure the intervals of a family must be.
+// With which probability the intervals of a family must be correct.
 struct Confidence {
   double chance = 0.05;        // allowed probability that at least one interval is wrong
   LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
@@ -51,24 +51,24 @@ struct Confidence {
 // skewed as times of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// In a round, each strategy takes one step. This has, for each round, the difference of two strategies'
-// steps.
+// In a round, each strategy takes one step. A RoundDifferences has, for each round, the difference of two
+// strategies' step times.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
-  // If not empty, the mean difference is divided by the mean of these numbers, such as the steps of the
-  // baseline.
+  // One number for each round, such as the baseline's step time. If not empty, the mean difference is divided
+  // by their mean.
   std::vector<double> divisors{};
-  // Rounds with the smallest and the largest of these numbers are left out of the mean; if empty, those with
-  // the smallest and the largest differences.
+  // One number for each round. The mean leaves out the rounds with the smallest and the largest of these
+  // numbers; if empty, the rounds with the smallest and the largest differences.
   std::vector<double> order{};
-  // Two differences with equal `base` are differences to the same strategy. Its variation between launches is
-  // in both.
+  // Two differences with equal `base` are differences to the same strategy. The variation of that strategy
+  // between launches affects both differences.
   const void* base = nullptr;
 };
 
 // Returns the trimmed mean of each difference, and its interval; NaN with fewer than two rounds. `launches`
-// has the number of rounds of each launch, in order. The fraction `trimmed` of the rounds is left out at each
-// end.
+// has the number of rounds of each launch, in order. Of the rounds, ordered by RoundDifferences::order, the
+// fraction `trimmed` is left out at each end.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). The intervals are wide enough for independent differences; dependent
@@ -82,8 +82,8 @@ struct RoundDifferences {
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Returns how much more launches differ than the scatter within a launch explains, without testing whether
-// this may be chance.
+// Returns a LaunchEffect with the ratio of the variance between launches to the variance that the scatter
+// within a launch explains, without testing whether this may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // Returns a one-sided lower bound for each difference of the family, where the family has the differences
@@ -112,7 +112,8 @@ struct LooseComparison {
 // family (Sidak, 1967). The estimate is NaN if a sample has fewer than two values, or values that are not
 // positive.
 //
-// If launches vary more than values explain, over all samples together, standard errors grow accordingly.
+// If launches differ by more than the scatter of the values within a launch explains, standard errors grow
+// accordingly. This is judged over all samples of the family together.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest of `count` independent, normally distributed |z| exceeds with

@@ -35,7 +35,8 @@ class Draws {
 // strategies. Ordered by round, and in each round by strategy (13 strategies).
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();  // of the model `tiny`, 28 rounds
-// Noise of the model `small`, whose step is ten times longer, in 10 rounds.
+// Noise of measured steps of the model `small`, in 10 rounds; its step takes ten times as long as that of
+// `tiny`.
 std::span<const int> SmallResiduals();
 
 // The mean time of a simulated step. Simulated times are in thousandths of it.

@@ -8,7 +8,7 @@
 namespace gradsync::tools {
 
 // The kinds of tables, in the order in which a report shows them. For each name, such as Memory, a file of
-// this package defines AddMemoryTables(settings, tables).
+// this package defines AddMemoryTables(settings, tables), which appends the tables of this kind to `tables`.
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
   ROW(Training)              \

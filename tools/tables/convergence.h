@@ -44,8 +44,8 @@ struct LearningRow {
   // baseline's mean. With a probability of 95 %, the intervals of all rows contain the true values.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // After how many steps the loss is as low as the baseline's last loss with the same seed, as a mean over
-  // seeds; NaN if it never is, with some seed.
+  // After how many steps of training the loss is as low as the baseline's last loss with the same seed, as a
+  // mean over seeds; NaN if it never is, with some seed.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }
@@ -67,8 +67,9 @@ struct LearningSetting {
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
-// Makes a setting of each group of //bench:convergence. The groups must outlive the settings. Throws
-// InvalidInput if they were trained on different texts.
+// Makes a LearningSetting (the results of all strategies) of each group of measurements of
+// //bench:convergence. The groups must outlive the settings. Throws InvalidInput if they were trained on
+// different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends the table "convergence", the table "losses" with all measured losses, and, if --tune tried

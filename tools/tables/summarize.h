@@ -12,7 +12,8 @@
 namespace gradsync::tools {
 
 struct Summary {
-  // `measured` points to these groups, and `settings` to `measured`. Moving a Summary keeps these addresses.
+  // The settings in `measured` point to measurements in `groups`, and `settings` points to the settings in
+  // `measured`. These pointers stay valid when a Summary is moved.
   std::vector<Group> groups;
   std::vector<Setting> measured;
   Settings settings;                   // names and addresses of all of `measured`

@@ -21,7 +21,8 @@ enum class Kind {
   kInteger,
   kPlain,    // shortest form with at most six digits: 1, 0.25
   kDecimal,  // so many decimals that the column's small values have Column::digits digits
-  // For parts of a sum: so many decimals that the column's largest value has Column::digits digits.
+  // For parts of a sum: all values of the column have the same number of decimals, chosen so that the largest
+  // value has Column::digits digits.
   kPart,
   kFraction,  // three decimals
   kPercent,   // one decimal and a sign
@@ -69,7 +70,7 @@ class Table {
   // if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
-  // If true, users see the table only with --details.
+  // A table with is_detail is printed for users only with --details.
   void SetDetail(bool is_detail = true) { is_detail_ = is_detail; }
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
   // Adds a sentence about what the data show, which is printed above the table.
@@ -120,7 +121,7 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-// Returns the warnings that occur in the tables, whose meanings are then printed. Without `with_details`,
+// Returns the warnings that occur in the tables; a report prints the meaning of each. Without `with_details`,
 // leaves out warnings that only put an asterisk behind a number, because users do not see these numbers.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 

@@ -11,8 +11,9 @@
 // Functions that compute the values of table columns from a Row.
 namespace gradsync::tools {
 
-// A Row in its setting, from which the cells of one line of a table are computed. If a table has several
-// lines for a Row, such as one for each bucket, `part` is the number of the line.
+// A Row (what was measured of one variant) and its setting, from which the cells of one line of a table are
+// computed. If a table has several lines for a Row, such as one for each phase of a step (forward, backward,
+// ...), `part` is the number of the line, from 0 for each Row.
 struct View {
   const NamedSetting& at;
   const Row& row;
