@@ -71,7 +71,7 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns an integer or a number with a fraction."""
+        """Returns the number in this field: an integer or one with a fraction."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)

@@ -177,7 +177,7 @@ class Meetings:
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
         """Waits until missing() returns no rank, or why() returns a reason for which a rank will
-        not come."""
+        not come. Returns this absence; None if no rank is missing."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()

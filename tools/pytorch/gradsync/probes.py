@@ -176,8 +176,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16, which are assumed to gain as much by running
-    concurrently as others."""
+    """Returns the costs of all-reduces in bf16. It is assumed that they gain as much by running
+    concurrently as all-reduces of uncast gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
