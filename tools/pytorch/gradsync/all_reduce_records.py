@@ -36,7 +36,8 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The times of one rank: `time_ns` and the CPU time of communication, for each repetition."""
+    """The times of one rank in nanoseconds, for each repetition of the measured collective: its
+    duration `time_ns`, and the CPU time of communication."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]
@@ -44,8 +45,8 @@ class RankRecord:
 
 
 def link_of(path: str) -> MeasuredLink:
-    """Returns the costs of all-reduces that the records contain. `path` is a file of records, or a
-    directory of such files.
+    """Returns the costs of all-reduces and all-gathers that the records contain. `path` is a file
+    of records, or a directory of such files.
 
     Raises Refused if the records are of several backends or of several numbers of ranks, and
     KeyError or TypeError if a line is not a record.

@@ -23,9 +23,10 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 class ScriptStep:
     """The predicted step with the script's own settings.
 
-    `exposed_s`: how long ranks only wait for collectives. `floor_s`: the shortest time that any
-    order of these collectives can take. `is_sharded`: whether the script uses fully_shard, so that
-    there are no buckets. `parts`: computation, copies and communication, which add up to the step.
+    `exposed_s`: how long ranks only wait for collectives, and compute nothing. `floor_s`: the
+    shortest time that the step can take, in whatever order its collectives run. `is_sharded`:
+    whether the script uses fully_shard, so that there are no buckets. `parts`: computation, copies
+    and communication, which add up to the step.
     """
 
     bucket_bytes: int
@@ -57,7 +58,7 @@ class OtherLink:
     """The predicted step over a link that is faster or slower than the one in the question.
 
     `change`: how much longer the step takes than over the question's link, as a fraction.
-    `is_told`: whether the two intervals do not overlap, so that the difference is certain.
+    `is_told`: whether the 95 % interval of the difference of the two steps excludes 0.
     """
 
     name: str
@@ -72,10 +73,10 @@ class MeasuredStep:
 
     `error`: how much longer the predicted step is, as a fraction of the measured step.
     `cost_error`: the same for the cost alone, which is the step less its passes without
-    synchronisation; None if there is no cost. `second_run_error`: how much the second half of the
-    launches differs from the first half, as a fraction; None for one launch. `is_as_planned`:
-    whether DistributedDataParallel made the predicted buckets; also true if its buckets are
-    unknown.
+    synchronisation; None if there is no cost. `second_run_error`: how much longer the measured step
+    is in the second half of the launches, as a fraction of that in the first half; None for one
+    launch. `is_as_planned`: whether DistributedDataParallel made the predicted buckets; also true
+    if its buckets are unknown.
     """
 
     name: str
@@ -94,9 +95,9 @@ class Way:
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel. `memory_bytes`: the peak of a rank's tensors in a step;
     None if the recording holds no memory. `cost_s`: how much longer a step takes than its passes
-    without synchronisation. `change` and `is_told`: the difference of its step from the first way's
-    step, as in OtherLink. If the step cannot be predicted, `why` has the reason, and the other
-    fields are None.
+    without synchronisation. `change`: how much longer its step is than the first way's step, as a
+    fraction of the latter. `is_told`: whether the 95 % interval of the difference of these steps
+    excludes 0. If the step cannot be predicted, `why` has the reason, and all numbers are None.
     """
 
     way: str
@@ -123,16 +124,17 @@ class Answer:
     ranks than were recorded. `units`: the number of modules that fully_shard gathers one by one.
     `schedule`: a sentence about what is assumed of these units.
 
-    `ddp`: the predicted step with the script's own settings. `variation`: how much of the time that
-    a step loses is communication, and how much is waiting for slower ranks. `load`: how busy the
-    busiest host was while steps were recorded; None if unknown.
+    `ddp`: the predicted step with the script's own settings. `variation`: which fraction of the
+    time that a rank does not compute in a step is communication, and which is waiting for slower
+    ranks. `load`: the largest fractions of CPU time in use, and the largest load average, of any
+    host while steps were recorded; None if unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with other bucket sizes.
     `best_bucket_cap_mb`: the bucket sizes that are not shown to be slower than the fastest.
-    `links`: other links. `measured`: recorded steps of the script itself, if the question has the
-    recorded ranks and link. `pairs`: the number of pairs of measured rows that differ only in
-    bucket size, and by more than their intervals. `pairs_right`: in how many of these pairs the
-    prediction names the faster row.
+    `links`: the predicted step over a slower and over a faster link. `measured`: recorded steps of
+    the script itself, if the question has the recorded ranks and link. `pairs`: the number of pairs
+    of measured rows that differ only in bucket size, and by more than their intervals.
+    `pairs_right`: in how many of these pairs the prediction names the faster row.
 
     `ways`: other ways to train. `advice`: a sentence about the fastest way. `batches`: for each
     way, how many times the recorded batch fits into `memory_limit_bytes`, if there is such a limit.

@@ -212,8 +212,8 @@ def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
 
 
 def _load(recording: Recording) -> HostLoad | None:
-    """Returns the largest load among all launches and hosts; None if the load of a launch is
-    unknown.
+    """Returns, for each field of HostLoad, the largest value among all launches and hosts; None if
+    the load of a launch is unknown.
     """
     if not all(launch.loads for launch in recording.launches):
         return None

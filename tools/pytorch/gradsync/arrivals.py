@@ -8,12 +8,12 @@ from gradsync.clock import Mark
 class Arrivals:
     """The gradients of a model that are ready in the current backward, and when they became ready.
 
-    `since_update`: the number of gradients since the last step of an optimizer. `sparse`: the name
-    of a parameter that got a sparse gradient. `begin`: the clock's mark at the beginning of the
-    last backward. `ready`: for each parameter the clock's mark when its gradient was ready; None if
-    it has no gradient. Several nested passes of one backward, such as those of reentrant
-    checkpoints, may add to one gradient. Such a gradient counts as ready when the last pass has
-    added to it.
+    `since_update`: how many times a gradient became ready since the last step of an optimizer.
+    `sparse`: the name of a parameter that got a sparse gradient. `begin`: the clock's mark at the
+    beginning of the last backward. `ready`: for each parameter the clock's mark when its gradient
+    was ready; None if it has no gradient. Several nested passes of one backward, such as those of
+    reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when the last
+    pass has added to it.
     """
 
     def __init__(self, params: int) -> None:

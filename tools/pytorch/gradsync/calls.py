@@ -16,8 +16,8 @@ class Calls:
     """The calls of modules in the current step. `inputs`: digests of the inputs of calls with
     gradients enabled.
 
-    `buffers`: for each buffer's name, a digest from before the first such call; only of buffers
-    that DDP makes equal on all ranks or leaves alone.
+    `buffers`: for each buffer's name, a digest from before the first such call. It leaves out
+    buffers that DDP makes equal on all ranks in forward, and buffers that DDP ignores.
     """
 
     def __init__(self) -> None:

@@ -40,10 +40,10 @@ class _Wrong:
 class _Question:
     """Gradients to compare with the mean over all ranks.
 
-    `where`: a text that names who gets the gradients, such as "SGD at train.py:25". `handed`: a
-    function that returns the gradient that a parameter's receiver gets. `is_of_clip`: whether the
-    receiver is a function that clips gradients. `may_average`: whether the receiver is an optimizer
-    that may average gradients itself.
+    `where`: a text that names the receiver of the gradients, such as "SGD at train.py:25".
+    `handed`: a function that returns the gradient that this receiver gets for a parameter.
+    `is_of_clip`: whether the receiver is a function that clips gradients. `may_average`: whether
+    the receiver is an optimizer that may average gradients itself.
     """
 
     params: list[torch.nn.Parameter]
@@ -135,7 +135,7 @@ class Comparer:
 
     def after_update(self, update: Update) -> bool:
         """After an update by an optimizer that averages gradients itself, compares the weights with
-        the expected ones.
+        those of a copy of the optimizer that has got the mean gradients.
 
         Returns True if later updates of this optimizer cannot be compared, because its work is
         divided among the ranks.
@@ -168,8 +168,8 @@ class Comparer:
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns whether `is_so` is True on all ranks; also True if ranks train different
-        parameters, because then the check must end.
+        """Returns whether `is_so` is True on all ranks. If ranks train different parameters,
+        returns True whatever `is_so` is, because then the check must end.
         """
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
@@ -275,8 +275,8 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether gradients that differ from the mean are right together with this loss, or
-        may be intended.
+        """Returns whether gradients that differ from the mean are no mistake: because the loss has
+        the reciprocal factor, or because all ranks have changed the mean alike, as by clipping.
 
         If so, adds a note about them.
         """
@@ -321,8 +321,9 @@ class Comparer:
     def _anywhere(
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
-        """Returns the parameters whose entry of `here` is True on any rank, if their group is now
-        to be checked."""
+        """Returns the parameters whose entry of `here` is True on any rank. Leaves out parameters
+        that `check` does not compare in this step, because it compares one group after the
+        other."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -373,10 +374,11 @@ class Comparer:
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
-        """Returns whether a wrong gradient is right because of what the script has done.
+        """Returns whether a gradient that differs from the mean is right, because the script's own
+        code has changed the gradients before.
 
-        It is the mean over ranks of the results of the script's hooks, or of all that autograd has
-        delivered, if the script has taken gradients away and added them later.
+        It is right if it is the mean over ranks of the results of the script's hooks, or of all
+        that autograd has delivered, if the script has taken gradients away and added them later.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -399,8 +401,8 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns a text about how all ranks have changed the mean (clipped or masked it), or "" if
-        that is a mistake."""
+        """Returns a text about how all ranks have changed the mean alike (clipped or masked it); ""
+        if they have not, so that the gradients are wrong."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]

@@ -48,8 +48,8 @@ class CurvePoint:
 class MeasuredPoint:
     """Measured steps of the script on `world_size` ranks, from another recording.
 
-    `speed_up`: as in CurvePoint, with the steps without synchronisation of the curve's own
-    recording.
+    `speed_up`: ranks x none_s / step_s, where none_s is the step without synchronisation of the
+    curve's own recording.
     """
 
     recording: str
@@ -60,13 +60,14 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """All points of a curve, and what they have in common.
+    """A curve: predicted steps for several numbers of ranks and links, and what these have in
+    common.
 
     Fields that have the name of a field of Answer mean the same. `none_s`: a step without
     synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
-    `first_bucket_bytes`, `is_sharded`: of the script's own step, as in ScriptStep. `points`:
-    ordered by link (in the order of the flags), and then by number of ranks. `measured`: steps from
-    other recordings.
+    `first_bucket_bytes`: the sizes of DDP's buckets in the script's own step. `is_sharded`: whether
+    the script uses fully_shard, so that there are no buckets. `points`: ordered by link (in the
+    order of the flags), and then by number of ranks. `measured`: steps from other recordings.
     """
 
     recording: str
@@ -181,7 +182,8 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the 95 % limits, by the same bootstrap as for steps."""
+    """Returns the 95 % limits of the mean time in which ranks only wait for gradients. They come
+    from the same bootstrap over rounds as the limits of steps."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

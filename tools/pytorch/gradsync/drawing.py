@@ -21,9 +21,9 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """The random errors of one repetition of the bootstrap, in standard deviations. `link`: the
-    error of the times of collectives. `replicated`: the error of the model for
-    DistributedDataParallel. `sharded`: the error of the model for FSDP2.
+    """The random errors of predicted times in one repetition of the bootstrap, in standard
+    deviations. `link`: the error of the times of collectives. `replicated`: the error of the
+    simulation of DistributedDataParallel. `sharded`: the error of the simulation of FSDP2.
     """
 
     link: float
@@ -33,8 +33,8 @@ class Deviations:
 
 @cache
 def deviations() -> list[Deviations]:
-    """Returns the errors of each repetition of the bootstrap, which are the same in all
-    predictions."""
+    """Returns the random errors of predicted times, one Deviations for each repetition of the
+    bootstrap. All predictions use the same ones."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:

@@ -56,7 +56,8 @@ class Update:
 
 
 class Facts:
-    """Describes what this rank trains, with names that are the same on all ranks."""
+    """Collects what this rank reports about a step: names, settings and digests of what it trains.
+    A parameter has the same name on all ranks."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained
@@ -91,8 +92,9 @@ class Facts:
         )
 
     def _parameters(self, update: Update) -> dict[str, str]:
-        """Returns texts about the parameters that the update trains, by name. Before this rank has
-        called a model, the names are not known.
+        """Returns texts about the update: the name of its optimizer, and the shapes, dtypes and
+        names of the parameters that it trains. Their names are missing until this rank has called a
+        model.
         """
         trained = [p for p in parameters_of(update.updater) if p.requires_grad]
         names = [self._trained.name_of(p) for p in trained]

@@ -104,7 +104,8 @@ class Findings:
 
 @dataclasses.dataclass
 class Coverage:
-    """What was checked. Printed in the line `same` if there is no difference."""
+    """What was checked. `check` prints these numbers in the line `same` if it has found no
+    difference."""
 
     parameters: int  # that were compared
     known_parameters: int  # to which autograd delivered gradients

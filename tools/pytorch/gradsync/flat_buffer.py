@@ -24,7 +24,8 @@ class FlatBuffer:
         ranks: int,
         dtypes: Sequence[torch.dtype] = (),
     ) -> None:
-        """`dtypes`: the dtypes of the slots; by default those of the parameters."""
+        """`dtypes`: for each parameter, the dtype of its gradient in the buffer; by default the
+        parameter's own dtype."""
         self.params = params
         self.share = 1 / ranks
         dtypes = dtypes or [param.dtype for param in params]
@@ -53,7 +54,8 @@ class FlatBuffer:
         self._kept: torch.Tensor | None = None
 
     def put(self, i: int) -> None:
-        """Copies the gradient of a parameter to its slot, divided by the number of ranks."""
+        """Copies the gradient of parameter `i` to its place in the buffer, divided by the number of
+        ranks."""
         gradient = self.params[i].grad
         assert gradient is not None
         torch.mul(gradient, self.share, out=self.slots[i])
@@ -73,15 +75,16 @@ class FlatBuffer:
         self._kept = self.flat.clone()
 
     def copy_back(self) -> None:
-        """Copies all slots back to the parameters' gradients."""
+        """Copies the contents of the buffer back to the gradients of the parameters that have
+        one."""
         for param, slot in zip(self.params, self.slots, strict=True):
             if param.grad is not None:
                 param.grad.copy_(slot)
 
     def average(self, as_bf16: bool) -> None:
-        """Averages over ranks, and writes the result to the gradients, as DDP would; uses the copy
-        of keep() or, without one, the current gradients. `as_bf16`: whether to send gradients in
-        bf16, as bf16_compress_hook does.
+        """Averages the gradients over ranks, and writes the result to the gradients, as DDP would;
+        uses the copy of keep() or, without one, the current gradients. `as_bf16`: whether to send
+        gradients in bf16, as bf16_compress_hook does.
         """
         used = torch.tensor(
             [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device

@@ -71,13 +71,13 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns an integer or a number with a fraction."""
+        """Returns the number in this field: an integer or one with a fraction."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)
 
     def choice(self, name: str, choices: type[E]) -> E:
-        """Returns the member of the enumeration whose value the text is."""
+        """Returns the member of the enumeration whose value is the text in this field."""
         text = self.text(name)
         try:
             return choices(text)
@@ -104,7 +104,8 @@ class JsonObject:
     def each(
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
-        """Returns read(value, place) for each element of a list, whose place includes its index."""
+        """Returns read(value, place) for each element of a list. `place` says where the element is,
+        such as "ranks[3]"."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))

@@ -110,7 +110,8 @@ def _on_one_line(text: str) -> tuple[list[Any], str]:
 
 
 def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
-    """Returns the document that begins on this line, in this column."""
+    """Returns the JSON documents that begin on line `first`, in this column, and end on a later
+    line; none if these lines are not JSON."""
     has_end = True
     for cut in sorted({column, 0}, reverse=True):  # other lines may have the prefix, too, or not
         after = _place_after(lines, first, column, cut)
@@ -125,8 +126,9 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
-    """Returns the index of the line after the line that closes the last open brace, or of the first
-    line that is not JSON; None if the lines end before."""
+    """Returns the index of the line after a document that begins on line `first`, in this column.
+    If a line before its end is not JSON, returns the index of that line. Returns None if the lines
+    end before the document. `cut`: the characters to skip in each later line."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])

@@ -17,7 +17,8 @@ class UnusableFile(Refused):
 
 def check_usable(path: str, **known: Any) -> None:
     """Raises UnusableFile if a launch cannot be added to a file. what_if combines all launches of a
-    file, so the given fields of schema.Launch must have equal values in all of them.
+    file, so certain fields of schema.Launch must have equal values in all of them. `known`: the new
+    launch's values of such fields.
     """
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")

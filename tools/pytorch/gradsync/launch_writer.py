@@ -38,8 +38,9 @@ class LaunchWriter:
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
-        """Called after the first round (one step of each kind), which has shown how many passes a
-        step has."""
+        """Called after the first round, which has shown how many backward passes a step has. In a
+        round the recorder takes one step of each kind: unsynchronised, probes and the script's
+        own."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 
@@ -49,8 +50,8 @@ class LaunchWriter:
             check_usable(self._path, **known)
 
     def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
-        """Adds the launch, with this rank's steps, to the file. Raises Refused, and leaves the file
-        unchanged, if this fails.
+        """Adds the launch to the file, with the steps of all ranks; `steps` are those of this rank.
+        Raises Refused, and leaves the file unchanged, if this fails.
         """
         ranks = gathered([json_of(step) for step in steps], self._world.device)
         load = load_between(self._begin, CpuTimes.now())

@@ -43,7 +43,7 @@ class Cost:
 
     `in_flight`: the number of collectives that ran at the same time, and together took `seconds`.
     `bytes`: the size of one whole vector. `processor`: the CPU time that the collectives used on
-    one rank, in CPU-seconds per second.
+    one rank, in CPU-seconds per second of their duration.
     """
 
     bytes: float
@@ -121,8 +121,8 @@ class LinkCosts:
     """
 
     def __init__(self, costs: Iterable[Cost], channels: int = 1) -> None:
-        """Raises Refused if a cost has no size or takes no time, or if there is no cost of a single
-        all-reduce.
+        """Raises Refused if a cost has no size or takes no time, or if there is no cost of an
+        all-reduce that ran alone.
         """
         points: dict[Operation, dict[int, list[Cost]]] = defaultdict(lambda: defaultdict(list))
         for cost in costs:
@@ -173,7 +173,8 @@ class LinkCosts:
         )
 
     def has(self, kind: Operation) -> bool:
-        """Returns whether this operation itself was measured."""
+        """Returns whether there are costs of this operation itself, and not only those of
+        all-reduces."""
         return kind in self._curves
 
     def sizes(self, kind: Operation = Operation.ALL_REDUCE) -> list[float]:
@@ -194,7 +195,7 @@ class LinkCosts:
         self, size: float, in_flight: int, kind: Operation = Operation.ALL_REDUCE
     ) -> float:
         """Returns the CPU time that this number of concurrent collectives uses on one rank, in
-        CPU-seconds per second.
+        CPU-seconds per second of their duration.
         """
         return self._of(kind, in_flight).processor.ratio_at(size)
 

@@ -89,7 +89,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= self._bytes.pop(storage._cdata, 0)
 
     def take(self) -> int:
-        """Returns the largest number of bytes since the last call of take(), or since start()."""
+        """Returns the largest number of bytes that the counted tensors had at one time since the
+        last call of take(), or since start()."""
         most = self._most
         self._most = self.now
         return most

@@ -40,9 +40,9 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Draws periods of `steps` steps between two averages, one period for each recorded round.
-    Returns the mean step of the slowest rank in each period. A rank that was not recorded takes all
-    its steps from one recorded rank, because a slow rank stays slow.
+    """Draws periods of `steps` steps between two averages, at most one period for each recorded
+    round. Returns the mean step of the slowest rank in each period. A rank that was not recorded
+    takes all its steps from one recorded rank, because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

@@ -1,4 +1,4 @@
-"""Finds the losses that a script computes, and how many times backward() counts each loss."""
+"""Finds the losses that a script computes, and the factor by which backward() multiplies each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class Pass:
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
 
     def loss(self) -> PassLoss | None:
-        """Returns the largest loss on which the pass began, or None if it is not known.
+        """Returns the loss with the largest factor, of those on which the pass began; None if no
+        loss is known, or if a factor is unknown.
 
         If a collective has reduced losses, the reduced loss is used, and not those that it was made
         of.

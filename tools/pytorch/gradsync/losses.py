@@ -1,5 +1,5 @@
-"""Finds out how many times backward() counts the mean of the loss, and whether this is a mistake.
-Needs no PyTorch.
+"""Finds out by which factor backward() multiplies the mean of the loss, and whether this factor is
+a mistake. Needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """The loss of a backward pass as far as it is known; if there are several, the largest.
+    """What is known of the loss on which a backward pass begins. Of several losses of one pass,
+    this is the one with the largest factor.
 
-    `factor`: the exact derivative of what backward() gets by the mean of the loss, without a
-    GradScaler's factor. `tokens`: the number of terms in the loss. `mean`: the mean of the loss
+    `factor`: the factor by which the pass multiplies `mean`: the derivative of the tensor on which
+    backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided
+    out. `tokens`: the number of terms in the loss, such as tokens. `mean`: the mean of the loss
     over these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that
     identifies the script's calls that began the pass. `is_reduced`: whether the script has reduced
     the loss by a collective before backward. `is_alone`: whether no other known loss is in the
-    pass. `is_whole`: whether backward gets nothing but this loss.
+    pass. `is_whole`: whether backward() is called on `factor` times this loss and nothing else.
     """
 
     factor: float
@@ -37,14 +39,16 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """How many times the backward passes of a step count the mean of the loss: 1 is right.
+    """The factor by which the backward passes of a step together multiply the mean of the loss: 1
+    is right.
 
-    `of_means`: this number relative to the mean of all passes' means, and `of_tokens` relative to
-    the mean over all tokens; None if passes differ in it, or are unknown. `rounding`: the relative
-    error that rounding may cause in both. `is_repeated`: whether the same call in the script made
-    all passes of each rank. `is_reduced`: whether all passes begin with a loss that a collective
-    has reduced. `is_alone`: whether no pass has another loss. `is_whole`: whether backward gets
-    nothing but the losses.
+    `of_means`: the factor if "mean of the loss" means the mean of all passes' means. `of_tokens`:
+    the factor if it means the mean over the tokens of all passes. Each is None if the passes'
+    factors differ or are 0, or if a pass's loss is unknown. `rounding`: the relative error that
+    rounding may cause in both. `is_repeated`: whether the same call in the script made all passes
+    of each rank. `is_reduced`: whether all passes begin with a loss that a collective has reduced.
+    `is_alone`: whether each pass has one known loss only. `is_whole`: whether each backward() is
+    called on a multiple of its known loss and nothing else.
     """
 
     of_means: float | None = None
@@ -63,11 +67,13 @@ class LossFactor:
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Returns whether gradients that are `factor` times the mean are right, because the loss is
-        counted 1 / `factor` times.
+        """Returns whether gradients that are `factor` times the mean are right, because backward()
+        multiplies the mean of the loss by 1 / `factor`.
 
-        `passes`, `is_divided_by_all`: as for mistake(). If the loss is only a part of what backward
-        gets, any other factor is taken for a coefficient.
+        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the loss
+        is divided by a number that the script has summed over ranks. If backward() is called on
+        more than the loss and nothing else explains the factor, it counts as the script's
+        coefficient of this loss; then this returns False.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
@@ -82,10 +88,11 @@ class LossFactor:
         return known[0] if known else 1.0
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
-        """Returns the name of the mistake that explains this number, or "" if it may be intended.
+        """Returns the name of the mistake that explains the factor of the loss, or "" if the factor
+        may be intended.
 
-        `passes`: of a step. `is_divided_by_all`: whether the loss is divided by a number that the
-        script has summed over ranks.
+        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the loss
+        is divided by a number that the script has summed over ranks.
         """
         if (self.of_means is None and self.of_tokens is None) or self.is_any(1):
             return ""
@@ -104,8 +111,8 @@ class LossFactor:
 
 
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
-    """Returns how many times backward counts the mean loss in the step, computed from the losses of
-    each rank's passes.
+    """Returns the factor by which the step's backward passes multiply the mean loss, computed from
+    the losses of each rank's passes.
 
     If passes have different numbers of tokens, adds a note about how far the mean of their means is
     from the mean over all tokens. In `ranks`, None stands for a pass whose loss is not known.
@@ -135,7 +142,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns the factor that all passes share, or None if they differ or are 0."""
+    """Returns the number that all `factors` equal, one factor for each pass, up to the relative
+    error `rounding`; None if they differ or are 0."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

@@ -59,7 +59,7 @@ class Reason(enum.Enum):
 class Absence:
     """A rank that does not come to a meeting, and a text about what it does instead.
 
-    `speaker`: the lowest rank that may have come, which reports the absence for all.
+    `speaker`: the lowest rank that is not known to be absent, which reports the absence for all.
     """
 
     rank: int
@@ -144,8 +144,8 @@ class Meetings:
         return absence
 
     def meet_at_end(self) -> Absence | None:
-        """Waits, after end(), until the scripts of all ranks have ended; returns the same as
-        meet()."""
+        """Waits, after end(), until the scripts of all ranks have ended. Returns a rank whose
+        script goes on, and why; None if all have ended."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class Meetings:
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
         """Waits until missing() returns no rank, or why() returns a reason for which a rank will
-        not come."""
+        not come. Returns this absence; None if no rank is missing."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -199,7 +199,7 @@ class Meetings:
         return None
 
     def _missing(self) -> list[int]:
-        """Returns the ranks that are not at the meeting."""
+        """Returns the other ranks that have not yet called meet() for this update."""
         others = [rank for rank in range(self._size) if rank != self._rank]
         if self._has(*map(self._place_of, others)):
             return []
@@ -254,7 +254,8 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Returns whether there are several ranks; the first call connects to their store."""
+        """Returns whether there are several ranks; the first call connects to the store of their
+        process group."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)
@@ -272,7 +273,8 @@ class Meetings:
         return Progress(**self._get(key)) if self._has(key) else Progress()
 
     def _place_of(self, rank: int) -> str:
-        """Returns the key that a rank sets when it comes to this meeting."""
+        """Returns the key that a rank sets in the store when it calls meet() for the current
+        update."""
         return f"{self._own.meetings}/{rank}"
 
     def _set(self, key: str, value: Any) -> None:

@@ -42,9 +42,9 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The time between two gradients' becoming ready in backward, which ends with the gradient of
-    one parameter. `computing`: the maximum bytes of activations and temporary tensors in this time.
-    `made`: the bytes of gradients that were ready before this time.
+    """The part of backward that ends when the gradient of `parameter` is ready, and begins when the
+    gradient before it is ready. `computing`: the maximum bytes of activations and temporary tensors
+    in this part. `made`: the bytes of gradients that were ready before this part.
     """
 
     parameter: int
@@ -88,10 +88,10 @@ class Need:
         """Returns the memory of a rank that holds the whole model, as with DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as if passes are accumulated. `more`: bytes in addition to
-        buckets. `batch`: the batch as a multiple of the recorded batch. `buckets`: whether DDP has
-        buckets, which exist all the time; gradients are views of them, or tensors in addition to
-        them.
+        gradients exist all the time, as if passes are accumulated. `more`: further bytes that
+        backward needs, such as for a bucket's copy in bf16. `batch`: the batch as a multiple of the
+        recorded batch. `buckets`: whether DDP has buckets, which exist all the time; gradients are
+        views of them, or tensors in addition to them.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -112,8 +112,10 @@ class Need:
     ) -> Peak:
         """Returns the memory of a rank with these units of FSDP2.
 
-        `batch` and `keeps` are as in replicated(). This follows _fsdp_param_group.py and
-        _fsdp_collectives.py in PyTorch's torch/distributed/fsdp/_fully_shard.
+        `batch`: the batch as a multiple of the recorded batch. `keeps`: whether a rank keeps whole
+        gradients between backward passes, as if passes are accumulated without reducing. The
+        computation follows the code of FSDP2: _fsdp_param_group.py and _fsdp_collectives.py in
+        PyTorch's torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
         sizes = UnitSizes(
@@ -145,8 +147,8 @@ class Need:
         return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
 
     def _moments(self, batch: float) -> list[Moment]:
-        """Returns the times between ready gradients, in their order in backward, for this multiple
-        of the recorded batch."""
+        """Returns the parts of backward from one ready gradient to the next, in order. `batch`: the
+        batch as a multiple of the recorded batch."""
         moments = []
         made = 0
         for parameter in self._recorded.order:
@@ -207,8 +209,9 @@ class UnitBuffers:
         self._summed = 0  # whose parts are reduced
 
     def in_forward(self) -> int:
-        """Returns the maximum bytes that forward gathers: the units that stay, and one unit that is
-        being copied out of its buffer."""
+        """Returns the maximum bytes of gathered parameters in forward: of the units that stay
+        gathered until backward, and twice those of the largest other unit, while it is copied out
+        of its buffer."""
         sizes = list(zip(self._units, self._sizes, strict=True))
         stay = sum(size for unit, size in sizes if not unit.reshards)
         largest = max((size for unit, size in sizes if unit.reshards), default=0)

@@ -83,8 +83,8 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text that describes how all ranks have changed the mean (masked or clipped
-    gradients), or an empty text if that is a mistake.
+    """Returns a text about how all ranks have changed the mean alike (masked or clipped it); an
+    empty text if they have not, or if the change looks like a mistake.
 
     `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
     these are all gradients that were compared. `has_others`: whether other gradients were not
@@ -106,8 +106,8 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns the one factor by which all these gradients differ from the mean, from the most exact
-    of them; None if there is no such factor."""
+    """Returns the factor if all these gradients are the same multiple of the mean, else None. Of
+    the gradients' factors, it is the one with the smallest tolerance."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None

@@ -10,8 +10,9 @@ from torch.optim import Optimizer
 class ModelOptimizers:
     """The optimizers that have a parameter of the model, and whose step() was called or skipped.
 
-    `ids`: the ids of the model's parameters. `stepping`: the optimizer whose step() is running, if
-    any. `stepped`: the number of optimizers that have stepped in this step of the model.
+    `ids`: Python's id() of each parameter of the model. `stepping`: the optimizer whose step() is
+    running, if any. `stepped`: the number of optimizers that have stepped in this step of the
+    model.
     """
 
     def __init__(self, ids: Set[int]) -> None:

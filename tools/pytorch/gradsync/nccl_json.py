@@ -90,7 +90,7 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the host and device of each rank. The document lists processes, of which each may
+    """Returns the host and the group of each rank. The document lists processes, of which each may
     have several GPUs; each GPU is a rank."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {

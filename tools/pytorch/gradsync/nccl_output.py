@@ -60,8 +60,8 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether this line begins the output of the next program, because such a line
-        stands before a program's rows.
+        """Returns whether this line begins the output of the next program: whether the current
+        program has printed rows, and the line is of a sort that stands before rows.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False

@@ -34,7 +34,8 @@ MOST_RANKS = 16384
 
 @dataclass(frozen=True)
 class Units:
-    """The units in which times and both bandwidths are printed: keys of SECONDS and of BYTES."""
+    """The units in which times and both bandwidths are printed, such as "us" and "GB/s". `time` is
+    a key of SECONDS, and `rate` should be one of BYTES."""
 
     time: str
     rate: str
@@ -65,8 +66,8 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns how many bytes a rank sends for each byte of the vector, by the two printed
-        bandwidths."""
+        """Returns the bounds of the bus bandwidth divided by the algorithm bandwidth: how many
+        bytes a rank sends for each byte of the vector."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -78,8 +79,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The host and device of a rank, as far as the program prints them. `group`: several groups of
-    ranks may measure at the same time.
+    """The host of a rank and the group to which it belongs, as far as the program prints them.
+    Several groups of ranks may measure at the same time.
     """
 
     group: str | None
@@ -88,8 +89,8 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The rows of a program's output that passed the check. `says`: lines that tell the user what
-    was rejected."""
+    """The costs from the rows of a program's output whose numbers agree, and the number of ranks.
+    `says`: lines that tell the user what was rejected."""
 
     ranks: int
     costs: list[Cost]
@@ -116,11 +117,12 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program has printed.
 
-    `program`: the name of the collective, if it is printed. `places`: the place of each rank.
-    `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the program's own
-    check of results failed. `is_in_place_last`: whether the second half of a row was measured in
-    place (input and output are one buffer), as in DDP. `units`: None if they are not printed.
-    `unread`: the number of rows that could not be read, because they lack numbers.
+    `program`: the name of the collective, if it is printed. `places`: for each rank its host and
+    group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the
+    program's own check of results failed. `is_in_place_last`: whether the second half of a row was
+    measured in place (input and output are one buffer), as in DDP. `units`: the units of times and
+    bandwidths; None if they are not printed. `unread`: the number of rows that could not be read,
+    because they lack numbers.
     """
 
     program: str | None = None
@@ -170,8 +172,9 @@ class Run:
         return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns the rows that pass the check, for a run of this collective. Raises Refused if
-        most rows contradict themselves or the printed number of ranks."""
+        """Returns the costs of this collective, from the rows whose numbers agree with each other
+        and with the number of ranks. Raises Refused if most rows contradict themselves or the
+        printed number of ranks."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -225,8 +228,8 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns the result of agreeing() for the printed units or, if there are none, for the
-        units in which most rows agree.
+        """Returns the rows whose size, time and bandwidth agree, and a reason for each row in which
+        they do not. If no units are printed, takes those in which most rows agree.
         """
         rows = self._rows_of_one_type()
         if self.units:
@@ -235,7 +238,8 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns the number of ranks that measured together, and lines to print about it."""
+        """Returns the number of ranks that measured together, and lines to print about it. `told`:
+        the numbers of ranks that the bandwidths of a row allow."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(

@@ -16,15 +16,16 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context for code of `check` that runs within the script: events in it are ignored, and an
-    error in it ends the rank.
+    """A context for code of `check` that runs within the script: `check` does not observe what this
+    code calls in PyTorch, and an error in this code ends the rank.
 
     If the error is Refused, the rank ends with the status UNKNOWN; any other exception is a fault
     of `check` (FAULT). If a difference was found before, the rank ends with DIFFERS instead;
     `found` returns the status so far.
 
-    `place`: FILE:LINE of the script, used if none of its lines is running, as in a thread of
-    autograd. `spent_ns`: the time that such code has taken so far.
+    `place`: FILE:LINE of the script, which an error names if no line of the script is running, as
+    in a thread of autograd. `spent_ns`: the time that code in this context has taken so far, in
+    nanoseconds.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:

@@ -47,8 +47,8 @@ class Variation:
     lost time, which is varying_step_s - rank_s. These two add up to 1, and are None if no time is
     lost. Copies of gradients count as communication. `correlation`: the correlation of the times of
     two recorded ranks of one host in the same steps. If it is near 1, the ranks were slow in the
-    same steps, because their host was busy. It is None if each rank had its own host, or if ranks
-    did not vary.
+    same steps, because their host was busy. It is None if ranks ran on several hosts, or did not
+    vary.
     """
 
     rank_s: float
@@ -111,8 +111,8 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns the correlation of the times of neighbouring ranks, as a mean over launches and pairs
-    of ranks."""
+    """Returns the correlation of the computation times, from the beginning of backward on, of two
+    ranks with consecutive numbers, as a mean over launches and such pairs of ranks."""
     found = []
     for replay in prediction.replays:
         times = [

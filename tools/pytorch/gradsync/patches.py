@@ -42,8 +42,9 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns the value that `undo` must restore. It is never a replacement that another
-        Patches object has undone while this one covered it.
+        """Returns the value that `undo` must restore. If that would be the replacement of another
+        Patches object that has been undone meanwhile, returns the value from before that
+        replacement.
         """
         before = self.before
         while True:

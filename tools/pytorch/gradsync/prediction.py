@@ -236,7 +236,8 @@ class Predictor:
         sharing_ranks: int | None = None,
     ) -> Prediction:
         """Predicts a step under fully_shard; `costs`: the costs of collectives, one for each
-        launch. `sharing_ranks`: as in sharding.predict_launch()."""
+        launch. `sharing_ranks`: the number of ranks among which parameters and the optimizer's work
+        are divided; by default all."""
         question = self.question
         return _mean(
             [

@@ -27,7 +27,7 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 class Prober:
     """Sends the contents of a buffer in different ways, to measure how long they take. `units`: for
-    each module that FSDP2 would gather, the numbers of its parameters."""
+    each module that FSDP2 would gather, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -39,7 +39,8 @@ class Prober:
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Runs the collectives of the probe. All ranks must begin together."""
+        """Runs the collectives that the recorder measures in this probe, and returns their times.
+        All ranks must begin together."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()

@@ -26,11 +26,11 @@ class Communication:
     """The costs of collectives in the launches of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
-    costs of all-reduces in bf16, as a function of the sent bytes, including the casts back, which
-    the same thread does. `link` and `bf16` are None if they were not measured. `bf16_part`: the
-    bytes that are sent in bf16 for each byte of gradients. The other fields are seconds for each
-    byte of gradients (0 if not measured): of the casts to and from bf16, and of
-    ZeroRedundancyOptimizer's broadcasts.
+    costs of all-reduces in bf16, as a function of the sent bytes, including the casts back from
+    bf16, because the thread that runs the collective also casts. `link` and `bf16` are None if they
+    were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients. The
+    other fields are seconds for each byte of gradients (0 if not measured): of the casts to and
+    from bf16, and of ZeroRedundancyOptimizer's broadcasts.
     """
 
     link: MeasuredLink | None
@@ -62,7 +62,7 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """Identifies collectives of one kind and size, of which this number ran at the same time.
+    """Identifies collectives of one kind and size, of which `in_flight` ran at the same time.
 
     All broadcasts belong to one group with a size of one byte, because only the sum of their sizes
     matters.
@@ -75,8 +75,9 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What was measured for one group, with a value for each probe: seconds, CPU-seconds per second
-    on one rank, and seconds per byte of the casts before and after the collectives.
+    """What was measured for collectives of one kind, size and number in flight, with a value for
+    each probe: seconds, CPU-seconds on one rank per second of their duration, and seconds per byte
+    of the casts before and after the collectives.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -86,7 +87,8 @@ class _Sample:
 
 
 class _Samples:
-    """All measurements of the probes in launches that have the settings of `launch`."""
+    """All measurements of the probes in launches that have the backend, device and parameters of
+    `launch`."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -114,8 +116,8 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns the costs of this kind as if they were all-reduces, as a function of the sent
-        bytes."""
+        """Returns the costs of collectives of this kind, as a function of the sent bytes. Their
+        field `kind` is ALL_REDUCE for every kind."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -129,8 +131,8 @@ class _Samples:
         ]
 
     def processor_of_large(self) -> float:
-        """Returns the CPU time that a large all-reduce uses on one rank, in CPU-seconds per
-        second."""
+        """Returns the CPU time that the largest measured all-reduce uses on one rank, in
+        CPU-seconds per second of its duration."""
         single = [cost for cost in self.costs(CollectiveKind.ALL_REDUCE) if cost.in_flight == 1]
         return single[-1].processor
 
@@ -174,8 +176,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16, which are assumed to gain as much by running
-    concurrently as others."""
+    """Returns the costs of all-reduces in bf16. It is assumed that they gain as much by running
+    concurrently as all-reduces of uncast gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -204,7 +206,8 @@ class _UnitTimes:
 
 
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
-    """Returns the costs of FSDP2's collectives, from those of the script's units or of a probe.
+    """Returns the costs of FSDP2's gathers and reductions, from recorded steps in which the
+    script's own units or a probe ran them.
 
     FSDP2's collectives are assumed to use as much CPU time as all-reduces.
     """
@@ -225,8 +228,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the times of a rank's gathers and reductions, for each unit of the probe or of the
-    script itself.
+    """Returns the nanoseconds of a rank's gathers and of its reductions in FSDP2, one value of each
+    for every unit of the probe or of the script itself.
     """
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
@@ -235,7 +238,8 @@ def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
-    """Returns the times, in nanoseconds, of the rank that waited least; empty if there are none."""
+    """Returns the times of the rank whose collectives took least time together, because it waited
+    least for other ranks; empty if there are none. `by_rank`: each rank's times in nanoseconds."""
     times = min(by_rank, key=sum)
     if not times:
         return _UnitTimes([], [])
@@ -246,8 +250,8 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
     """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
     step. A collective waits for a processor rarely, but then long, and a step has many collectives.
-    So the typical (median) time of each collective is scaled such that these times add up to the
-    typical sum of a step.
+    So the typical time (the trimmed mean) of each collective is scaled such that these times add up
+    to the typical sum of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

@@ -10,7 +10,8 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """The numbers of processors that a rank may use, and that its computation uses."""
+    """`available`: the number of processors that a rank may use. `computing`: the number that its
+    computation uses."""
 
     available: float
     computing: float
@@ -37,10 +38,11 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns a factor for the error of predictions, which was fitted on CPUs: the fraction of a
-    rank's processors that computation uses, times the part of a processor that communication uses
-    meanwhile. So the error is smaller if computation and communication do not share processors,
-    because such steps are predicted better. On GPUs, where the error is unknown, the factor is 1.
+    """Returns the factor by which the error of predictions, as fitted on CPUs, is multiplied. It is
+    the fraction of a rank's processors that computation uses, times `used`, the number of
+    processors that communication uses meanwhile, but at most 1. So the error is smaller if
+    computation and communication do not share processors, because such steps are predicted better.
+    On GPUs, where the error is unknown, the factor is 1.
     """
     if launch.device != "cpu":
         return 1

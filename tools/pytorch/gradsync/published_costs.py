@@ -12,7 +12,8 @@ HALF_WITHIN = 12
 
 
 def note() -> str:
-    """Returns the sentence about this error that answers about GPUs contain."""
+    """Returns a sentence that says how far predictions for GPUs were off. `what_if` prints it in
+    answers about GPUs."""
     return (
         f"{COSTS} published costs of 4 and 8 GPUs were predicted within a factor of {WITHIN}, half "
         f"of them within {HALF_WITHIN}: all too low."

@@ -88,7 +88,8 @@ class Question:
 
     @cached_property
     def script_row(self) -> Row:
-        """Returns the settings of the script's own steps, or PyTorch's default settings."""
+        """Returns the settings of the script's own synchronised steps; if none were recorded, the
+        default settings of DistributedDataParallel."""
         if self.launch.rows:
             return self.launch.rows[0]
         return Row.by_default("DDP", self.launch.passes)
@@ -215,7 +216,8 @@ def questions_of(
 ) -> list[Question]:
     """Makes several questions, one for each link and, for each link, one for each number of ranks.
 
-    Raises Refused like question_of(), or if one question is asked twice.
+    Raises Refused if a file cannot be used, if `at` is a recording of another model, or if one
+    question is asked twice.
     """
     for options in links:
         options.check()
