@@ -81,13 +81,14 @@ class Recorder(Listener):
     ) -> None:
         """`model`: any module, or one in DDP or under fully_shard.
 
-        `out`: the file to which the recording is added as a line. `rounds`: how many times each
-        kind of step is taken; the first time is warm-up. `ddp`: whether steps that the script
-        itself synchronises are also recorded. `views`: whether probes leave gradients as views of
-        their flat buffer; by default only if the model's DDP has gradient_as_bucket_view.
-        `command`: the command line of the script, which the recording stores. `roots`: modules of
-        `model` whose call begins a step, if `model` itself is not called. `only`: the ids of the
-        parameters that train; by default of all that require a gradient.
+        `out`: the file to which the recording is added as a line. `rounds`: how many rounds are
+        taken, each of which has all kinds of steps; the first round is warm-up. `ddp`: whether
+        steps that the script itself synchronises are also recorded. `views`: whether probes leave
+        gradients as views of their flat buffer; by default only if the model's DDP has
+        gradient_as_bucket_view. `command`: the command line of the script, which the recording
+        stores. `roots`: modules of `model` whose call begins a step, if `model` itself is not
+        called. `only`: the ids of the parameters that train; by default of all that require a
+        gradient.
         """
         self.place = place()
         self.done = False

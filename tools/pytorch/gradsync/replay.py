@@ -107,7 +107,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Replay:
-    """A scenario, and the times of its simulated rounds."""
+    """A Scenario (what a simulation needs), and the times of its simulated rounds."""
 
     scenario: Scenario
     rounds: Sequence[RoundTimes]
@@ -400,8 +400,9 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns an interval by a bootstrap over rounds. Each repetition also draws the speed of the
-    link, as if it came from another launch, and an error of the simulated cost of synchronisation.
+    """Returns the 95 % interval of the step's time, by a bootstrap over rounds. Each repetition
+    also draws the speed of the link, as if it came from another launch, and an error of the
+    simulated cost of synchronisation.
     """
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)

@@ -49,7 +49,7 @@ class StepMode(str, Enum):
 
 
 class CollectiveKind(str, Enum):
-    """What a probe sends.
+    """What a probe sends: a step of which the collectives are measured alone.
 
     ALL_REDUCE: the gradients, in up to 128 pieces of one size. BF16: the same pieces in bf16, with
     casts before and after each all-reduce. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one
@@ -351,9 +351,10 @@ class Launch:
     the limit of the link between hosts in bits per second; 0 if unknown. `memory`: the memory of a
     rank's tensors; None if it was not measured. `units`: the units of fully_shard, if the script
     uses it. `sharing_ranks`: the number of ranks that share the parameters under HSDP, else 0.
-    `loads`: the load of each rank's host; empty if unknown. `rows`: the settings of steps that the
-    script itself synchronises; the first has those of the unchanged script. `ranks`: the steps of
-    each rank. The steps of all ranks with the same index were taken together.
+    `loads`: the load of each rank's host; empty if unknown. `rows`: the settings of the steps that
+    the script itself synchronises. The first row has the settings of the unchanged script; other
+    rows are of steps with changed settings. `ranks`: the steps of each rank. The steps of all ranks
+    with the same index were taken together.
     """
 
     device: str

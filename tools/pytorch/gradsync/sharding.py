@@ -68,7 +68,8 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
 
 
 def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
-    """Returns these units with `reshards` changed as requested."""
+    """Returns these units with `reshards` (whether they free parameters after forward) set as
+    `resharding` says."""
     if resharding is Resharding.AS_RECORDED:
         return list(units)
     return [

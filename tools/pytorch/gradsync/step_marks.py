@@ -1,5 +1,5 @@
-"""The clock's marks of a step that is running. When the step has ended, its times are computed from
-these marks."""
+"""The clock's marks of a step that is running: moments on a CPU, or events of a GPU. When the step
+has ended, its times are computed from these marks."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from gradsync.world import World
 
 class StepRecorder:
     """Measures the current step of a model. The Recorder calls its methods when parts of the step
-    begin and end. A moment is given as a mark of the clock.
+    begin and end. The clock's marks say when: moments on a CPU, or events of a GPU.
 
     `turn`: the kind of the step. `passes`: the number of backward passes in the step that have
     computed gradients. `is_prepared`: whether the current backward pass synchronises. `arrivals`:
@@ -178,7 +178,8 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the time since the last update must not count as time between two steps."""
+        """Called if the script has trained another model since the last update. This time must not
+        count as time between two steps."""
         self._updated = None
 
     def abandon(self) -> None:

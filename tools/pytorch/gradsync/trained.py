@@ -231,9 +231,9 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to keep each pass's gradient of this parameter, in case its sum proves
-        wrong: then they may explain why. While nothing was wrong, only those of a few small
-        matrices are kept.
+        """Returns whether to keep each pass's gradient of this parameter, in case the sum of these
+        gradients proves wrong: they may then explain why. While no gradient was wrong, only those
+        of a few small matrices are kept.
         """
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES

@@ -26,9 +26,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step, which the recorder takes once in each round. `mode` is None for the first
-    step, which is not changed. If there is only one process, a PROBE has no `probe`, because it
-    sends nothing.
+    """A kind of step that the recorder takes in each round. `mode` is None for the first step,
+    which is not changed. If there is only one process, a step of the mode PROBE has no `probe`,
+    because it sends nothing.
     """
 
     mode: StepMode | None

@@ -69,8 +69,8 @@ def step_of_twin(
     `compared`: the comparison of each parameter. `alone`: a process group that contains only this
     rank. It is the default group while copies step, so that the copies average nothing. Three
     copies of the optimizer step: one with the mean gradients, and two with mean gradients that are
-    changed by the largest rounding error, with random signs. The copies do not have attributes of
-    the optimizer that are not in its state.
+    changed by the largest rounding error, with random signs. The copies lack attributes that the
+    script has added to the optimizer, because only its defaults, state and param_groups are copied.
 
     Raises Refused if a copy's step raises an exception, because a copy may run code of the script.
     """

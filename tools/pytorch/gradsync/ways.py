@@ -81,7 +81,7 @@ class Ways:
         self._keeps = self._launch.passes > 1
 
     def all(self) -> list[PredictedWay | UnknownWay]:
-        """Returns all ways, DistributedDataParallel first."""
+        """Returns all ways to train, DistributedDataParallel first."""
         return [
             self._replicated(f"DDP, bucket_cap_mb={self._base.bucket_bytes / MIB:g}", self._base),
             self._zero1(),
@@ -105,7 +105,7 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns a way: DistributedDataParallel with these settings.
+        """Returns a way to train: DistributedDataParallel with these settings.
 
         Each rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes`
         bytes of memory in backward in addition to DDP's.
@@ -197,7 +197,8 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """Returns the way HSDP, in which groups of this number of ranks share the parameters."""
+        """Returns the way to train with HSDP, in which groups of this number of ranks share the
+        parameters."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
@@ -231,8 +232,8 @@ class Ways:
         )
 
     def _local(self, steps: int) -> PredictedWay:
-        """Returns a way: local SGD, which averages the weights of all ranks after this number of
-        steps.
+        """Returns a way to train: local SGD, which averages the weights of all ranks after this
+        number of steps.
 
         Ranks wait only at the average, so the step is computed from the rank that is slowest over
         all these steps.

@@ -111,7 +111,7 @@ class RankCollectives:
 
 
 def step_of(called: float, windows: Sequence[Window]) -> int | None:
-    """Returns the index of the step in which the host made a call."""
+    """Returns the index of the step in which the host made a call; None if it was in no step."""
     i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
     return i if i >= 0 and called <= windows[i].host[1] else None
 
@@ -156,8 +156,8 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns, for each collective of a rank, what identifies it. Collectives outside of steps are
-    left out."""
+    """Returns a rank's collectives by the Place that identifies each one. Collectives outside of
+    steps are left out."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:

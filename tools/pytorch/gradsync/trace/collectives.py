@@ -140,14 +140,14 @@ def unsent(trace: Trace) -> list[str]:
 
 
 class _Calls:
-    """Finds the call of a collective within which a kernel was launched."""
+    """Finds the host's events of a collective during which a kernel was launched."""
 
     def __init__(self, trace: Trace) -> None:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]
 
     def around(self, kernel: Device) -> list[Host]:
-        """Returns the events of the host within which the kernel was launched: PyTorch's record of
-        the collective (record_param_comms), the annotation such as nccl:all_reduce, and the c10d
+        """Returns the host's events during which the kernel was launched: PyTorch's record of the
+        collective (record_param_comms), the annotation such as nccl:all_reduce, and the c10d
         operator. Each may be missing.
         """
         if not kernel.launch_known:
