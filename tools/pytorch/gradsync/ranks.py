@@ -31,8 +31,8 @@ def refusing_late_ranks() -> Iterator[None]:
 class Ranks:
     """The ranks of the script's default process group; a single rank while there is no group.
 
-    All ranks must call the methods of this class together. The methods raise Refused if a rank does
-    not come.
+    All ranks must call the methods of this class together. The methods that communicate raise
+    Refused if another rank does not call them in time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -42,9 +42,8 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def find(self) -> bool:
-        """Finds out how many ranks there are, and which one this is. Returns whether the script has
-        initialised a group of several ranks.
-        """
+        """Sets `size` and `rank` by the script's default process group. Returns whether the script
+        has initialised a group of several ranks."""
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None
         self.size = dist.get_world_size()
@@ -52,7 +51,8 @@ class Ranks:
         return True
 
     def join(self) -> None:
-        """Makes the process group of `check` as soon as the script has made its own."""
+        """Makes a gloo group, in which `check` communicates, once the script has initialised a
+        default group of several ranks."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
                 timeout = max(PATIENCE, default_store().timeout)

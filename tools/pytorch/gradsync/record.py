@@ -11,9 +11,10 @@ wraps in DDP, or that has fully_shard. With one process, it records the outermos
 has the parameters of the first optimizer that steps. In your own loop, as in a notebook, make a
 Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop until it is `done`.
 
-`record` needs PyTorch 2.3 and nothing else. record_flags.py says what it cannot record, and
-recorder.py how it records. Without a process group nothing is communicated, so `what_if` then needs
-a --link. A model that torch.compile compiles is compiled in the first steps, which are not kept.
+`record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what it cannot
+record, and recorder.py how it records. Without a process group `record` measures no collectives, so
+`what_if` then needs the flag --link, which states the link's speed. A model that torch.compile
+compiles is compiled in the first steps, which are not kept.
 
 Each start of the script (a launch) adds a line of JSON to FILE. Start the script several times,
 because steps take different times in different launches, for example because memory addresses

@@ -5,10 +5,10 @@ gradients. A PROBE copies gradients as DistributedDataParallel (DDP) does, but o
 copies each gradient into a flat buffer when it is ready (and leaves a view, if DDP has
 gradient_as_bucket_view), communicates the buffer in pieces after backward, and copies gradients
 back that are not views. Another kind of probe gathers and reduces as FSDP2 would if the blocks of
-the model were its units. In SCRIPT steps, the script itself synchronises. The script's first step
-is not changed, and shows which gradients and optimizers there are. After the timed part of an
-unsynchronised step, and before the optimizer, the gradients become those that DDP would have
-computed, so training continues as without the recorder.
+the model were its units. In SCRIPT steps, DDP or fully_shard synchronises gradients as the script
+has set it up. The script's first step is not changed, and shows which gradients and optimizers
+there are. After the timed part of an unsynchronised step, and before the optimizer, the gradients
+become those that DDP would have computed, so training continues as without the recorder.
 
 step_machine.py decides where a step begins and ends, and what cannot be recorded. DDP decides in
 forward whether it will synchronise, and then prepares its reducer; in steps that are not the
@@ -81,12 +81,14 @@ class Recorder(Listener):
     ) -> None:
         """`model`: any module, or one in DDP or under fully_shard.
 
-        `out`: the file to which the recording is added as a line. `rounds`: how many times each
-        kind of step is taken; the first time is warm-up. `ddp`: whether steps that the script
-        itself synchronises are also recorded. `views`: whether gradients are views of buckets; by
-        default as in DDP. `command`: the command line of the script, which the recording stores.
-        `roots`: modules of `model` whose call begins a step, if `model` itself is not called.
-        `only`: the ids of the parameters that train; by default of all that require a gradient.
+        `out`: the file to which the recording is added as a line. `rounds`: how many rounds are
+        taken, each of which has all kinds of steps; the first round is warm-up. `ddp`: whether
+        steps that the script itself synchronises are also recorded. `views`: whether probes leave
+        gradients as views of their flat buffer; by default only if the model's DDP has
+        gradient_as_bucket_view. `command`: the command line of the script, which the recording
+        stores. `roots`: modules of `model` whose call begins a step, if `model` itself is not
+        called. `only`: the ids of the parameters that train; by default of all that require a
+        gradient.
         """
         self.place = place()
         self.done = False
@@ -139,8 +141,7 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """The number of steps taken so far; -1 before the first step has ended, which does not
-        count."""
+        """The number of steps taken since the script's first step has ended; before that, -1."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
@@ -175,7 +176,8 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Returns a context that ends recording if Refused is raised in it."""
+        """Returns a context that ends recording, and adds the line of the script to the error, if
+        Refused is raised in it."""
         try:
             yield
         except Refused as error:

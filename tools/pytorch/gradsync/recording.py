@@ -24,8 +24,8 @@ class RankTimes:
     """The times, in seconds, of one rank in a step without synchronisation, in which no rank waits
     for another.
 
-    `between_s` is the time between two steps, mostly for loading data. A rank is slow if it takes
-    longer than the fastest rank, by the fraction NOTABLE or more, in three of four steps.
+    `between_s` is the time between two steps, mostly for loading data. `is_slow`: whether the rank
+    takes more than 5 % (NOTABLE) longer than the fastest rank in at least three of four steps.
     """
 
     forward_s: float
@@ -44,8 +44,7 @@ class Recording:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads a recording from a file. Raises Refused if the file is not a recording, or if its
-        launches do not fit together.
-        """
+        launches are of different scripts, models, machines or versions of PyTorch."""
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
@@ -61,8 +60,8 @@ class Recording:
 
     @property
     def first(self) -> Launch:
-        """The first launch. All other launches have the same values as this one, except times and
-        memory."""
+        """The first launch. All launches have gradients of the same sizes, and the same values of
+        the fields in AGREEING_FIELDS, such as `optimizer`."""
         return self.launches[0]
 
     @cached_property
@@ -111,10 +110,10 @@ class Recording:
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
-        """Returns, for each launch, the seconds of its steps of this kind. Launches without such
-        steps are left out.
+        """Returns, for each launch, the seconds of each of its steps of this mode. Launches without
+        such steps are left out.
 
-        For the kind SCRIPT, returns only steps whose settings have the name `row`.
+        For the mode SCRIPT, returns only steps whose settings (schema.Row) have the name `row`.
         """
         launches = []
         for launch in self.launches:
@@ -141,7 +140,7 @@ class Recording:
 
     @cached_property
     def none_s(self) -> float:
-        """The seconds of a step without synchronisation."""
+        """The trimmed mean of the seconds of all steps without synchronisation, of all launches."""
         launches = self.steps(StepMode.UNSYNCHRONISED)
         if not launches:
             raise Refused(f'{self.path}: no steps of mode "none"')
@@ -149,9 +148,8 @@ class Recording:
 
     @cached_property
     def own_collectives(self) -> tuple[float, float]:
-        """The mean number of collectives that the script itself issues in a step, and the mean of
-        their bytes.
-        """
+        """Two means over steps without synchronisation: how many collectives the script itself
+        issues in a step, and how many bytes these collectives have together."""
         steps = [
             step
             for launch in self.launches
@@ -163,10 +161,11 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Returns the difference between the second and the first half of the launches, as a
-        fraction of the first half.
+        """Returns how much longer the script's own steps with the settings `row` take in the second
+        half of the launches than in the first half, as a fraction of the time in the first half;
+        negative if they are shorter.
 
-        An earlier measurement would have this error if it was used as a prediction. Returns None if
+        A prediction that just repeats an earlier measurement would have this error. Returns None if
         there is only one launch.
         """
         launches = self.steps(StepMode.SCRIPT, row)

@@ -50,8 +50,7 @@ def parse_launch(line: str) -> Launch:
 
 def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
     """Reads a recording, which must have at least one launch. Raises Refused, which names the file,
-    the line and the reason, if a line is wrong.
-    """
+    the line and the reason, if a line is not a launch."""
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
     if not launches:

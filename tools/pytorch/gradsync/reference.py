@@ -57,10 +57,10 @@ def digest(tensor: torch.Tensor) -> str:
 def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
-    """Returns for each element the largest error that rounding can cause in a sum.
+    """Returns, for each element of a sum of tensors, the largest error that rounding can cause.
 
-    `magnitude`: the sum of the absolute values of the summands. The bound allows this number of
-    roundings to the coarsest of `dtypes`, and the same number to f64.
+    `magnitude`: the sum of the absolute values of the summands. The bound allows `roundings`
+    roundings to the coarsest of `dtypes`, and as many to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -97,7 +97,8 @@ class Gradients:
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Called when the script has set its gradient aside, to forget it or to add it later."""
+        """Moves `sums` to `aside`. Called when the script has taken the parameter's gradient away,
+        to forget it or to add it back later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
@@ -132,16 +133,16 @@ class Comparison:
     """Compares the gradient that an optimizer gets for a parameter with the mean of all ranks'
     gradients.
 
-    All ranks must make such an object at the same time.
+    All ranks must make this object together, because it sums over ranks.
 
-    `gradient`: the gradient that the optimizer gets; None if there is none. `held`: this rank's own
-    gradients; None if autograd delivered none.
+    `gradient`: the gradient that the optimizer gets; None if there is none. `held`: the gradients
+    of the parameter that autograd delivered on this rank; None if it delivered none.
 
     In f64: `handed` is the optimizer's gradient, `own` the sum of this rank's gradients, and `mean`
     the mean of all ranks' sums. `bound`: the largest difference between `handed` and `mean` that
     rounding explains. `share`: the largest difference divided by its bound; above 1 (or NaN) the
-    gradient is wrong. `narrow`: the dtype whose rounding explains a larger difference, such as
-    "bfloat16"; else empty.
+    gradient is wrong. `narrow`: if the gradient is wrong, the narrow dtype, such as
+    "torch.bfloat16", to which rounding explains the difference; empty if no dtype explains it.
     """
 
     def __init__(
@@ -168,8 +169,8 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Returns whether rounding to the dtypes of gradient and parameter explains the
-        difference."""
+        """Returns whether rounding to the dtypes of gradient and parameter explains the difference
+        between `handed` and `mean`."""
         return self.share <= 1
 
     def is_own(self) -> bool:

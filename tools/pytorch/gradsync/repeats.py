@@ -34,7 +34,8 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Returns the size whose measured times differ most; None if all sizes agree well enough."""
+    """Returns the Spread of the size whose measured times differ by the largest ratio; None if no
+    ratio is above MOST_RATIO."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
     for cost in costs:
         if cost.seconds > 0:  # others are refused elsewhere

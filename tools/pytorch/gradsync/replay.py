@@ -3,9 +3,9 @@ collectives.
 
 replay_step() simulates one step. In it, computation and collectives run at the same time, and both
 become slower if together they need more processors than there are. predict() simulates all recorded
-rounds (one step of each rank), and resamples them for an interval. No predicted value is fitted to
-steps that synchronise; only the errors from which intervals are computed are. All times are in
-seconds.
+rounds (one step of each rank), and resamples these rounds for a 95 % interval. Predicted times are
+not fitted to measured steps that synchronise; only the errors from which intervals are computed
+are. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -83,12 +83,14 @@ class Scenario:
     """All that a simulation of a step needs.
 
     `ranks`: for each recorded rank, its steps without synchronisation. The steps of all ranks with
-    the same index were taken at the same time, and are called a round. `collectives`: in the order
-    in which they are issued. `costs`: the times of collectives between `world_size` ranks.
-    `log_error`: how much the times of collectives vary between launches: the standard deviation of
-    their logarithm. `model_error`: the same for the error of the predicted cost of synchronisation;
-    `row_error`: the part of this error that other ways to synchronise do not share. `copies_s`: the
-    time of copies that the steps in `ranks` contain, which is a part of the cost.
+    the same index were taken at the same time, and are called a round. `collectives`: all
+    collectives of a step, in the order in which they are issued. `costs`: the times of collectives
+    between `world_size` ranks. `log_error`: how much the times of collectives vary between
+    launches: the standard deviation of their logarithm. The cost of synchronisation is how much
+    longer a step takes with it than without it. `model_error` and `row_error`: standard deviations
+    of the logarithm of the simulation's error in this cost: of the error that all ways to
+    synchronise share, and of the error of this way alone. `copies_s`: the time of copies of
+    gradients that the steps in `ranks` contain, and that counts as cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -105,7 +107,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Replay:
-    """A scenario, and the times of its simulated rounds."""
+    """A Scenario (what a simulation needs), and the times of its simulated rounds."""
 
     scenario: Scenario
     rounds: Sequence[RoundTimes]
@@ -115,11 +117,12 @@ class Replay:
 class Prediction:
     """The predicted times of a step, in seconds: means over rounds.
 
-    `step_s`: the step, with a 95 % interval. `slowest_s`: a step without synchronisation of the
-    slowest rank. `exposed_s` and `slowed_s`: as in RoundTimes, as means over the rounds of step_s.
-    `floor_s`: the shortest time that any order of these collectives can take. `copies_s` and
-    `broadcasts_s`: the time of copies of gradients, and of ZeroRedundancyOptimizer's broadcasts.
-    `replays`: the simulated rounds of each launch.
+    `step_s`: the step, with a 95 % interval. `slowest_s`: the slowest rank's step, if ranks did not
+    synchronise. `exposed_s`: for how long the step only waits for collectives. `slowed_s`: how much
+    longer backward takes because of concurrent communication. `floor_s`: the shortest time of the
+    step, in whatever order the collectives run. `copies_s`: the time of copies of gradients.
+    `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts. `replays`: the simulated
+    rounds of each launch.
     """
 
     step_s: Interval
@@ -149,8 +152,8 @@ class Schedule:
     """When all ranks together issue and need collectives in a round, in seconds of computation
     after the first rank's beginning.
 
-    `issued_s`: when each collective can be issued, in this order. `needed_s`: when computation
-    begins to wait for each collective; empty if it never waits.
+    `issued_s`: when each collective can be issued, in the order of Scenario.collectives.
+    `needed_s`: when computation begins to wait for each collective; empty if it never waits.
     """
 
     issued_s: Sequence[float]
@@ -174,14 +177,14 @@ def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
     """Simulates a step: runs the collectives in the schedule's order, each not before it is issued,
-    and at most as many at one time as `paces` has elements. `link_pace`: a factor of the time of
-    all collectives.
+    and at most as many at one time as Transfer.paces has elements. `link_pace`: a factor by which
+    the time of each collective is multiplied.
 
-    The simulation has two clocks: time, and computation, which counts seconds of undisturbed
-    computation and on which the schedule's moments are. While compute threads and communication
-    together need more processors than there are, both are slowed down in proportion. The clock of
-    computation stands still while computation waits for a collective, and after the end of
-    backward.
+    The simulation has two clocks. One counts time. The other, the clock of computation, counts the
+    seconds that the computation done so far would take undisturbed; the moments of `schedule` are
+    of this clock. While compute threads and communication together need more processors than there
+    are, both are slowed down in proportion. The clock of computation stands still while computation
+    waits for a collective, and after the end of backward.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -305,7 +308,7 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 
 @dataclass(frozen=True)
 class _Paced:
-    """The times of a simulated round with one speed of the link; see RoundTimes."""
+    """The times of a simulated round with one speed of the link; RoundTimes defines them."""
 
     step_s: float
     exposed_s: float
@@ -397,8 +400,9 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns an interval by a bootstrap over rounds. Each repetition also draws the speed of the
-    link, as if it came from another launch, and an error of this simulation.
+    """Returns the 95 % interval of the step's time, by a bootstrap over rounds. Each repetition
+    also draws the speed of the link, as if it came from another launch, and an error of the
+    simulated cost of synchronisation.
     """
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
@@ -417,9 +421,10 @@ def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float
 def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
-    """Returns the shortest possible time of a step: the largest of the computation of the slowest
-    rank, the link's time after the first gradient, and the CPU time of both divided by the number
-    of processors.
+    """Returns the shortest possible time of a step: the largest of three times. The first is the
+    slowest rank's step without synchronisation. The second is the time until the first gradient
+    plus the time of all collectives. The third is the CPU time of computation and collectives
+    divided by the number of processors.
     """
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)

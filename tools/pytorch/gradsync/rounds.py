@@ -16,9 +16,10 @@ class RoundTimes:
     if all collectives are faster or slower by one standard deviation. `exposed_s`: the time from
     the end of the last rank's backward until all results have arrived; if computation waits for
     collectives, how much longer these waits make the step. `faster_exposed_s` and
-    `slower_exposed_s`: the same over the faster and the slower link. `slowed_s`: how much longer
-    backward takes because of concurrent communication. `alone_s`: a step without synchronisation of
-    the slowest rank. `first_s`: when the first gradient of the last rank is ready.
+    `slower_exposed_s`: `exposed_s` over the faster and the slower link. `slowed_s`: how much longer
+    backward takes because of concurrent communication. `alone_s`: the slowest rank's step, if ranks
+    did not synchronise. `first_s`: the longest time, of all ranks, from a rank's beginning until
+    its first gradient is ready.
     """
 
     step_s: float
@@ -32,13 +33,13 @@ class RoundTimes:
     first_s: float
 
     def at(self, deviations: float) -> float:
-        """Returns the step over a link that is slower by this number of standard deviations."""
+        """Returns the seconds of the step over a link that is slower by this number of standard
+        deviations; faster if the number is negative."""
         return _between(self.faster_link_s, self.step_s, self.slower_link_s, deviations)
 
     def exposed_at(self, deviations: float) -> float:
-        """Returns the exposed time over a link that is slower by this number of standard
-        deviations.
-        """
+        """Returns what `exposed_s` is over a link that is slower by this number of standard
+        deviations."""
         values = (self.faster_exposed_s, self.exposed_s, self.slower_exposed_s)
         return max(0, _between(*values, deviations))
 

@@ -49,11 +49,11 @@ class StepMode(str, Enum):
 
 
 class CollectiveKind(str, Enum):
-    """What a probe sends.
+    """What a probe sends: a step of which the collectives are measured alone.
 
-    ALL_REDUCE: all gradients, in pieces of one size. BF16: the same in bf16, with casts before and
-    after. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD:
-    the gather and the reduction of each unit, as in FSDP2.
+    ALL_REDUCE: the gradients, in up to 128 pieces of one size. BF16: the same pieces in bf16, with
+    casts before and after each all-reduce. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one
+    for each parameter. FULLY_SHARD: the gather and the reduction of each unit, as in FSDP2.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -63,9 +63,8 @@ class CollectiveKind(str, Enum):
 
     @property
     def has_parts(self) -> bool:
-        """Returns whether `in_ns` and `out_ns` are measured: the two casts, or the gather and the
-        reduction of a unit.
-        """
+        """Returns whether Collectives has `in_ns` and `out_ns`: the times of the two casts, or of
+        the gather and the reduction of a unit."""
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
@@ -100,8 +99,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """The numbers of the parameters that fully_shard gathers together (a module that was passed to
-    it). The first unit of a list is the root module.
+    """A module that was passed to fully_shard: its name, and the numbers of the parameters that are
+    gathered together. The first unit of a list is the root module.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -125,10 +124,11 @@ class Unit:
 class Row:
     """The settings of steps in which the script itself synchronises.
 
-    `bf16`: whether it uses bf16_compress_hook. `zero1`: with ZeroRedundancyOptimizer. `fsdp`:
-    whether it uses fully_shard. `whole`: whether fully_shard keeps the parameters of all units
-    after forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the
-    sizes of the buckets that DistributedDataParallel made after its first step; empty if unknown.
+    `bf16`: whether it uses bf16_compress_hook. `zero1`: whether the optimizer is a
+    ZeroRedundancyOptimizer. `fsdp`: whether it uses fully_shard. `whole`: whether fully_shard keeps
+    the parameters of all units after forward. `passes`: the number of backward passes in a step.
+    `rebuilt_bucket_bytes`: the sizes of the buckets that DistributedDataParallel made after its
+    first step; empty if unknown.
     """
 
     name: str
@@ -243,11 +243,13 @@ class HostLoad:
 class Collectives:
     """The measured collectives of one probe.
 
-    `in_flight`: how many collectives run at a time: 1 if each ends before the next begins, 0 if all
-    are issued at once. `bytes`: the bytes of each collective. `ns`: the time of each collective, if
-    they run one after the other. `in_ns` and `out_ns`: the times of casts, or of gathers and
-    reductions; see CollectiveKind.has_parts. `wall_ns` and `cpu_ns`: the time of all collectives
-    together, and the CPU time of the process meanwhile.
+    `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
+    `bytes`: the bytes of each collective; of FULLY_SHARD, the bytes of each unit's parameters.
+    `ns`: the time of each collective, if they run one after the other; of FULLY_SHARD, the time
+    between a unit's gather and its reduction, which predictions do not use. `in_ns` and `out_ns`:
+    of BF16, the times of the casts before and after each collective; of FULLY_SHARD, the times of
+    each unit's gather and reduction. `wall_ns` and `cpu_ns`: the time of all collectives together,
+    and the CPU time of the process meanwhile.
     """
 
     kind: CollectiveKind
@@ -284,8 +286,8 @@ class Step:
     copies out of a probe's buffer (`copy_back_ns`), the script's work until the optimizer begins,
     such as clipping (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`: the whole step,
     without work that only the recorder does. `cpu_ns`: of a step without synchronisation on a CPU,
-    the CPU time of the process, and the time for which its main thread waited for a CPU; 0 if
-    unknown. `between_ns`: the time from the end of the previous step to the beginning of this step.
+    the sum of the process's CPU time and of the time for which its main thread waited for a CPU;
+    else 0. `between_ns`: the time from the end of the previous step to the beginning of this step.
     `ready_ns`: for each parameter the time from the beginning of backward until its gradient is
     ready; -1 if it gets none.
 
@@ -349,9 +351,10 @@ class Launch:
     the limit of the link between hosts in bits per second; 0 if unknown. `memory`: the memory of a
     rank's tensors; None if it was not measured. `units`: the units of fully_shard, if the script
     uses it. `sharing_ranks`: the number of ranks that share the parameters under HSDP, else 0.
-    `loads`: the load of each rank's host; empty if unknown. `rows`: the settings of steps that the
-    script itself synchronises; the first has those of the unchanged script. `ranks`: the steps of
-    each rank. The steps of all ranks with the same index were taken together.
+    `loads`: the load of each rank's host; empty if unknown. `rows`: the settings of the steps that
+    the script itself synchronises. The first row has the settings of the unchanged script; other
+    rows are of steps with changed settings. `ranks`: the steps of each rank. The steps of all ranks
+    with the same index were taken together.
     """
 
     device: str
@@ -380,8 +383,8 @@ class Launch:
     def from_json(cls, value: object, place: str = "") -> Launch:
         """Makes a Launch from what to_json() of this version or an older version has returned.
 
-        Raises Refused if the value is not a launch. check_launch() checks whether its parts fit
-        together.
+        Raises Refused if the value is not a launch. It does not check whether fields contradict
+        each other; check_launch() does.
         """
         with JsonObject(value, place) as fields:
             fields.integer("gradsync_torch", VERSION, VERSION)

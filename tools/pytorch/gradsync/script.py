@@ -50,7 +50,7 @@ class Options:
 
     `goes_on`: whether the script goes on training when its steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains. The
-    other options are arguments of Recorder.
+    other options are Recorder's arguments of the same names.
     """
 
     out: str
@@ -154,7 +154,8 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Finds out from the first optimizer that steps which model trains."""
+        """Called when an optimizer steps. The parameters of the first one that steps (with
+        --model=N, of the Nth one) tell which model to record."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -172,8 +173,8 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """Looks for a model that something other than an optimizer of torch.optim updates, if no
-        optimizer has stepped for some passes."""
+        """After 20 (PATIENCE) backward passes without a step of an optimizer of torch.optim, looks
+        for a model that other code updates."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
@@ -257,7 +258,10 @@ class Script(Listener):
         say(f"{recorder.taken} steps of warm-up took {took_s:.0f} s, {more} times as many follow")
 
     def finished(self, recorder: Recorder) -> None:
-        """Rank 0 prints the answer, and all ranks end or continue."""
+        """Called when the recording is written. Rank 0 prints what `what_if` answers or, if there
+        is only one process, the command to ask it. Then all ranks end or, with --continue, train
+        on.
+        """
         out = self._options.out
         if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")

@@ -49,8 +49,8 @@ class ScriptCollectives:
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """Called when a model is called with gradients. The forward lasts until the call ends or a
-        backward begins."""
+        """Called when a model is called while gradients are enabled. The forward lasts until the
+        call ends or a backward begins."""
         self._is_forward = True
 
     def end_forward(self) -> None:
@@ -106,7 +106,8 @@ class ScriptCollectives:
         return result
 
     def _look_at(self, name: str, tensor: object) -> None:
-        """Looks at a tensor that a collective is about to send."""
+        """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
+        if it is a loss, and sets `in_forward` if the collective belongs to a forward."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -115,7 +116,10 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Remembers the results of a collective until they can be read."""
+        """Keeps a collective's results, which may still be on their way, until _read() adds them to
+        the sums of this step. `is_gather`: whether they are the numbers of all ranks, and not yet
+        their sum.
+        """
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():

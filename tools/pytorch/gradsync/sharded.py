@@ -132,9 +132,8 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns a function that replaces a method of the unit and calls it. The function marks
-        the beginning of each call.
-        """
+        """Returns a function that replaces the method `call` of the unit, and calls it. It also
+        marks when the first call in each pass begins."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -219,9 +218,11 @@ class ShardedTarget(ModelTarget):
             group.post_forward_mesh_info = None
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """If the pass does not synchronise in the script, gradients stay as FSDP2 leaves them. If
-        it does, FSDP2's flags still tell it to reduce, because with an mp_policy this changes the
-        dtype of gradients, but the reduction itself is delayed until deliver().
+        """Returns whether the script synchronises this pass. SCRIPT steps are left as they are. In
+        other steps, a pass that the script does not synchronise leaves gradients as FSDP2 does. In
+        a pass that the script synchronises, FSDP2's flags still tell it to reduce, because with an
+        mp_policy this changes the dtype of gradients. The reduction itself is delayed until
+        deliver().
         """
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
@@ -284,8 +285,8 @@ class ShardedTarget(ModelTarget):
         return (Row.by_default(ROW_NAME, passes, fsdp=True),)
 
     def memory(self, own: Memory) -> Memory:
-        """Returns the measured memory with the bytes of weights and of the optimizer's state for
-        this rank's shards."""
+        """Returns the measured memory with the weights and the optimizer's state of the whole
+        model, of which this rank has only its shards."""
         ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
             own,

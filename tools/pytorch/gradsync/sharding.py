@@ -45,8 +45,8 @@ class Resharding(Enum):
 
 
 def units_of(launch: Launch) -> list[Unit]:
-    """Returns the units of the script or, if it does not use fully_shard, those that it is assumed
-    to have with it."""
+    """Returns the units of the script or, if it does not use fully_shard, the repeated blocks of
+    its model, which are assumed to be its units."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
@@ -68,7 +68,8 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
 
 
 def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
-    """Returns these units with `reshards` changed as requested."""
+    """Returns these units with `reshards` (whether they free parameters after forward) set as
+    `resharding` says."""
     if resharding is Resharding.AS_RECORDED:
         return list(units)
     return [
@@ -87,7 +88,8 @@ def unit_bytes(
 
 
 def sent_bytes(parameter: Parameter, operation: Operation) -> int:
-    """Returns the bytes that a gather or a reduction has for this parameter."""
+    """Returns the bytes of this parameter in a gather, or of its gradient in a reduction, before
+    these are divided among ranks."""
     if operation is Operation.ALL_GATHER:
         return parameter.gathered_bytes or parameter.bytes
     return parameter.reduced_bytes or parameter.bytes
@@ -110,8 +112,9 @@ def waits_of(launch: Launch) -> Waits:
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step without synchronisation, and the collectives that it would have. `begin_s`: when the
-    step begins, after the beginning of the first rank's step in the same round.
+    """A step without synchronisation, and the collectives that it would have under FSDP2.
+    `begin_s`: the seconds from the beginning of the first rank's step in the same round to the
+    beginning of this one.
     """
 
     begin_s: float
@@ -123,8 +126,8 @@ class PlannedStep:
         is multiplied. `optimizer_part`: the fraction of the recorded optimizer's work that a rank
         does.
 
-        In FSDP2 collectives already run when the step begins, so the shortest possible step does
-        not depend on the first gradient.
+        In the result, `first_s` (when collectives can begin) is 0, because FSDP2's first gather
+        runs at the beginning of the step and waits for no gradient.
         """
         step = self.step
         end = NS * (step.before_ns + step.backward_ns)
@@ -144,8 +147,8 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
     the steps of all ranks.
 
     All ranks issue collectives in the order of rank 0's first step, so all steps have the same
-    collectives at different moments. Raises Refused, naming the launch's `place`, if there are no
-    steps without synchronisation.
+    collectives at different moments. Raises Refused, naming the launch's `place` (its file and
+    line), if there are no steps without synchronisation.
     """
     rounds = [
         steps
@@ -158,8 +161,8 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
 
 def plan_of(launch: Launch, units: Sequence[Unit], place: str) -> Sequence[UnitCollective]:
-    """Returns the collectives of fully_shard in a step, in the order that rounds_of() uses for all
-    steps."""
+    """Returns the collectives of fully_shard in a step, in the order in which rank 0 issues them in
+    its first recorded step."""
     return rounds_of(launch, units, place)[0][0].plan
 
 
@@ -197,10 +200,11 @@ def predict_launch(
 ) -> Prediction:
     """Returns the predicted times of a step of FSDP2, from one launch.
 
-    `costs`: the costs between `world_size` ranks. `sharing_ranks`: the number of ranks that share
-    the optimizer's work; by default all. `log_error`: as in Scenario; it is larger if the units are
-    assumed. `pace`: a factor by which all times except communication are multiplied. Raises
-    Refused, naming the launch's `place`, if it has no steps without synchronisation.
+    `costs`: the times of collectives between `world_size` ranks. `sharing_ranks`: the number of
+    ranks that share the optimizer's work; by default all. `log_error`: the standard deviation of
+    the logarithm of collectives' times; at least UNITS_ERROR is used if the units are assumed.
+    `pace`: a factor by which all times except communication are multiplied. Raises Refused, naming
+    the launch's `place` (its file and line), if it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
@@ -227,8 +231,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns, for a unit's gather and reduction, the operation whose measured costs describe it
-    best."""
+    """Returns, for a unit's gather and for its reduction, the operation whose measured costs are
+    used as its own."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

@@ -10,7 +10,7 @@ from gradsync import FAILED
 
 def print_answer(program: str, answer: str) -> int:
     """Prints the answer of the named command, and returns the command's exit status: 0, or FAILED
-    if standard output takes nothing."""
+    if writing to standard output fails."""
     if sys.stdout is None:  # closed, where print() does nothing
         print(f"{program}: cannot write to stdout: it is closed", file=sys.stderr)
         return FAILED

@@ -9,12 +9,12 @@ optimizer, with the next forward, or when an optimizer calls its closure again:
     BETWEEN --forward in eval mode--> EVALUATED --backward--> SKIPPED --end of step()--> BETWEEN
 
 A backward after a forward in eval mode shows that the script trains in eval mode; from then on, its
-steps begin with forwards in eval mode. A step that a GradScaler skips is abandoned.
+steps begin with forwards in eval mode. A step that a GradScaler skips is not recorded.
 
 `TABLES` has, for every state and event, the next state and action, or the reason why the event
 cannot be recorded. The tables for DDP, fully_shard and a module in one process differ in a few
-rows: DDP and fully_shard tell before a backward whether it synchronises; in one process, a step is
-assumed to have the number of passes that most earlier steps had. This module does not need PyTorch.
+rows, because DDP and fully_shard tell before a backward whether it synchronises. In one process, a
+step is assumed to have as many passes as most earlier steps had. This module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 
 def _common() -> Table:
-    """Returns the rows of the table that are the same for all targets. Events without a row do
-    nothing."""
+    """Returns the rows that are the same in all of TABLES. An event without a row does not change
+    the state, and the recorder then does nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:
@@ -203,16 +203,15 @@ TABLES: dict[Target, Table] = {target: _table_of(target) for target in Target}
 
 
 class StepMachine:
-    """Keeps the state of one model."""
+    """Keeps the State of one model: where in a training step it is."""
 
     def __init__(self, target: Target) -> None:
         self.state = State.BETWEEN
         self._table = TABLES[target]
 
     def on(self, event: Event) -> Action | Refusal:
-        """Changes the state for this event, and returns what the recorder must do. If the event
-        cannot be recorded, returns the Refusal, and does not change the state.
-        """
+        """Changes the state for this event, and returns the Action that the recorder must perform.
+        If the event cannot be recorded, returns the Refusal, and does not change the state."""
         rule = self._table[self.state, event]
         if isinstance(rule, Refusal):
             return rule

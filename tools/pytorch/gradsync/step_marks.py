@@ -1,5 +1,5 @@
-"""The clock's marks of a step that is running. When the step has ended, its times are computed from
-these marks."""
+"""The clock's marks of a step that is running: moments on a CPU, or events of a GPU. When the step
+has ended, its times are computed from these marks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class CollectiveMarks:
     cpu_ns: int = 0
 
     def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
-        """Adds a collective that has three parts."""
+        """Adds the marks of a collective between two casts (BF16), or of a unit's gather, a pause
+        and its reduction (FULLY_SHARD)."""
         self.into.append(Span(begin, second))
         self.each.append(Span(second, third))
         self.out_of.append(Span(third, end))

@@ -22,12 +22,12 @@ from gradsync.world import World
 
 class StepRecorder:
     """Measures the current step of a model. The Recorder calls its methods when parts of the step
-    begin and end. A moment is given as a mark of the clock.
+    begin and end. The clock's marks say when: moments on a CPU, or events of a GPU.
 
     `turn`: the kind of the step. `passes`: the number of backward passes in the step that have
     computed gradients. `is_prepared`: whether the current backward pass synchronises. `arrivals`:
-    the gradients that the last backward pass has computed. `buffer`: the buffer that probes send;
-    None before the first step has ended.
+    the gradients that the last backward pass has computed. `buffer`: the buffer of gradients that
+    probes send; None before the first step has ended.
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -48,15 +48,16 @@ class StepRecorder:
         self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
-        """Called when the first step has ended: makes the buffer. `units`: for each block of the
-        model, the numbers of the parameters that FSDP2 would gather together.
+        """Called when the first step has ended: makes the buffer of gradients that probes send.
+        `units`: for each block of the model, the numbers of the parameters that FSDP2 would gather
+        together.
         """
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
-        """Copies gradients out of the buffer of probes, and frees it."""
+        """Copies gradients out of the buffer that probes send, and frees the buffer."""
         self._end_memory()
         if self.buffer:
             self.buffer.release()
@@ -64,8 +65,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """Called when a step begins, after the target has been prepared for it. `called`: the
-        moment when the model's forward was called."""
+        """Called when a step begins, after ModelTarget.before_step(). `called`: the moment when the
+        model's forward was called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -125,8 +126,10 @@ class StepRecorder:
             self._target.params[i].grad = self.buffer.slots[i]
 
     def synchronise(self, end: Mark) -> None:
-        """Called when the last backward pass of a step has ended. Communicates as this kind of step
-        does at this moment."""
+        """Called when the last backward pass of a step has ended. A probe now runs its collectives,
+        which are measured. Then, except in SCRIPT steps, the target gives the optimizer the mean
+        gradients of all ranks.
+        """
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -149,8 +152,10 @@ class StepRecorder:
         return self._marks
 
     def end_backward_unseen(self, end: Mark) -> None:
-        """Called when the last backward pass of the first step has ended, and the optimizer is not
-        known yet."""
+        """Called when a backward pass has ended, and no optimizer of torch.optim has stepped
+        although the weights have changed since the pass before. The next update is assumed to begin
+        at `end`.
+        """
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -173,11 +178,13 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the time since the last update must not count as time between two steps."""
+        """Called if the script has trained another model since the last update. This time must not
+        count as time between two steps."""
         self._updated = None
 
     def abandon(self) -> None:
-        """Called if the step is not recorded, because its end is unknown."""
+        """Called if the step is not recorded, because a GradScaler has skipped the optimizer's
+        step."""
         self._end_memory()
         self._updated = None
         self.arrivals.since_update = 0

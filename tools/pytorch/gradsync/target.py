@@ -38,8 +38,9 @@ class ModelTarget:
     class for models in DDP and under fully_shard.
 
     `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
-    `views`: whether a probe leaves gradients as views of its buffer. `units`: the units of
-    fully_shard, if the script uses it. `sharing_ranks`: as in schema.Launch (HSDP).
+    `views`: whether gradients stay views of the buffer from which a probe has sent them. `units`:
+    the units of fully_shard, if the script uses it. `sharing_ranks`: the number of ranks that share
+    the parameters under HSDP, else 0.
     """
 
     kind = Target.PLAIN
@@ -77,7 +78,7 @@ class ModelTarget:
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
-        """Registers what notices calls of the model, until `patches` are undone."""
+        """Registers hooks that notice calls of the model; `patches` will remove them."""
 
     def parameters(self) -> tuple[Parameter, ...]:
         """Returns the parameters for the recording."""
@@ -119,11 +120,11 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Prepares a step of this kind. This time is not measured, and ranks need not call this
-        together."""
+        """Prepares a step of this kind. The time of this call is not measured, and ranks need not
+        make it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
-        """Called when a forward of this step begins."""
+        """Called whenever the model's forward is called in a step, before the forward runs."""
 
     def owns_reducer(self, reducer: object) -> bool:
         """Returns whether this reducer of DDP belongs to this model."""
@@ -142,8 +143,10 @@ class ModelTarget:
         """A backward has ended."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """After a step without synchronisation, averages its gradients over all ranks, so that the
-        optimizer gets the mean. After a probe, the gradients are already in the buffer.
+        """After the measured part of a step without synchronisation or of a probe, averages
+        gradients over all ranks, so that the optimizer gets the mean. Before that, copies a probe's
+        gradients back out of the buffer, unless they are views of it; the time of these copies is
+        measured.
         """
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
@@ -155,7 +158,7 @@ class ModelTarget:
             marks.untimed = Span(begin, self.clock.mark())
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Keeps the contents of the buffer for deliver(), because a probe will overwrite them."""
+        """Copies the buffer's contents for deliver(), because a probe will overwrite them."""
         buffer.keep()
 
     def sends_bf16(self) -> bool:
@@ -169,7 +172,7 @@ class ModelTarget:
         return ()
 
     def memory(self, own: Memory) -> Memory:
-        """Returns this rank's measured memory as the recording stores it."""
+        """Returns the memory that the recording stores, made of this rank's measured memory."""
         return own
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Gives access, with types, to private and untyped names of PyTorch, all in one place.
 
-These names were tried with PyTorch 2.3 to 2.15, and those of fully_shard with 2.7 to 2.15. If a
-version of PyTorch lacks a name, the function that uses it raises AttributeError.
+The names that this module uses were tried with PyTorch 2.3 to 2.15, and those of fully_shard with
+2.7 to 2.15. If a version of PyTorch lacks a name, the function that uses it raises AttributeError.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
 def is_computed(tensor: torch.Tensor) -> bool:
     """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
-    Returns False for a view of a parameter; a view of a changed one may not be asked for its graph.
+    Returns False for a view of a parameter. It does not read the grad_fn of a view, which raises an
+    error if the parameter was changed in place.
     """
     origin = cast("Any", tensor)._base if tensor._is_view() else tensor
     return tensor.requires_grad and not origin.is_leaf
@@ -90,8 +91,8 @@ def untraced(function: _Function) -> _Function:
 
 
 def is_anything_compiled() -> bool:
-    """Returns whether this process has compiled a graph. Operations in a compiled graph cannot be
-    observed."""
+    """Returns whether torch.compile has compiled a graph in this process. Operations in a compiled
+    graph cannot be observed."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return False
@@ -105,7 +106,7 @@ def is_anything_compiled() -> bool:
 def when_gradient_is_ready(
     parameter: torch.nn.Parameter, hook: Callable[[torch.Tensor], None]
 ) -> RemovableHandle:
-    """Registers a hook: calls hook(parameter) each time when autograd has added to the parameter's
+    """Registers a hook: calls hook(parameter) whenever autograd has added to the parameter's
     gradient."""
     return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
 
@@ -130,7 +131,8 @@ def after_every_step(hook: StepHook) -> RemovableHandle:
 
 
 def is_last_hook(handle: RemovableHandle) -> bool:
-    """Returns whether a hook was the last to be registered of its kind; False if it was removed."""
+    """Returns whether no other hook was registered after this one in the same place; False if this
+    hook was removed."""
     hooks = handle.hooks_dict_ref()
     return hooks is not None and handle.id in hooks and next(reversed(hooks)) == handle.id
 
@@ -171,8 +173,8 @@ COLLECTIVES = tuple(
 
 @contextlib.contextmanager
 def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
-    """Returns a context in which this process group is the default group, which collectives use
-    without a group."""
+    """Returns a context in which this process group is the default group, which collectives use if
+    they get no group."""
     world = dist.distributed_c10d._world
     before = world.default_pg
     world.default_pg = group
@@ -205,7 +207,8 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
 
 
 def functional_collectives() -> Any:
-    """Returns PyTorch's module of functional collectives, which return their results."""
+    """Returns PyTorch's module of functional collectives, which return their results and leave
+    their inputs unchanged."""
     return importlib.import_module("torch.distributed._functional_collectives")
 
 
@@ -334,16 +337,15 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 
 def keeps_root_whole(root: torch.nn.Module) -> bool:
     """Returns whether the root module's own parameters stay gathered after forward although other
-    units free theirs. Requires is_sharded(). In PyTorch 2.7 they always do; later only if the
-    script does not set reshard_after_forward.
+    units free theirs. In PyTorch 2.7 they always stay gathered; in later versions only if the
+    script does not set reshard_after_forward. Requires is_sharded().
     """
     return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
 
 def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
-    """Returns whether the script itself finalises each backward of the module. Requires
-    is_sharded().
-    """
+    """Returns whether the script itself ends each backward of the module
+    (set_manual_backward_finalization). Requires is_sharded()."""
     context = sharded_state(module)._state_ctx
     return bool(getattr(context, "manual_backward_finalization", False))
 
@@ -366,8 +368,8 @@ def free_reduction_buffers(group: ShardedGroup) -> None:
 
 
 def initialise(module: torch.nn.Module) -> None:
-    """Makes FSDP2 do now what it otherwise does at the module's first forward. Requires
-    is_sharded()."""
+    """Makes FSDP2 initialise the module's sharding now, which it otherwise does at the module's
+    first forward. Requires is_sharded()."""
     sharded_state(module)._lazy_init()
 
 

@@ -36,8 +36,8 @@ class Turns:
     memory.
 
     Each parameter gets a number when autograd first delivers a gradient to it. An optimizer is
-    pending until each of its parameters that has required a gradient was checked often enough, in
-    its own updates or in those of other optimizers.
+    pending until each of its parameters that has required a gradient was in STEPS checked updates
+    for each group, of this optimizer or of others.
     """
 
     def __init__(self, groups: int) -> None:
@@ -60,32 +60,34 @@ class Turns:
             self._trainable.add(id(p))
 
     def expect(self, owner: Updater) -> None:
-        """Called when an optimizer is made: its updates will have to be checked."""
+        """Called when an optimizer is made: notes its parameters that require gradients, whose
+        updates have to be checked."""
         self._trainable.update(id(p) for p in parameters_of(owner) if p.requires_grad)
 
     def number_of(self, p: torch.nn.Parameter) -> int | None:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether the group of this parameter is now to be checked."""
+        """Returns whether this parameter is compared in the next checked update. Groups are
+        compared in turn, each in STEPS checked updates of its parameters."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns how many of its updates were checked, for the parameter with the most."""
+        """Returns the largest number of checked updates that any parameter was in."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
-        """Called when an update of this optimizer was checked. `is_last`: whether no later update
-        of it can be checked."""
+        """Counts a checked update of each parameter of this optimizer. `is_last`: whether no later
+        update of it can be checked."""
         for p in parameters_of(owner):
             self._checked[id(p)] = self._checked.get(id(p), 0) + 1
             if is_last:
                 self._exempt.add(id(p))
 
     def take(self, owner: Updater) -> None:
-        """Called when this optimizer has made an update, checked or not."""
+        """Counts an update of this optimizer, whether it was checked or not."""
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
@@ -133,8 +135,8 @@ class Trained:
         self.wrapped: list[DDP] = []
 
     def add(self, updater: Updater, place: str) -> bool:
-        """Remembers an optimizer or an engine of the script. Returns whether the optimizer was not
-        known before."""
+        """Remembers an optimizer or an engine of the script, and its `place`: the FILE:LINE at
+        which the script made it. Returns whether it was not known before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
@@ -166,7 +168,8 @@ class Trained:
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call; empty if it will."""
+        """Returns why DDP will not average the gradients of this call of the model; empty if it
+        will."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -214,7 +217,8 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called when autograd delivers a gradient, which a GradScaler multiplied by `scale`."""
+        """Called when autograd delivers a gradient, which a GradScaler multiplied by `scale`: adds
+        it to the parameter's Gradients."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -227,22 +231,23 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to keep this gradient of each pass although nothing was wrong yet, which
-        is done for a few small matrices.
+        """Returns whether to keep each pass's gradient of this parameter, in case the sum of these
+        gradients proves wrong: they may then explain why. While no gradient was wrong, only those
+        of a few small matrices are kept.
         """
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with the result of the script's hooks for a gradient that autograd delivers."""
+        """Called with what the script's hooks have made of a gradient that autograd delivers: adds
+        it to the Gradients in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when a backward pass begins. Treats gradients that the script has removed since
-        the last pass as set aside.
-        """
+        """Called when a backward pass begins. If the script has removed or zeroed a gradient since
+        the last pass, moves its sum to Gradients.aside."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -263,7 +268,7 @@ class Step:
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
 
     def end_pass(self) -> None:
-        """Called when a backward pass has ended."""
+        """Called when a backward pass has ended: notes which parameters have a gradient now."""
         self.running = None
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
@@ -274,7 +279,7 @@ class Step:
         return [one for one in self.passes if one.delivered_to & ids]
 
     def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
-        """Returns the losses on which the passes of these parameters began."""
+        """Returns the loss on which each pass of passes_of() began; None if it is not known."""
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
@@ -294,6 +299,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when an optimizer has stepped: the next step begins."""
+        """Called when an optimizer has stepped: forgets the model's calls and the losses' targets
+        of the step that ends."""
         self.calls.begin_step()
         self.targets.clear()

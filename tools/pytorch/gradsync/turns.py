@@ -14,8 +14,10 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 
 @dataclass(frozen=True)
 class Probe:
-    """A kind of collectives that the recorder measures. `in_flight`: whether each collective ends
-    before the next one begins."""
+    """Collectives that the recorder runs after a backward, to measure their times: their kind, and
+    the size of the pieces that they send. `in_flight`: True if each collective ends before the next
+    one begins, False if all are issued at once.
+    """
 
     kind: CollectiveKind
     piece_bytes: int
@@ -24,9 +26,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step, which the recorder takes once in each round. `mode` is None for the first
-    step, which is not changed. If there is only one process, a PROBE has no `probe`, because it
-    sends nothing.
+    """A kind of step that the recorder takes in each round. `mode` is None for the first step,
+    which is not changed. If there is only one process, a step of the mode PROBE has no `probe`,
+    because it sends nothing.
     """
 
     mode: StepMode | None
@@ -46,9 +48,8 @@ FIRST = Turn(None)
 
 
 def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
-    """Returns the probes to measure for a model whose gradients have this number of bytes.
-    `with_units`: whether to also probe the collectives of fully_shard.
-    """
+    """Returns the probes (measured collectives) for a model whose gradients have `total_bytes`
+    bytes. `with_units`: whether to also probe the collectives of fully_shard."""
     kinds = CollectiveKind
     sizes = [size for size in PIECES if 2 * size <= total_bytes] + [total_bytes]
     probes = [Probe(kinds.ALL_REDUCE, size) for size in sizes]
@@ -98,7 +99,8 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the first step has ended, which had this number of backward passes."""
+        """Called when the script's first step has ended. Later steps are at first expected to have
+        its number of backward passes."""
         self.taken = 0
         self.expected = passes
 

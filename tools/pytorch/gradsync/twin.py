@@ -22,7 +22,8 @@ from gradsync.trained import Updater, parameters_of
 class Weights:
     """The weights that a parameter should have after the optimizer's step, in f64.
 
-    `rounding`: the largest error, as a norm, that rounding of gradients and weights can cause.
+    `rounding`: the largest norm of the weights' error that rounding of gradients and weights can
+    cause.
     """
 
     p: torch.nn.Parameter
@@ -35,7 +36,8 @@ class Weights:
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
-        """Returns the error of the parameter's weights, as a fraction of the expected norm."""
+        """Returns the norm of the error of the parameter's weights, as a fraction of the norm of
+        the expected weights."""
         return float((exact(self.p) - self.expected).norm() / self.expected.norm())
 
 
@@ -66,11 +68,11 @@ def step_of_twin(
 
     `compared`: the comparison of each parameter. `alone`: a process group that contains only this
     rank. It is the default group while copies step, so that the copies average nothing. Three
-    copies step: one with the means, and two with means that are changed by the largest rounding
-    error, with random signs. The copies do not have attributes of the optimizer that are not in its
-    state.
+    copies of the optimizer step: one with the mean gradients, and two with mean gradients that are
+    changed by the largest rounding error, with random signs. The copies lack attributes that the
+    script has added to the optimizer, because only its defaults, state and param_groups are copied.
 
-    Raises Refused if a copy cannot step; a copy runs code of the script.
+    Raises Refused if a copy's step raises an exception, because a copy may run code of the script.
     """
     params = parameters_of(optimizer)
     exactly, up, down = (

@@ -16,9 +16,8 @@ from gradsync.schema import NS, Step, Unit
 
 
 class Call(str, Enum):
-    """The function that PyTorch calls for a unit. ACCUMULATE stands for a post_backward that does
-    not reduce gradients.
-    """
+    """The function of FSDP2 that PyTorch calls for a unit, before or after its forward or backward.
+    ACCUMULATE stands for a post_backward that does not reduce gradients."""
 
     PRE_FORWARD = "pre_forward"
     POST_FORWARD = "post_forward"
@@ -89,8 +88,8 @@ class _Schedule:
 
     def _pre_forward(self, event: Event) -> None:
         """Gathers the parameters that a module needs when it is called. If the host runs ahead of a
-        GPU, the gather is issued as soon as the last unit but one has been copied out of its
-        buffer.
+        GPU, the gather is issued as soon as the unit before the previous one has been copied out of
+        the buffer into which it was gathered.
         """
         if self._backward_ended:
             self._begin_pass()
@@ -109,7 +108,8 @@ class _Schedule:
             self._whole.discard(unit)
 
     def _pre_backward(self, event: Event) -> None:
-        """Gathers the next unit in advance, in the reverse order of the ends of forward."""
+        """Gathers the unit itself, if that was not done in advance. Gathers in advance the unit
+        whose forward was the last to end before this unit's forward ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -163,7 +163,7 @@ def collectives(
 def events_of(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """Returns FSDP2's calls for all units in a step, pass after pass.
+    """Returns when FSDP2 calls its functions (see Call) for each unit in a step, pass after pass.
 
     `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
     ready. Only the last pass was recorded. Earlier passes are assumed to have the same calls, but
@@ -204,7 +204,8 @@ def _assumed_events(
 ) -> list[Event]:
     """Returns the events of the last pass for a script that does not use fully_shard, and whose
     units are assumed. Backward of a unit begins with the last gradient of the previous unit and
-    ends with its own last gradient; forward is in proportion. The root contains all other units.
+    ends with its own last gradient. Each unit takes the same fraction of forward as of backward.
+    The forward and backward of the root contain those of all other units.
     """
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)

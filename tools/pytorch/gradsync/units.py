@@ -19,7 +19,7 @@ TRIED = (2, 9)  # the version of PyTorch; never on a GPU
 
 
 def gather(group: ShardedGroup) -> None:
-    """Gathers the parameters of a group."""
+    """Gathers the parameters of a group, and waits until they have arrived."""
     group.unshard()
     group.wait_for_unshard()
 

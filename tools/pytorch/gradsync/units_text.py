@@ -17,7 +17,8 @@ def ms_text(seconds: float) -> str:
 
 
 def _four_digits(value: float) -> str:
-    """Returns a value without an exponent, unless it is tiny."""
+    """Returns a number with four significant digits, or all digits of a whole part that has more.
+    It has an exponent only if it is tiny."""
     return f"{value:.0f}" if abs(value) >= LARGE else f"{value:.4g}"
 
 

@@ -169,7 +169,8 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """From now on, calls then(object) after each call of this method of an object."""
+        """From now on, calls then(object) after each call of the method `name` of an object of this
+        class."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -193,8 +194,9 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers a hook of `check` before and after the script's hook, because the script's hook
-        may communicate."""
+        """Registers the script's hook between two hooks of `check`, which see the gradient before
+        and after it. `check` needs both, because the script's hook may itself average the gradient.
+        """
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         handle = own(tensor, hook)
@@ -204,7 +206,8 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Watches what the script's hooks, which usually are linear, make of a gradient."""
+        """Registers a hook of `check` behind the script's hooks on `leaf`, which sees the gradient
+        that they return."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -227,7 +230,8 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Compares gradients before they are clipped, and remembers the clipped gradients."""
+        """Copies gradients before the script clips them, and remembers a digest of each clipped
+        gradient. The comparison before the update uses both."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -306,8 +310,8 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`. Optimizers have the parameter `p`, to which this tensor
-        belongs."""
+        """Registers a hook on `leaf`, the tensor that gets the gradient of `p`. Optimizers have the
+        parameter `p`; under fully_shard the two differ."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -363,9 +367,8 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update, but only at its first call, because ranks may call
-        closures several times.
-        """
+        """Compares the gradients of an update with the means over ranks, but only at the first call
+        in each update, because ranks may call closures several times."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -394,7 +397,8 @@ class Watch(Listener):
         """Called instead of step() of a DeepSpeed engine: compares gradients before the step,
         because they are unknown afterwards.
 
-        DeepSpeed's optimizers update flat copies of parts of the parameters.
+        The engine is compared because DeepSpeed's optimizers do not update the parameters
+        themselves, but flat copies of parts of them.
         """
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():

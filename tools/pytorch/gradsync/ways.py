@@ -28,8 +28,8 @@ class PredictedWay:
     """A way to train, with its predicted step in seconds.
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
-    same weights as DistributedDataParallel. `memory`: a function that computes a rank's memory;
-    None if the recording holds no memory.
+    same weights as DistributedDataParallel. `memory`: a function that returns a rank's peak memory
+    for a multiple of the recorded batch; None if the recording holds no memory.
     """
 
     name: str
@@ -65,8 +65,8 @@ class UnknownWay:
 
 
 class Ways:
-    """The ways to train the model of one question. `base`: DDP's settings, which the ways
-    change."""
+    """Predicts the ways to train the model of one question of `what_if`. `base`: the settings of
+    plain DDP, from which the other ways differ."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -81,7 +81,7 @@ class Ways:
         self._keeps = self._launch.passes > 1
 
     def all(self) -> list[PredictedWay | UnknownWay]:
-        """Returns all ways, DistributedDataParallel first."""
+        """Returns all ways to train, DistributedDataParallel first."""
         return [
             self._replicated(f"DDP, bucket_cap_mb={self._base.bucket_bytes / MIB:g}", self._base),
             self._zero1(),
@@ -105,10 +105,10 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns a way: DistributedDataParallel with these settings.
+        """Returns a way to train: DistributedDataParallel with these settings.
 
         Each rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes`
-        in backward.
+        bytes of memory in backward in addition to DDP's.
         """
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
@@ -127,8 +127,8 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """Returns a function of the batch, or None without recorded memory; `peak` computes a
-        rank's memory for a multiple of the recorded batch."""
+        """Returns a function that computes a rank's memory by `peak` from a multiple of the
+        recorded batch; None if no memory was recorded."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
@@ -161,9 +161,8 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether the costs of these collectives are known: they were measured, or all
-        costs are computed from a link.
-        """
+        """Returns whether the costs of some collectives are known: the recording has measured them
+        (`measured` is not empty), or all costs are computed from a link's speed."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -198,7 +197,8 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """Returns the way HSDP, in which groups of this number of ranks share the parameters."""
+        """Returns the way to train with HSDP, in which groups of this number of ranks share the
+        parameters."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
@@ -217,8 +217,8 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """Returns a way that gathers these units; `parts`: the fraction of a unit's bytes that a
-        rank sends in each operation."""
+        """Returns a way to train that gathers and reduces these units. `parts`: for each operation,
+        the fraction of a unit's bytes that a rank sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
@@ -232,8 +232,8 @@ class Ways:
         )
 
     def _local(self, steps: int) -> PredictedWay:
-        """Returns a way: local SGD, which averages the weights of all ranks after this number of
-        steps.
+        """Returns a way to train: local SGD, which averages the weights of all ranks after this
+        number of steps.
 
         Ranks wait only at the average, so the step is computed from the rank that is slowest over
         all these steps.
@@ -280,9 +280,8 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns, for each way, how many times the recorded batch fits into a rank's memory. Ways for
-    which not even one batch fits are left out.
-    """
+    """Returns, for each way to train, the largest multiple of the recorded batch with which it fits
+    into a rank's memory. Ways for which not even one batch fits are left out."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

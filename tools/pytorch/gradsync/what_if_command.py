@@ -167,9 +167,8 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 
 def question_from(flags: argparse.Namespace) -> Question:
-    """Makes a question from the flags for one link and one number of ranks, and reads the files
-    that they name. Raises Refused if one of these files cannot be used.
-    """
+    """Makes a question from flags that state one link and one number of ranks. Reads the files that
+    the flags name. Raises Refused if one of these files cannot be used."""
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
     return question_of(

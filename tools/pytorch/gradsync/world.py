@@ -35,7 +35,7 @@ class World:
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
-        """Returns whether another rank passes another number than this rank."""
+        """Returns whether not all ranks pass the same number."""
         if not self.are_several:
             return False
         extremes = torch.tensor([number, -number], device=self.device)
@@ -43,8 +43,8 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until all ranks have begun to record a model, but at most for WAIT. Returns whether
-        all have begun in this time."""
+        """Waits until all ranks have begun to record a model, but at most for the time WAIT.
+        Returns whether all have begun in this time."""
         if not self.are_several:
             return True
         World._started += 1

@@ -32,10 +32,10 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 
 @dataclass(frozen=True)
 class Place:
-    """Identifies a collective, so that its parts on several ranks can be found. `step`: the number
-    of its step, if the trace has steps. `turn`: the index of the collective among those of its
-    kind, group and size in this step; with `is_numbered`, the number that the ranks have given it
-    in its group.
+    """Identifies a collective, so that the same collective is found in the traces of several ranks.
+    `step`: the number of its step, if the trace has steps. `turn`: the index of the collective
+    among those of its kind, group and size in this step. If `is_numbered`, `turn` also contains the
+    sequence number that the ranks' process group has given the collective.
     """
 
     step: int | None
@@ -49,9 +49,10 @@ class Place:
 @dataclass(frozen=True)
 class Aligned:
     """One collective, as it ran on all ranks. `parts`: for each rank, the collective in its trace.
-    `arrivals_s`: when each rank arrived, on a clock that the ranks share, or else relative to the
-    common end. `pure_s`: the time from the last arrival to the end. `spread_s`: the difference
-    between the earliest and the latest end.
+    `arrivals_s`: when each rank arrived (began the collective): on the ranks' common clock or, if
+    they have none, relative to the common end of the collective, and so negative. `pure_s`: the
+    time from the last arrival to the end. `spread_s`: the difference between the earliest and the
+    latest end.
     """
 
     place: Place
@@ -62,7 +63,7 @@ class Aligned:
 
     @property
     def last_rank(self) -> int:
-        """Returns the rank for which the other ranks wait."""
+        """Returns the rank that arrived last, for which the other ranks wait."""
         return max(self.arrivals_s, key=self.arrivals_s.__getitem__)
 
     def waiting_s(self, rank: int) -> float:
@@ -71,7 +72,8 @@ class Aligned:
 
     @property
     def is_sure(self) -> bool:
-        """Returns whether the parts end together, as those of one collective do."""
+        """Returns whether the collective ends on all ranks at almost the same time, as it must if
+        the traces' collectives were matched correctly."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
@@ -80,7 +82,8 @@ class Alignment:
     """The collectives that several ranks have in common. `sure`: collectives that end together on
     all ranks, ordered by the calls of the first rank. `unsure`: the number of collectives that do
     not end together on all ranks. `unmatched`: the number of collectives that are missing on a rank
-    which must have taken part in them. `is_usable`: whether most collectives end together.
+    which must have taken part in them. `is_usable`: whether at least half of the matched
+    collectives end together, so that the matching is credible.
     """
 
     sure: list[Aligned]
@@ -96,8 +99,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the moment from which this rank's times count, on its host's clock, counted
-    from a moment that all ranks share.
+    unknown. `origin_s`: the moment at which this rank's times are 0. It is given by its host's
+    clock, in seconds after the earliest such moment of all ranks.
     """
 
     rank: int
@@ -108,7 +111,7 @@ class RankCollectives:
 
 
 def step_of(called: float, windows: Sequence[Window]) -> int | None:
-    """Returns the index of the step in which the host made a call."""
+    """Returns the index of the step in which the host made a call; None if it was in no step."""
     i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
     return i if i >= 0 and called <= windows[i].host[1] else None
 
@@ -153,8 +156,8 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns, for each collective of a rank, what identifies it. Collectives outside of steps are
-    left out."""
+    """Returns a rank's collectives by the Place that identifies each one. Collectives outside of
+    steps are left out."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:

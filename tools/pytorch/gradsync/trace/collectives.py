@@ -66,8 +66,8 @@ class Group:
 @dataclass(slots=True)
 class Collective:
     """One collective on one rank. `called`: when the host called the collective. `bytes`: the bytes
-    of the whole vector; None if unknown. `sequence`: -1 if unknown. `dtype`: the dtype's name in
-    the trace.
+    of the whole vector; None if unknown. `sequence`: the number that the process group has given
+    the collective; -1 if unknown. `dtype`: the dtype's name in the trace.
     """
 
     kind: str
@@ -89,7 +89,8 @@ class Collective:
 
 
 def kind_of(*names: object) -> str:
-    """Returns the kind of collective, from the first of these names that names one."""
+    """Returns the kind of collective, such as "all_reduce", from the first of these names that
+    contains one."""
     for name in names:
         letters = re.sub(r"[^a-z]", "", str(name or "").lower())
         for part, kind in KINDS.items():
@@ -139,14 +140,15 @@ def unsent(trace: Trace) -> list[str]:
 
 
 class _Calls:
-    """Finds the call of a collective within which a kernel was launched."""
+    """Finds the host's events of a collective during which a kernel was launched."""
 
     def __init__(self, trace: Trace) -> None:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]
 
     def around(self, kernel: Device) -> list[Host]:
-        """Returns the collective's record, the annotation of the transport, and the call; each may
-        be missing.
+        """Returns the host's events during which the kernel was launched: PyTorch's record of the
+        collective (record_param_comms), the annotation such as nccl:all_reduce, and the c10d
+        operator. Each may be missing.
         """
         if not kernel.launch_known:
             return []
@@ -190,9 +192,8 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Returns the collectives that threads of the host run, as with gloo. The first of them belongs
-    to the first call, and so on.
-    """
+    """Returns the collectives that threads of the host run, as with gloo. Of each kind of
+    collective, the first belongs to the first call of c10d, and so on."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

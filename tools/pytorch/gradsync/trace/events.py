@@ -51,7 +51,8 @@ class Work(Enum):
 
 @dataclass(slots=True)
 class Host:
-    """An event in a thread of the host. `facts`: the fields of the event other than its times."""
+    """An event in a thread of the host. `facts`: the event's "args" in the trace, such as the
+    shapes of its inputs."""
 
     name: str
     thread: Hashable
@@ -67,9 +68,9 @@ class Host:
 
 @dataclass(slots=True)
 class Device:
-    """An event in a stream of a GPU, such as a kernel. `correlation`: the number of the host's call
-    that launched it. `launched`: when the host made this call; the event's own beginning if the
-    trace lacks the call. `launcher`: the thread that made this call.
+    """An event in a stream of a GPU, such as a kernel. `correlation`: the trace's number of the
+    host's call that launched it. `launched`: when the host made this call; the event's own
+    beginning if the trace lacks the call. `launcher`: the thread that made this call.
     """
 
     work: Work
@@ -94,9 +95,10 @@ class Trace:
     """One rank's trace. Times are seconds after `origin_ns`, which is a time of the host's clock.
 
     `world_size`, `host` and `device_name` are 0 or empty if the trace does not have them.
-    `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: calls that
-    wait for the GPU. `transports`: events of gloo's own threads, or the host's part of NCCL's
-    collectives. `nodes`: events of autograd's nodes in backward.
+    `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: when calls
+    of the host waited for the GPU. `transports`: annotations of collectives: gloo:... in gloo's own
+    threads, where the collective runs, or nccl:... in the thread of the host that launches it.
+    `nodes`: events of autograd's nodes in backward.
     """
 
     path: str
@@ -145,7 +147,7 @@ def is_communication(name: str) -> bool:
 
 
 class _Reader:
-    """Sorts the events of one file by what they show."""
+    """Puts the events of one file into the lists of a Trace, by their categories and names."""
 
     def __init__(self, path: str) -> None:
         self.trace = Trace(path)

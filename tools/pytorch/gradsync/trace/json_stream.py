@@ -33,7 +33,7 @@ class Progress:
         self._shown = -1
 
     def at(self, position: int) -> None:
-        """`position`: the number of bytes that have been read."""
+        """Shows how much is read; `position`: the number of bytes read so far."""
         percent = min(100, 100 * position // self._total_bytes)
         if self._shows and percent > self._shown:
             self._shown = percent
@@ -94,7 +94,7 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """Reads one whole value."""
+        """Reads one whole JSON value, and returns it."""
         self.peek()
         while True:
             try:
@@ -143,7 +143,8 @@ def _events(text: _Text) -> Iterator[Event]:
 
 
 def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
-    """Yields the events of a JSON object, and adds the object's other fields to `facts`."""
+    """Yields the events in the field traceEvents of a JSON object, and adds the object's other
+    fields to `facts`."""
     text.skip("{")
     while text.peek() != "}":
         name = text.value()

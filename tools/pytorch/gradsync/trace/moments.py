@@ -13,7 +13,8 @@ from gradsync.trace.steps import launched_within
 
 
 class Moments:
-    """For training on a CPU: the main thread executes work when it starts it."""
+    """Tells when work that the host starts is executed. This class is for training on a CPU, where
+    the main thread executes work when it starts it."""
 
     is_of_gpu = False
 
@@ -31,12 +32,12 @@ class Moments:
 
 
 class DeviceMoments(Moments):
-    """For training on a GPU: its compute stream executes work some time after the host has started
-    it.
+    """Tells when work is executed in training on a GPU, whose compute stream executes it some time
+    after the host has started it.
 
     A gradient is ready when the last kernel that was launched before it on this stream has ended.
-    On the host's clock this moment is much earlier if the GPU runs behind the host, and slightly
-    later if the GPU waits for the host.
+    The host's own event of the gradient is much earlier than this if the GPU runs behind the host,
+    and slightly later if the GPU waits for the host.
     """
 
     is_of_gpu = True
@@ -65,5 +66,5 @@ class DeviceMoments(Moments):
 
 
 def moments_of(trace: Trace) -> Moments:
-    """Returns the moments on the GPU if the trace has one, or else those on the CPU."""
+    """Returns the DeviceMoments of the GPU if the trace has one, or else the Moments of a CPU."""
     return DeviceMoments(trace.device) if trace.has_gpu else Moments()

@@ -82,7 +82,8 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
-    """Returns a launch of one process, with the times in a trace."""
+    """Returns a launch of one process, with the times of a rank's trace, and the Plan of its
+    gradients."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -214,9 +215,8 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 
 
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
-    """Returns the plan. Raises Refused if sizes of gradients are unknown, or if they do not add up
-    to the sizes of the all-reduces.
-    """
+    """Returns the Plan of one step's gradients. Raises Refused if sizes of gradients are unknown,
+    or if they do not add up to the sizes of the all-reduces."""
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
     if not reductions:

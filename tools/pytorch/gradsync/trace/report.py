@@ -83,8 +83,8 @@ class CollectiveReport:
 @dataclass(frozen=True)
 class WaitingReport:
     """The waits of ranks for slower ranks. `by_rank_s`: how long each rank waits in a step.
-    `for_rank_s`: how long all other ranks together wait for each rank in a step. `last_counts`: the
-    number of collectives that each rank began last.
+    `for_rank_s`: for each rank, the sum of the times that all other ranks wait for it in a step.
+    `last_counts`: the number of collectives that each rank began last.
     """
 
     by_rank_s: dict[int, float]
@@ -125,15 +125,14 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Returns whether means use the step with this number. They do not use the first step, nor
-    earlier steps that only some ranks have.
-    """
+    """Returns whether means use the step with this number. They leave out step `skipped` and the
+    steps before it, which only some ranks have. If `skipped` is None, they use all steps."""
     return skipped is None or number is None or number > skipped
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The trace of one rank, and times that were computed from it."""
+    """The trace of one rank, with its steps (`windows`) and its collectives."""
 
     number: int
     trace: Trace

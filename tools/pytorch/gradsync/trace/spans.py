@@ -1,7 +1,7 @@
 """Represents sets of moments as sorted lists of spans that do not touch each other.
 
 A span is a pair: the beginning and the end of a period of time. Adding the lengths of overlapping
-spans would count time twice, so each time in an answer is the length of a set.
+spans would count time twice, so each time that `gradsync trace` prints is the length of a set.
 """
 
 from __future__ import annotations

@@ -36,10 +36,11 @@ class StepTimes:
     """The parts of one step of one rank, in seconds.
 
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
-    computation) are lengths of sets. The time without computation has four parts: `lengthens_s`,
-    communication for which the next computation waits; `between_s`, copies out of buckets and their
-    launches; `idle_s`, a GPU without work, because the host has not launched the next kernel; and
-    `rest_s`, all other time. These parts and `computation_s` add up to the step.
+    computation) count a moment once, even if several kernels run at it. The time without
+    computation has four parts: `lengthens_s`, communication for which the next computation waits;
+    `between_s`, copies out of buckets and their launches; `idle_s`, a GPU without work, because the
+    host has not launched the next kernel; and `rest_s`, all other time. These parts and
+    `computation_s` add up to the step.
     """
 
     step_s: float
@@ -148,14 +149,15 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the gaps in a step's computation: returns when computation waits, when copies
-        run, and when the GPU is idle."""
+        """Divides the gaps in a step's computation: returns when computation waits for
+        communication, when copies run, and when the GPU is idle."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides a GPU's time without computation in the same way as _shares()."""
+        """Divides a GPU's time without computation: returns when computation waits for
+        communication, when copies run, and when the GPU is idle."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -207,7 +209,8 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the main thread's time without computation in the same way as _shares()."""
+        """Divides the main thread's time without computation: returns when computation waits for
+        communication, when copies run, and an empty set, because no GPU is idle."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
