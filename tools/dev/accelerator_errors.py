@@ -333,7 +333,7 @@ def aims(lines: Sequence[Line]) -> list[str]:
     widths = [(one.predicted.high - one.predicted.low) / one.measured_s for one in lines]
     outside = 1 - sum(one.is_inside for one in lines) / len(lines)
     told, right = pairs(lines)
-    share = sum(map(overlaps, lines)) / len(lines)
+    apart = len(lines) - sum(map(overlaps, lines))
     found = (
         ("median error of the step", statistics.median(errors), 0.03),
         ("error of the step, nine in ten", errors[(9 * len(errors) + 9) // 10 - 1], 0.08),
@@ -341,10 +341,10 @@ def aims(lines: Sequence[Line]) -> list[str]:
         ("steps outside of intervals", outside, 0.1),
         ("median width of an interval", statistics.median(widths), 0.15),
         ("pairs in the wrong order", (told - right) / max(1, told), 0),
-        ("rows whose communication hardly overlaps", 1 - share, 1 / 3),
+        ("rows that hardly overlap", apart / len(lines), 1 / 3),
     )
     return [
-        f"Aim: {name} at most {100 * most:g} %: {'holds' if value <= most else 'does not hold'}, "
+        f"Aim: {name} at most {100 * most:.3g} %: {'holds' if value <= most else 'does not hold'}, "
         f"{100 * value:.1f} %."
         for name, value, most in found
     ]
